@@ -97,7 +97,6 @@ class ErrorSpec:
     hint: str
 
 
-
 ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
     {
         ErrorCode.PARSE: ErrorSpec(-32700, "Send one valid JSON object per message."),

@@ -1,0 +1,128 @@
+"""All event bodies, and the registry that finds a body's class by its stored type name.
+
+Purpose: one closed vocabulary of facts; the log is their only home.
+Invariant: `REGISTRY[type]` is the class whose name is `type`; names are in the past tense and never reused.
+Must never: interpret an event (that is the fold's work) or drop an unknown one.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
+from gloveport.protocol.journal.events.change import (
+    ChangeApplied,
+    ChangeApplyStarted,
+    ChangeProposed,
+    ChangeRefused,
+    ChangeWithdrawn,
+    HunkDecided,
+    HunkRecord,
+    SnapshotTaken,
+)
+from gloveport.protocol.journal.events.daemon import DaemonStarted, WorkspaceTrusted
+from gloveport.protocol.journal.events.grant import (
+    ApprovalRequested,
+    ApprovalResolved,
+    GrantIssued,
+    GrantRevoked,
+    GrantUsed,
+    PolicyDecided,
+)
+from gloveport.protocol.journal.events.model import (
+    ModelRequestAccepted,
+    ModelRequestStarted,
+    ModelResponseReceived,
+    ModelSelected,
+    ModelStreamInterrupted,
+    ModelTextDelta,
+    UsageRecorded,
+)
+from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.session import (
+    GoalRevised,
+    SandboxChosen,
+    SessionCreated,
+    SessionRenamed,
+    UserMessageAdded,
+    UserMessageQueued,
+    UserMessageUnqueued,
+)
+from gloveport.protocol.journal.events.tool import (
+    PlanUpdated,
+    TestRunFinished,
+    ToolCallProposed,
+    ToolExecutionFinished,
+    ToolExecutionProgress,
+    ToolExecutionStarted,
+)
+from gloveport.protocol.journal.events.turn import (
+    TurnCancelled,
+    TurnCancelRequested,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+
+_ALL: Final[tuple[type[EventBody], ...]] = (
+    SessionCreated, SessionRenamed, SandboxChosen, UserMessageAdded, UserMessageQueued, UserMessageUnqueued,
+    GoalRevised, TurnStarted, TurnCompleted, TurnFailed, TurnCancelRequested, TurnCancelled,
+    ModelSelected, ModelRequestStarted, ModelRequestAccepted, ModelTextDelta, ModelResponseReceived,
+    ModelStreamInterrupted, UsageRecorded,
+    ToolCallProposed, ToolExecutionStarted, ToolExecutionProgress, ToolExecutionFinished, PlanUpdated,
+    TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
+    SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
+    ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+)  # fmt: skip
+
+REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
+
+__all__ = [
+    "REGISTRY",
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "ChangeApplied",
+    "ChangeApplyStarted",
+    "ChangeProposed",
+    "ChangeRefused",
+    "ChangeWithdrawn",
+    "DaemonStarted",
+    "EventBody",
+    "GoalRevised",
+    "GrantIssued",
+    "GrantRevoked",
+    "GrantUsed",
+    "HunkDecided",
+    "HunkRecord",
+    "ModelRequestAccepted",
+    "ModelRequestStarted",
+    "ModelResponseReceived",
+    "ModelSelected",
+    "ModelStreamInterrupted",
+    "ModelTextDelta",
+    "PlanUpdated",
+    "PolicyDecided",
+    "RecoverySummarised",
+    "SandboxChosen",
+    "SessionCreated",
+    "SessionRenamed",
+    "SnapshotTaken",
+    "TestRunFinished",
+    "ToolCallProposed",
+    "ToolExecutionFinished",
+    "ToolExecutionProgress",
+    "ToolExecutionStarted",
+    "ToolReconciled",
+    "TurnCancelRequested",
+    "TurnCancelled",
+    "TurnCompleted",
+    "TurnFailed",
+    "TurnStarted",
+    "UsageRecorded",
+    "UserMessageAdded",
+    "UserMessageQueued",
+    "UserMessageUnqueued",
+    "WorkspaceTrusted",
+    "decode_body",
+    "encode_body",
+]

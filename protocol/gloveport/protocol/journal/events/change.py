@@ -1,0 +1,96 @@
+"""Facts about snapshots, proposals and what became of them.
+
+Purpose: every change to the user's files is proposed, decided, intended and confirmed here.
+Invariant: base and result hashes are SHA-256 of raw bytes; an apply's intent is durable before the first write.
+Must never: hold file contents (they lie in the object store under their hashes).
+"""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from gloveport.protocol.journal.events.base import CallBody, EventBody, HexDigest, LabelRecord, Record
+
+
+class SnapshotTaken(EventBody):
+    """The immutable record of the workspace from which the worktree was made."""
+
+    snapshot_id: str
+    files: int
+    bytes_total: int
+    not_covered: tuple[str, ...]
+
+
+class HunkRecord(Record):
+    """One place of a proposal; `digest` is what a decision must name."""
+
+    hunk_id: str
+    digest: HexDigest
+    old_start: int = Field(ge=0)
+    old_count: int = Field(ge=0)
+    new_start: int = Field(ge=0)
+    new_count: int = Field(ge=0)
+
+
+class ChangeProposed(CallBody):
+    """The worktree's file differs from the workspace's; the proposal of one path as it stands now."""
+
+    change_id: str
+    path: str
+    kind: Literal["create", "modify", "delete", "mode", "symlink", "binary"]
+    base_hash: HexDigest | None
+    result_hash: HexDigest | None
+    base_mode: int | None
+    result_mode: int | None
+    hunks: tuple[HunkRecord, ...]
+    digest: HexDigest
+    runs_by_itself: str | None
+    label: LabelRecord
+
+
+class ChangeWithdrawn(EventBody):
+    """Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again."""
+
+    change_id: str
+    path: str
+    reason: Literal["accepted", "rejected", "reverted"]
+
+
+class HunkDecided(EventBody):
+    """Hunks were accepted or rejected; written with the outcome, never before it."""
+
+    change_id: str
+    path: str
+    hunk_ids: tuple[str, ...]
+    digests: tuple[HexDigest, ...]
+    decision: Literal["accepted", "rejected", "undone"]
+    by: str
+
+
+class ChangeApplyStarted(EventBody):
+    """Intent of a write into the user's files, durable before the first byte; `plan` names every step's hashes."""
+
+    apply_id: str
+    action: Literal["accept", "reject", "undo"]
+    plan: dict[str, JsonValue]
+    by: str
+
+
+class ChangeApplied(EventBody):
+    """All files of the plan have their result hash, read back; `record` is what an undo needs."""
+
+    apply_id: str
+    action: Literal["accept", "reject", "undo"]
+    paths: tuple[str, ...]
+    record: dict[str, JsonValue]
+    by: str
+
+
+class ChangeRefused(EventBody):
+    """Nothing was written: a precondition did not hold or the disk refused."""
+
+    apply_id: str
+    action: Literal["accept", "reject", "undo"]
+    code: str
+    message: str
+    paths: tuple[str, ...]

@@ -1,0 +1,116 @@
+"""Facts about tool calls, plans and test runs.
+
+Purpose: proposal, intent, progress, outcome; what ran, with what effects, and how its outcome can be found again.
+Invariant: `ToolExecutionStarted` is durable before the effect begins; each started call has one finish.
+Must never: hold a body larger than its cap (large bodies go to the blob store) or an unredacted secret.
+"""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from gloveport.protocol.journal.events.base import CallBody, HexDigest, LabelRecord, Record, TurnBody
+
+Outcome = Literal[
+    "ok", "failed", "timeout", "oom", "killed", "policy", "lost", "denied", "invalid", "cancelled", "unknown"
+]
+
+
+class EffectRecord(Record):
+    """One declared effect: its kind and its resolved target."""
+
+    kind: str
+    target: str
+
+
+class FileFingerprint(Record):
+    """What a file edit does: hash before and after; null = the file is absent."""
+
+    path: str
+    base_hash: HexDigest | None
+    result_hash: HexDigest | None
+
+
+class ToolCallProposed(CallBody):
+    """The model wants this; nothing has happened. Arguments are strict JSON."""
+
+    provider_call_id: str
+    tool: str
+    arguments_json: str
+    arguments_digest: HexDigest
+    label: LabelRecord
+
+
+class ToolExecutionStarted(CallBody):
+    """Intent, durable before the effect: what will run and how its outcome can be found after a crash."""
+
+    tool: str
+    title: str
+    arguments_digest: HexDigest
+    effects: tuple[EffectRecord, ...]
+    recovery: Literal["read_only", "idempotent", "fingerprinted", "probeable", "opaque"]
+    stop_class: Literal["killable", "atomic", "opaque"]
+    executor: str
+    fingerprint: tuple[FileFingerprint, ...]
+    label: LabelRecord
+    grant_id: str | None
+    security_context: dict[str, JsonValue]
+
+
+class ToolExecutionProgress(CallBody):
+    """Output arrived. `offset` counts UTF-16 code units of the shown output before this piece."""
+
+    offset: int = Field(ge=0)
+    text: str
+
+
+class ToolExecutionFinished(CallBody):
+    """The outcome with its evidence. `text` is what the model is told; the whole output lies in the blob."""
+
+    tool: str
+    outcome: Outcome
+    text: str
+    evidence: str
+    exit_code: int | None
+    output_blob: HexDigest | None
+    output_bytes: int = Field(ge=0)
+    duration_us: int | None
+    label: LabelRecord
+
+
+class PlanItem(Record):
+    """A step of the plan."""
+
+    title: str
+    state: Literal["pending", "running", "done", "dropped"]
+
+
+class PlanUpdated(TurnBody):
+    """The whole plan as it stands."""
+
+    items: tuple[PlanItem, ...]
+
+
+class TestCase(Record):
+    """One test as the code under test reported it."""
+
+    __test__ = False
+
+    name: str
+    status: Literal["passed", "failed", "error", "skipped"]
+    duration_us: int | None
+    message: str
+
+
+class TestRunFinished(CallBody):
+    """Per-test results of a run; reported by the code under test, never an input to policy."""
+
+    __test__ = False
+
+    framework: str
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    cases: tuple[TestCase, ...]
+    cases_left_out: int
