@@ -1,0 +1,82 @@
+"""Messages about proposed changes to the user's files.
+
+Purpose: list, preview, accept, reject, undo.
+Invariant: a decision names the digests that were rendered; a changed proposal is refused as superseded.
+Must never: write a file whose base hash does not hold.
+"""
+
+from pydantic import Field
+
+from gloveport.protocol.wire.base import Digest, Name, SessionMutation, SessionParams, WireModel
+
+SELECTIONS_MAX = 10_000
+
+
+class HunkInfo(WireModel):
+    """One place of a proposal."""
+
+    hunk_id: str
+    digest: str
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+
+
+class ChangeInfo(WireModel):
+    """A pending proposal of one path (relative to the session's root)."""
+
+    change_id: str
+    path: str
+    kind: str
+    base_hash: str | None
+    result_hash: str | None
+    digest: str
+    hunks: tuple[HunkInfo, ...]
+    runs_by_itself: str | None
+
+
+class ChangeListResult(WireModel):
+    """All pending proposals."""
+
+    changes: tuple[ChangeInfo, ...]
+
+
+class ChangePreviewParams(SessionParams):
+    """Show one proposal."""
+
+    change_id: Name
+
+
+class ChangePreviewResult(WireModel):
+    """The proposal as a unified diff; bytes that are not UTF-8 are shown escaped."""
+
+    change: ChangeInfo
+    diff: str
+
+
+class Selection(WireModel):
+    """What is decided: a proposal by its digest; with `hunk_digests` only those hunks."""
+
+    change_id: Name
+    digest: Digest
+    hunk_digests: tuple[Digest, ...] | None = None
+
+
+class ChangeDecideParams(SessionMutation):
+    """Accept or reject. All files or none."""
+
+    selections: tuple[Selection, ...] = Field(min_length=1, max_length=SELECTIONS_MAX)
+
+
+class ChangeDecideResult(WireModel):
+    """The apply that was done, to be named in an undo, and the paths it touched."""
+
+    apply_id: str
+    paths: tuple[str, ...]
+
+
+class ChangeUndoParams(SessionMutation):
+    """Undo an apply; null undoes the last one."""
+
+    apply_id: Name | None = None

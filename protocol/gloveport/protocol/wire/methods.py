@@ -1,0 +1,67 @@
+"""The one table of methods a client may call.
+
+Purpose: name, parameters, result, and whether the call decides (needs the decision token).
+Invariant: every served method is here, every method here is served, documented and in the schema.
+Must never: list a method that nothing serves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gloveport.protocol.wire import change, place, session, turn
+from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
+
+PROTOCOL_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A request: the types of its parameters and result; `decides` calls need the decision token."""
+
+    params: type[WireModel]
+    result: type[WireModel]
+    decides: bool = False
+
+
+METHODS: Final[Mapping[str, Method]] = MappingProxyType(
+    {
+        "session/start": Method(session.SessionStartParams, session.SessionInfo),
+        "session/list": Method(session.SessionListParams, session.SessionListResult),
+        "session/show": Method(SessionParams, session.SessionDetail),
+        "session/rename": Method(session.SessionRenameParams, Empty),
+        "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
+        "session/unsubscribe": Method(session.SubscriptionParams, Empty),
+        "session/ack": Method(session.AckParams, Empty),
+        "session/item/list": Method(session.ItemListParams, session.ItemListResult),
+        "session/export": Method(session.SessionExportParams, session.SessionExportResult),
+        "turn/start": Method(turn.TurnStartParams, turn.TurnStartResult),
+        "turn/unqueue": Method(turn.TurnUnqueueParams, Empty),
+        "turn/cancel": Method(turn.TurnCancelParams, turn.TurnCancelResult),
+        "approval/list": Method(SessionParams, turn.ApprovalListResult),
+        "approval/resolve": Method(turn.ApprovalResolveParams, turn.ApprovalResolveResult, decides=True),
+        "grant/list": Method(SessionParams, turn.GrantListResult),
+        "grant/revoke": Method(turn.GrantRevokeParams, Empty, decides=True),
+        "change/list": Method(SessionParams, change.ChangeListResult),
+        "change/preview": Method(change.ChangePreviewParams, change.ChangePreviewResult),
+        "change/accept": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
+        "change/reject": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
+        "change/undo": Method(change.ChangeUndoParams, change.ChangeDecideResult, decides=True),
+        "tool/why": Method(turn.WhyParams, turn.WhyResult),
+        "workspace/list": Method(Empty, place.WorkspaceListResult),
+        "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),
+        "sandbox/list": Method(Empty, place.SandboxListResult),
+        "sandbox/choose": Method(place.SandboxChooseParams, place.SandboxInfo, decides=True),
+        "sandbox/doctor": Method(place.SandboxDoctorParams, place.SandboxDoctorResult),
+        "model/list": Method(Empty, place.ModelListResult),
+        "model/choose": Method(place.ModelChooseParams, place.ModelInfo, decides=True),
+        "policy/show": Method(Empty, place.PolicyShowResult),
+        "audit/verify": Method(Empty, place.AuditVerifyResult),
+        "audit/export": Method(place.AuditExportParams, place.AuditExportResult),
+        "daemon/status": Method(Empty, place.DaemonStatusResult),
+        "daemon/stop": Method(Empty, Empty, decides=True),
+    }
+)
+
+NOTIFICATIONS: Final[Mapping[str, type[WireModel]]] = MappingProxyType({"session/events": session.SessionEvents})

@@ -1,0 +1,166 @@
+"""Messages about the places work happens in: workspaces, sandboxes, models, rules, the daemon itself.
+
+Purpose: trust, choice of sandbox and model, the doctor, audit, status.
+Invariant: choices come from the user alone, never from a workspace.
+Must never: carry a key.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gloveport.protocol.wire.base import PAGE_MAX, Mutation, Name, Path, SessionMutation, WireModel
+
+TrustLevelName = Literal["trusted", "restricted", "untrusted"]
+
+
+class WorkspaceTrustParams(Mutation):
+    """Say how far the content of a folder is trusted."""
+
+    root: Path
+    trust_level: TrustLevelName
+
+
+class WorkspaceInfo(WireModel):
+    """A known workspace."""
+
+    workspace_id: str
+    root: str
+    trust_level: str
+
+
+class WorkspaceListResult(WireModel):
+    """The workspaces this user gave a trust level."""
+
+    workspaces: tuple[WorkspaceInfo, ...]
+
+
+class ClaimInfo(WireModel):
+    """A claim of a sandbox that does not hold here, in words."""
+
+    claim: str
+    words: str
+
+
+class SandboxInfo(WireModel):
+    """A rung of the ladder as a real trial found it."""
+
+    name: str
+    available: bool
+    reason: str
+    fix: str
+    strength: int
+    statement: str
+    holds: tuple[str, ...]
+    does_not_hold: tuple[ClaimInfo, ...]
+    trust_levels: tuple[str, ...]
+
+
+class SandboxListResult(WireModel):
+    """All rungs."""
+
+    sandboxes: tuple[SandboxInfo, ...]
+
+
+class SandboxChooseParams(SessionMutation):
+    """Use another sandbox in this session."""
+
+    sandbox: Name
+
+
+class SandboxDoctorParams(WireModel):
+    """Probe one sandbox's claims from outside."""
+
+    sandbox: Name
+
+
+class ProbeInfo(WireModel):
+    """One probe's finding."""
+
+    name: str
+    verdict: Literal["holds", "does_not_hold", "not_claimed"]
+    evidence: str
+    fix: str
+
+
+class SandboxDoctorResult(WireModel):
+    """All probes of a sandbox."""
+
+    sandbox: str
+    probes: tuple[ProbeInfo, ...]
+
+
+class ModelInfo(WireModel):
+    """A model that can be chosen; `label` says honestly what it is."""
+
+    provider: str
+    model: str
+    label: str
+
+
+class ModelListResult(WireModel):
+    """The configured models."""
+
+    models: tuple[ModelInfo, ...]
+
+
+class ModelChooseParams(SessionMutation):
+    """Use another model from the next request on."""
+
+    provider: Name
+    model: Name
+
+
+class RuleInfo(WireModel):
+    """A rule of policy as data."""
+
+    rule_id: str
+    source: str
+    verdict: str
+    justification: str
+
+
+class PolicyShowResult(WireModel):
+    """The rules in force and their hash."""
+
+    rules_hash: str
+    rules: tuple[RuleInfo, ...]
+
+
+class AuditVerifyResult(WireModel):
+    """Whether the chain of the audit file holds; `first_bad_line` counts from 1."""
+
+    ok: bool
+    lines: int
+    first_bad_line: int | None
+    words: str
+    path: str
+
+
+class AuditExportParams(WireModel):
+    """Lines of the audit file from `after_line` on."""
+
+    after_line: int = Field(default=0, ge=0)
+    limit: int = Field(default=PAGE_MAX, ge=1, le=PAGE_MAX)
+
+
+class AuditExportResult(WireModel):
+    """Audit lines as objects; `next_line` is null at the end."""
+
+    lines: tuple[dict[str, Any], ...]
+    next_line: int | None
+
+
+class DaemonStatusResult(WireModel):
+    """Who serves here."""
+
+    pid: int
+    program_version: str
+    protocol_version: int
+    generation: int
+    started_at: int
+    clients: int
+    running_turns: int
+    data_dir: str
+    journal_path: str
+    audit_path: str

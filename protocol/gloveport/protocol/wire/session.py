@@ -1,0 +1,185 @@
+"""Messages about sessions, their streams and their views.
+
+Purpose: start, list, show, subscribe, page, export.
+Invariant: a cursor is opaque to clients; cursors move only at batch ends.
+Must never: carry an event that is not in the journal.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gloveport.protocol.wire.base import (
+    PAGE_MAX,
+    Mutation,
+    Name,
+    Page,
+    Path,
+    SessionMutation,
+    SessionParams,
+    WireModel,
+)
+
+WINDOW_BYTES_DEFAULT = 1 << 20
+WINDOW_BYTES_MIN = 1 << 12
+WINDOW_BYTES_MAX = 1 << 26
+
+
+class SessionStartParams(Mutation):
+    """Begin a session on the folder `root`."""
+
+    root: Path
+    title: str = ""
+    provider: str | None = None
+    model: str | None = None
+    sandbox: str | None = None
+
+
+class SessionInfo(WireModel):
+    """One row of the list of sessions."""
+
+    session_id: str
+    workspace_id: str
+    root: str
+    title: str
+    phase: str
+    model_label: str
+    sandbox: str
+    trust_level: str
+    updated_at: int
+
+
+class SessionListParams(Page):
+    """List sessions, newest first; `root` narrows to one workspace."""
+
+    root: Path | None = None
+
+
+class SessionListResult(WireModel):
+    """A page of sessions; `next_offset` is null at the end."""
+
+    sessions: tuple[SessionInfo, ...]
+    next_offset: int | None
+
+
+class QueuedMessage(WireModel):
+    """A message that waits for the turn to end."""
+
+    message_id: str
+    text: str
+
+
+class SessionDetail(WireModel):
+    """Everything about one session that is not its view."""
+
+    info: SessionInfo
+    turn_id: str | None
+    goal_revision: int
+    queue: tuple[QueuedMessage, ...]
+    pending_approvals: tuple[str, ...]
+    pending_changes: tuple[str, ...]
+    read_only: bool
+    cursor: str
+    input_tokens: int
+    output_tokens: int
+
+
+class SessionRenameParams(SessionMutation):
+    """Give the session another title."""
+
+    title: Name
+
+
+class ViewItem(WireModel):
+    """An item of the view as the reducer holds it."""
+
+    id: str
+    kind: str
+    fields: dict[str, Any]
+
+
+class ViewSnapshot(WireModel):
+    """The tail of the view; older items are paged with session/item/list."""
+
+    items: tuple[ViewItem, ...]
+    items_before: int
+
+
+class SubscribeParams(SessionParams):
+    """Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack."""
+
+    after: str | None = None
+    window_bytes: int = Field(default=WINDOW_BYTES_DEFAULT, ge=WINDOW_BYTES_MIN, le=WINDOW_BYTES_MAX)
+
+
+class SubscribeResult(WireModel):
+    """`replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot."""
+
+    subscription_id: str
+    mode: Literal["replay", "snapshot"]
+    cursor: str
+    snapshot: ViewSnapshot | None = None
+
+
+class SubscriptionParams(WireModel):
+    """A method about one subscription."""
+
+    subscription_id: Name
+
+
+class AckParams(SubscriptionParams):
+    """Everything up to `seq` was taken in; the window opens again."""
+
+    seq: int = Field(ge=0)
+
+
+class ItemListParams(SessionParams):
+    """Older items of the view: `limit` items before the index `before`."""
+
+    before: int = Field(ge=0)
+    limit: int = Field(default=100, ge=1, le=PAGE_MAX)
+
+
+class ItemListResult(WireModel):
+    """A page of items and how many lie before it."""
+
+    items: tuple[ViewItem, ...]
+    items_before: int
+
+
+class WireEvent(WireModel):
+    """One event for a client: where it stands, and what it does to the view."""
+
+    stream: str
+    epoch: int
+    seq: int
+    at: int
+    type: str
+    ops: tuple[dict[str, Any], ...]
+
+
+class SessionEvents(WireModel):
+    """A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps."""
+
+    subscription_id: str
+    after: str
+    last: str
+    durable: str | None
+    events: tuple[WireEvent, ...]
+    caught_up: bool | None = None
+    view_digest: str | None = None
+
+
+class SessionExportParams(SessionParams):
+    """Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on."""
+
+    after_seq: int = Field(default=0, ge=0)
+    limit: int = Field(default=PAGE_MAX, ge=1, le=PAGE_MAX)
+    redacted: bool = True
+
+
+class SessionExportResult(WireModel):
+    """One JSON object per event; `next_seq` is null at the end."""
+
+    events: tuple[dict[str, Any], ...]
+    next_seq: int | None
