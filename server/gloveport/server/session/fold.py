@@ -1,0 +1,331 @@
+"""The fold: one event and a state give the next state.
+
+Purpose: rebuild a session from its log, exactly and idempotently with a watermark.
+Invariant: total (every known event type is handled, unknown ones are counted), pure, order-driven by `seq` alone.
+Must never: refuse an event of the log: what is written has happened.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from gloveport.protocol.journal.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ChangeApplied,
+    ChangeApplyStarted,
+    ChangeProposed,
+    ChangeRefused,
+    ChangeWithdrawn,
+    EventBody,
+    GoalRevised,
+    GrantIssued,
+    GrantRevoked,
+    GrantUsed,
+    ModelRequestAccepted,
+    ModelRequestStarted,
+    ModelResponseReceived,
+    ModelSelected,
+    ModelStreamInterrupted,
+    ModelTextDelta,
+    PlanUpdated,
+    SandboxChosen,
+    SessionCreated,
+    SessionRenamed,
+    ToolCallProposed,
+    ToolExecutionFinished,
+    ToolExecutionProgress,
+    ToolExecutionStarted,
+    TurnCancelled,
+    TurnCancelRequested,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    UsageRecorded,
+    UserMessageAdded,
+    UserMessageQueued,
+    UserMessageUnqueued,
+)
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.server.session.state import (
+    AssistantEntry,
+    Call,
+    CallEntry,
+    CallStage,
+    Queued,
+    Request,
+    ResultEntry,
+    SessionState,
+    Turn,
+    UserEntry,
+)
+from gloveport.server.session.text import utf16_length
+
+B = TypeVar("B", bound=EventBody)
+K = TypeVar("K")
+APPLIED_KEPT_MAX: Final = 100
+
+
+def _put(mapping: Mapping[str, K], key: str, value: K) -> Mapping[str, K]:
+    return MappingProxyType({**mapping, key: value})
+
+
+def _drop(mapping: Mapping[str, K], key: str) -> Mapping[str, K]:
+    return MappingProxyType({k: v for k, v in mapping.items() if k != key})
+
+
+def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
+    """The label of something made from both: least integrity, common readers, all provenance."""
+    if left.readers is None:
+        readers = right.readers
+    elif right.readers is None:
+        readers = left.readers
+    else:
+        readers = tuple(sorted(set(left.readers) & set(right.readers)))
+    provenance = tuple(sorted({*left.provenance, *right.provenance}))
+    return LabelRecord(integrity=max(left.integrity, right.integrity), readers=readers, provenance=provenance)
+
+
+def _turn(state: SessionState, **changes: Any) -> SessionState:
+    if state.turn is None:
+        return state
+    return replace(state, turn=replace(state.turn, **changes))
+
+
+def _call(state: SessionState, call_id: str, **changes: Any) -> SessionState:
+    if state.turn is None:
+        return state
+    calls = tuple(replace(call, **changes) if call.call_id == call_id else call for call in state.turn.calls)
+    return _turn(state, calls=calls)
+
+
+def _session_created(state: SessionState, body: SessionCreated) -> SessionState:
+    return replace(
+        state,
+        session_id=body.session_id,
+        workspace_id=body.workspace_id,
+        root=body.root,
+        title=body.title,
+        trust_level=body.trust_level,
+        sandbox=body.sandbox,
+        provider=body.provider,
+        model=body.model,
+        model_label=body.model_label,
+    )
+
+
+def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
+    return replace(state, title=body.title)
+
+
+def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
+    return replace(state, sandbox=body.sandbox, trust_level=body.trust_level)
+
+
+def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
+    return replace(state, provider=body.provider, model=body.model, model_label=body.model_label)
+
+
+def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
+    return replace(
+        state,
+        history=(*state.history, UserEntry(body.text)),
+        user_messages=(*state.user_messages, body.text),
+        label=join_labels(state.label, body.label),
+        queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id),
+    )
+
+
+def _message_queued(state: SessionState, body: UserMessageQueued) -> SessionState:
+    return replace(state, queue=(*state.queue, Queued(body.message_id, body.text)))
+
+
+def _message_unqueued(state: SessionState, body: UserMessageUnqueued) -> SessionState:
+    return replace(state, queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id))
+
+
+def _goal_revised(state: SessionState, body: GoalRevised) -> SessionState:
+    return replace(state, goal_revision=body.goal_revision)
+
+
+def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
+    return replace(state, turn=Turn(body.turn_id, body.goal_revision), last_failure=None)
+
+
+def _turn_ended(state: SessionState, body: TurnCompleted | TurnCancelled) -> SessionState:
+    return replace(state, turn=None)
+
+
+def _turn_failed(state: SessionState, body: TurnFailed) -> SessionState:
+    return replace(state, turn=None, last_failure=body.code)
+
+
+def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> SessionState:
+    return _turn(state, cancelled_by=body.by)
+
+
+def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionState:
+    if state.turn is None:
+        return state
+    return _turn(state, request=Request(body.request_id), requests=state.turn.requests + 1, calls=())
+
+
+def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
+    if state.turn is None or state.turn.request is None:
+        return state
+    return _turn(state, request=replace(state.turn.request, provider_request_id=body.provider_request_id))
+
+
+def _text_delta(state: SessionState, body: ModelTextDelta) -> SessionState:
+    if state.turn is None or state.turn.request is None:
+        return state
+    request = state.turn.request
+    length = request.text_utf16 + utf16_length(body.text)
+    return _turn(state, request=replace(request, text=request.text + body.text, text_utf16=length))
+
+
+def _response_received(state: SessionState, body: ModelResponseReceived) -> SessionState:
+    calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
+    kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
+    made = (state.turn.calls_made if state.turn else 0) + len(calls)
+    return _turn(replace(state, history=kept), request=None, calls_made=made)
+
+
+def _stream_interrupted(state: SessionState, body: ModelStreamInterrupted) -> SessionState:
+    text = state.turn.request.text if state.turn and state.turn.request else ""
+    kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
+    return _turn(replace(state, history=kept), request=None)
+
+
+def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
+    return replace(
+        state,
+        input_tokens=state.input_tokens + (body.input_tokens or 0),
+        output_tokens=state.output_tokens + (body.output_tokens or 0),
+    )
+
+
+def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
+    if state.turn is None:
+        return state
+    call = Call(
+        body.call_id, body.provider_call_id, body.tool, body.arguments_json, body.arguments_digest, body.goal_revision
+    )
+    return _turn(state, calls=(*state.turn.calls, call))
+
+
+def _approval_requested(state: SessionState, body: ApprovalRequested) -> SessionState:
+    call = state.call(body.call_id)
+    asks = call.asks + 1 if call else 0
+    state = replace(state, approvals=_put(state.approvals, body.approval_id, body))
+    return _call(state, body.call_id, stage=CallStage.WAITING, asks=asks)
+
+
+def _approval_resolved(state: SessionState, body: ApprovalResolved) -> SessionState:
+    state = replace(state, approvals=_drop(state.approvals, body.approval_id))
+    return _call(state, body.call_id, stage=CallStage.PROPOSED)
+
+
+def _grant_issued(state: SessionState, body: GrantIssued) -> SessionState:
+    return replace(state, grants=_put(state.grants, body.grant_id, body))
+
+
+def _grant_used(state: SessionState, body: GrantUsed) -> SessionState:
+    uses = state.grant_uses.get(body.grant_id, 0) + 1
+    state = replace(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
+    return replace(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state
+
+
+def _grant_revoked(state: SessionState, body: GrantRevoked) -> SessionState:
+    return replace(state, grants=_drop(state.grants, body.grant_id))
+
+
+def _execution_started(state: SessionState, body: ToolExecutionStarted) -> SessionState:
+    return _call(state, body.call_id, stage=CallStage.RUNNING, started=body)
+
+
+def _execution_progress(state: SessionState, body: ToolExecutionProgress) -> SessionState:
+    return _call(state, body.call_id, shown_utf16=body.offset + utf16_length(body.text))
+
+
+def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> SessionState:
+    call = state.call(body.call_id)
+    if call is None:
+        return state
+    entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok")
+    state = replace(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
+    return _call(state, body.call_id, stage=CallStage.FINISHED)
+
+
+def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
+    return replace(state, plan=body.items)
+
+
+def _change_proposed(state: SessionState, body: ChangeProposed) -> SessionState:
+    return replace(state, changes=_put(state.changes, body.change_id, body))
+
+
+def _change_withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
+    return replace(state, changes=_drop(state.changes, body.change_id))
+
+
+def _apply_started(state: SessionState, body: ChangeApplyStarted) -> SessionState:
+    return replace(state, applying=_put(state.applying, body.apply_id, body))
+
+
+def _applied(state: SessionState, body: ChangeApplied) -> SessionState:
+    kept = (*state.applied, body)[-APPLIED_KEPT_MAX:]
+    return replace(state, applying=_drop(state.applying, body.apply_id), applied=kept)
+
+
+def _refused(state: SessionState, body: ChangeRefused) -> SessionState:
+    return replace(state, applying=_drop(state.applying, body.apply_id))
+
+
+_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
+    {
+        SessionCreated: _session_created,
+        SessionRenamed: _session_renamed,
+        SandboxChosen: _sandbox_chosen,
+        ModelSelected: _model_selected,
+        UserMessageAdded: _message_added,
+        UserMessageQueued: _message_queued,
+        UserMessageUnqueued: _message_unqueued,
+        GoalRevised: _goal_revised,
+        TurnStarted: _turn_started,
+        TurnCompleted: _turn_ended,
+        TurnCancelled: _turn_ended,
+        TurnFailed: _turn_failed,
+        TurnCancelRequested: _cancel_requested,
+        ModelRequestStarted: _request_started,
+        ModelRequestAccepted: _request_accepted,
+        ModelTextDelta: _text_delta,
+        ModelResponseReceived: _response_received,
+        ModelStreamInterrupted: _stream_interrupted,
+        UsageRecorded: _usage,
+        ToolCallProposed: _call_proposed,
+        ApprovalRequested: _approval_requested,
+        ApprovalResolved: _approval_resolved,
+        GrantIssued: _grant_issued,
+        GrantUsed: _grant_used,
+        GrantRevoked: _grant_revoked,
+        ToolExecutionStarted: _execution_started,
+        ToolExecutionProgress: _execution_progress,
+        ToolExecutionFinished: _execution_finished,
+        PlanUpdated: _plan,
+        ChangeProposed: _change_proposed,
+        ChangeWithdrawn: _change_withdrawn,
+        ChangeApplyStarted: _apply_started,
+        ChangeApplied: _applied,
+        ChangeRefused: _refused,
+    }
+)
+
+
+def fold_event(state: SessionState, body: EventBody | None) -> SessionState:
+    """The state after one more event; null stands for an event of a newer version, which is counted."""
+    if body is None:
+        return replace(state, unknown_events=state.unknown_events + 1)
+    handler = _HANDLERS.get(type(body))
+    return state if handler is None else handler(state, body)

@@ -1,0 +1,189 @@
+"""The frozen state of a session.
+
+Purpose: everything the machine needs to decide, folded from events.
+Invariant: built by the fold alone; equal logs give equal states.
+Must never: hold a handle, a task, a clock reading of its own or anything that is not in the log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from gloveport.protocol.journal.events import (
+    ApprovalRequested,
+    ChangeApplied,
+    ChangeApplyStarted,
+    ChangeProposed,
+    GrantIssued,
+    ToolExecutionStarted,
+)
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import PlanItem
+
+
+class Phase(StrEnum):
+    """Where a turn stands."""
+
+    IDLE = "idle"
+    MODEL = "model"
+    TOOLS = "tools"
+    WAITING = "waiting"
+    STOPPING = "stopping"
+
+
+class CallStage(StrEnum):
+    """Where a tool call stands."""
+
+    PROPOSED = "proposed"
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of the current batch."""
+
+    call_id: str
+    provider_call_id: str
+    tool: str
+    arguments_json: str
+    arguments_digest: str
+    goal_revision: int
+    stage: CallStage = CallStage.PROPOSED
+    started: ToolExecutionStarted | None = None
+    shown_utf16: int = 0
+    asks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The model request under way; `text` is what arrived so far."""
+
+    request_id: str
+    provider_request_id: str | None = None
+    text: str = ""
+    text_utf16: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The running turn."""
+
+    turn_id: str
+    goal_revision: int
+    requests: int = 0
+    request: Request | None = None
+    calls: tuple[Call, ...] = ()
+    calls_made: int = 0
+    cancelled_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A message that waits."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserEntry:
+    """A typed message in the model's history."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEntry:
+    """A call inside an assistant entry."""
+
+    call_id: str
+    provider_call_id: str
+    tool: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantEntry:
+    """An answer of the model; `interrupted` marks text that broke off."""
+
+    text: str
+    calls: tuple[CallEntry, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultEntry:
+    """What the model was told of a call."""
+
+    call_id: str
+    provider_call_id: str
+    text: str
+    is_error: bool
+
+
+Entry = UserEntry | AssistantEntry | ResultEntry
+
+USER_LABEL = LabelRecord(integrity=0, readers=None, provenance=("user",))
+
+
+def _empty() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session, folded. Mappings are read-only; a fold replaces them."""
+
+    session_id: str = ""
+    workspace_id: str = ""
+    root: str = ""
+    title: str = ""
+    trust_level: str = "untrusted"
+    sandbox: str = ""
+    provider: str = ""
+    model: str = ""
+    model_label: str = ""
+    goal_revision: int = 0
+    label: LabelRecord = USER_LABEL
+    turn: Turn | None = None
+    last_failure: str | None = None
+    queue: tuple[Queued, ...] = ()
+    history: tuple[Entry, ...] = ()
+    user_messages: tuple[str, ...] = ()
+    approvals: Mapping[str, ApprovalRequested] = field(default_factory=_empty)
+    grants: Mapping[str, GrantIssued] = field(default_factory=_empty)
+    grant_uses: Mapping[str, int] = field(default_factory=_empty)
+    changes: Mapping[str, ChangeProposed] = field(default_factory=_empty)
+    applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
+    applied: tuple[ChangeApplied, ...] = ()
+    plan: tuple[PlanItem, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    unknown_events: int = 0
+
+    @property
+    def phase(self) -> Phase:
+        """Where the session stands, derived from the turn."""
+        turn = self.turn
+        if turn is None:
+            return Phase.IDLE
+        if turn.cancelled_by is not None:
+            return Phase.STOPPING
+        if any(call.stage is CallStage.WAITING for call in turn.calls):
+            return Phase.WAITING
+        return Phase.MODEL if turn.request is not None else Phase.TOOLS
+
+    @property
+    def read_only(self) -> bool:
+        """True when the log holds events of a newer version: nothing may be written on top of them."""
+        return self.unknown_events > 0
+
+    def call(self, call_id: str) -> Call | None:
+        """The call of the current batch with this id."""
+        if self.turn is None:
+            return None
+        return next((call for call in self.turn.calls if call.call_id == call_id), None)

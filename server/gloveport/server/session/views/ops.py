@@ -1,0 +1,285 @@
+"""What one event does to the view.
+
+Purpose: map an event to `upsert`, `append` and `reset` operations on items with ids that the event itself names.
+Invariant: a function of one event alone; applying an event's operations twice gives the same view.
+Must never: need an earlier event, a clock or the state.
+
+Operations (JSON objects):
+    {"op": "upsert", "item": id, "kind": kind, "fields": {...}}   create at the end if absent; set the named fields
+    {"op": "append", "item": id, "field": name, "offset": n, "text": s}   offset in UTF-16 units of the field so far
+    {"op": "reset"}   forget everything before
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from gloveport.protocol.journal import events as ev
+
+Op = dict[str, Any]
+
+
+def upsert(item: str, kind: str, **fields: Any) -> Op:
+    """Create or set the named fields of an item."""
+    return {"op": "upsert", "item": item, "kind": kind, "fields": fields}
+
+
+def append(item: str, field: str, offset: int, text: str) -> Op:
+    """Append `text` to a text field at `offset` UTF-16 units."""
+    return {"op": "append", "item": item, "field": field, "offset": offset, "text": text}
+
+
+def _session(body: ev.SessionCreated) -> tuple[Op, ...]:
+    fields = {
+        "title": body.title,
+        "root": body.root,
+        "sandbox": body.sandbox,
+        "trustLevel": body.trust_level,
+        "model": body.model_label,
+        "goalRevision": 0,
+    }
+    return (upsert("session", "session", **fields),)
+
+
+def _renamed(body: ev.SessionRenamed) -> tuple[Op, ...]:
+    return (upsert("session", "session", title=body.title),)
+
+
+def _sandbox(body: ev.SandboxChosen) -> tuple[Op, ...]:
+    return (upsert("session", "session", sandbox=body.sandbox, trustLevel=body.trust_level),)
+
+
+def _model(body: ev.ModelSelected) -> tuple[Op, ...]:
+    return (upsert("session", "session", model=body.model_label),)
+
+
+def _goal(body: ev.GoalRevised) -> tuple[Op, ...]:
+    return (upsert("session", "session", goalRevision=body.goal_revision),)
+
+
+def _message(body: ev.UserMessageAdded) -> tuple[Op, ...]:
+    fields = {"text": body.text, "state": "delivered", "turnId": body.turn_id, "goalRevision": body.goal_revision}
+    return (upsert(f"message/{body.message_id}", "message.user", **fields),)
+
+
+def _queued(body: ev.UserMessageQueued) -> tuple[Op, ...]:
+    return (upsert(f"message/{body.message_id}", "message.user", text=body.text, state="queued"),)
+
+
+def _unqueued(body: ev.UserMessageUnqueued) -> tuple[Op, ...]:
+    fields = {"text": body.text, "state": "returned", "reason": body.reason}
+    return (upsert(f"message/{body.message_id}", "message.user", **fields),)
+
+
+def _turn_started(body: ev.TurnStarted) -> tuple[Op, ...]:
+    return (upsert(f"turn/{body.turn_id}", "turn", state="running", goalRevision=body.goal_revision),)
+
+
+def _turn_completed(body: ev.TurnCompleted) -> tuple[Op, ...]:
+    return (upsert(f"turn/{body.turn_id}", "turn", state="completed", reason=body.reason),)
+
+
+def _turn_failed(body: ev.TurnFailed) -> tuple[Op, ...]:
+    fields = {"state": "failed", "code": body.code, "message": body.message, "hint": body.hint}
+    return (upsert(f"turn/{body.turn_id}", "turn", **fields),)
+
+
+def _stopping(body: ev.TurnCancelRequested) -> tuple[Op, ...]:
+    return (upsert(f"turn/{body.turn_id}", "turn", state="stopping", stoppedBy=body.by),)
+
+
+def _turn_cancelled(body: ev.TurnCancelled) -> tuple[Op, ...]:
+    return (upsert(f"turn/{body.turn_id}", "turn", state="cancelled", stoppedBy=body.by),)
+
+
+def _request(body: ev.ModelRequestStarted) -> tuple[Op, ...]:
+    fields = {"text": "", "state": "streaming", "model": f"{body.provider}/{body.model}", "turnId": body.turn_id}
+    return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
+
+
+def _text(body: ev.ModelTextDelta) -> tuple[Op, ...]:
+    return (append(f"answer/{body.request_id}", "text", body.offset, body.text),)
+
+
+def _response(body: ev.ModelResponseReceived) -> tuple[Op, ...]:
+    fields = {"text": body.text, "state": "done", "stop": body.stop}
+    return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
+
+
+def _interrupted(body: ev.ModelStreamInterrupted) -> tuple[Op, ...]:
+    fields = {"state": "interrupted", "code": body.code, "reason": body.reason}
+    return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
+
+
+def _usage(body: ev.UsageRecorded) -> tuple[Op, ...]:
+    fields = {"inputTokens": body.input_tokens, "outputTokens": body.output_tokens, "cachedTokens": body.cached_tokens}
+    return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
+
+
+def _proposed(body: ev.ToolCallProposed) -> tuple[Op, ...]:
+    fields = {"tool": body.tool, "arguments": body.arguments_json, "state": "proposed", "output": ""}
+    return (upsert(f"tool/{body.call_id}", "tool", turnId=body.turn_id, goalRevision=body.goal_revision, **fields),)
+
+
+def _decided(body: ev.PolicyDecided) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", verdict=body.verdict, risk=body.risk, reason=body.reason),)
+
+
+def _asked(body: ev.ApprovalRequested) -> tuple[Op, ...]:
+    fields = {"callId": body.call_id, "card": body.card, "cardDigest": body.card_digest, "state": "pending"}
+    return (
+        upsert(f"approval/{body.approval_id}", "approval", expiresAt=body.expires_at, **fields),
+        upsert(f"tool/{body.call_id}", "tool", state="waiting"),
+    )
+
+
+def _answered(body: ev.ApprovalResolved) -> tuple[Op, ...]:
+    fields = {"state": body.decision, "by": body.by, "scope": body.scope, "grantId": body.grant_id}
+    return (upsert(f"approval/{body.approval_id}", "approval", **fields),)
+
+
+def _grant(body: ev.GrantIssued) -> tuple[Op, ...]:
+    return (upsert(f"grant/{body.grant_id}", "grant", scope=body.scope, sentence=body.sentence, state="in force"),)
+
+
+def _grant_used(body: ev.GrantUsed) -> tuple[Op, ...]:
+    state = "used up" if body.uses_left == 0 else "in force"
+    return (upsert(f"grant/{body.grant_id}", "grant", usesLeft=body.uses_left, state=state),)
+
+
+def _grant_revoked(body: ev.GrantRevoked) -> tuple[Op, ...]:
+    return (upsert(f"grant/{body.grant_id}", "grant", state="revoked", reason=body.reason),)
+
+
+def _started(body: ev.ToolExecutionStarted) -> tuple[Op, ...]:
+    fields = {"title": body.title, "state": "running", "executor": body.executor, "grantId": body.grant_id}
+    return (upsert(f"tool/{body.call_id}", "tool", **fields),)
+
+
+def _progress(body: ev.ToolExecutionProgress) -> tuple[Op, ...]:
+    return (append(f"tool/{body.call_id}", "output", body.offset, body.text),)
+
+
+def _finished(body: ev.ToolExecutionFinished) -> tuple[Op, ...]:
+    fields = {
+        "state": body.outcome,
+        "result": body.text,
+        "evidence": body.evidence,
+        "exitCode": body.exit_code,
+        "outputBytes": body.output_bytes,
+        "durationUs": body.duration_us,
+    }
+    return (upsert(f"tool/{body.call_id}", "tool", **fields),)
+
+
+def _tests(body: ev.TestRunFinished) -> tuple[Op, ...]:
+    fields = body.model_dump(mode="json", exclude={"call_id", "turn_id", "goal_revision", "cases_left_out"})
+    return (upsert(f"tests/{body.call_id}", "tests", casesLeftOut=body.cases_left_out, **fields),)
+
+
+def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
+    return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
+
+
+def _snapshot(body: ev.SnapshotTaken) -> tuple[Op, ...]:
+    fields = {"files": body.files, "bytes": body.bytes_total, "notCovered": list(body.not_covered)}
+    return (upsert(f"snapshot/{body.snapshot_id}", "snapshot", **fields),)
+
+
+def _change(body: ev.ChangeProposed) -> tuple[Op, ...]:
+    fields = {
+        "path": body.path,
+        "changeKind": body.kind,
+        "baseHash": body.base_hash,
+        "resultHash": body.result_hash,
+        "digest": body.digest,
+        "hunks": [hunk.model_dump(mode="json") for hunk in body.hunks],
+        "runsByItself": body.runs_by_itself,
+        "state": "pending",
+        "reason": "",
+    }
+    return (upsert(f"change/{body.change_id}", "change", **fields),)
+
+
+def _withdrawn(body: ev.ChangeWithdrawn) -> tuple[Op, ...]:
+    return (upsert(f"change/{body.change_id}", "change", state=body.reason, hunks=[]),)
+
+
+def _hunks(body: ev.HunkDecided) -> tuple[Op, ...]:
+    fields = {"path": body.path, "hunks": list(body.digests), "decision": body.decision, "by": body.by}
+    key = f"decision/{body.change_id}/{body.decision}/{body.digests[0][:16] if body.digests else 'all'}"
+    return (upsert(key, "decision", **fields),)
+
+
+def _apply_started(body: ev.ChangeApplyStarted) -> tuple[Op, ...]:
+    return (upsert(f"apply/{body.apply_id}", "apply", action=body.action, state="writing", by=body.by),)
+
+
+def _applied(body: ev.ChangeApplied) -> tuple[Op, ...]:
+    return (upsert(f"apply/{body.apply_id}", "apply", action=body.action, state="done", paths=list(body.paths)),)
+
+
+def _refused(body: ev.ChangeRefused) -> tuple[Op, ...]:
+    fields = {"action": body.action, "state": "refused", "code": body.code, "message": body.message}
+    return (upsert(f"apply/{body.apply_id}", "apply", paths=list(body.paths), **fields),)
+
+
+def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
+
+
+def _recovered(body: ev.RecoverySummarised) -> tuple[Op, ...]:
+    return (upsert("recovery", "recovery", **body.model_dump(mode="json")),)
+
+
+_PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]] = MappingProxyType(
+    {
+        ev.SessionCreated: _session,
+        ev.SessionRenamed: _renamed,
+        ev.SandboxChosen: _sandbox,
+        ev.ModelSelected: _model,
+        ev.GoalRevised: _goal,
+        ev.UserMessageAdded: _message,
+        ev.UserMessageQueued: _queued,
+        ev.UserMessageUnqueued: _unqueued,
+        ev.TurnStarted: _turn_started,
+        ev.TurnCompleted: _turn_completed,
+        ev.TurnFailed: _turn_failed,
+        ev.TurnCancelRequested: _stopping,
+        ev.TurnCancelled: _turn_cancelled,
+        ev.ModelRequestStarted: _request,
+        ev.ModelTextDelta: _text,
+        ev.ModelResponseReceived: _response,
+        ev.ModelStreamInterrupted: _interrupted,
+        ev.UsageRecorded: _usage,
+        ev.ToolCallProposed: _proposed,
+        ev.PolicyDecided: _decided,
+        ev.ApprovalRequested: _asked,
+        ev.ApprovalResolved: _answered,
+        ev.GrantIssued: _grant,
+        ev.GrantUsed: _grant_used,
+        ev.GrantRevoked: _grant_revoked,
+        ev.ToolExecutionStarted: _started,
+        ev.ToolExecutionProgress: _progress,
+        ev.ToolExecutionFinished: _finished,
+        ev.TestRunFinished: _tests,
+        ev.PlanUpdated: _plan,
+        ev.SnapshotTaken: _snapshot,
+        ev.ChangeProposed: _change,
+        ev.ChangeWithdrawn: _withdrawn,
+        ev.HunkDecided: _hunks,
+        ev.ChangeApplyStarted: _apply_started,
+        ev.ChangeApplied: _applied,
+        ev.ChangeRefused: _refused,
+        ev.ToolReconciled: _reconciled,
+        ev.RecoverySummarised: _recovered,
+    }
+)
+
+
+def project_ops(body: ev.EventBody | None, type_name: str, seq: int) -> tuple[Op, ...]:
+    """The operations of an event; one of a newer version (null body) becomes an opaque item that says so."""
+    if body is None:
+        return (upsert(f"opaque/{seq}", "opaque", type=type_name),)
+    projector = _PROJECTORS.get(type(body))
+    return () if projector is None else projector(body)
