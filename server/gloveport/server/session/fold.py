@@ -48,6 +48,7 @@ from gloveport.protocol.journal.events import (
     UserMessageUnqueued,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.text import utf16_length
 from gloveport.server.session.state import (
     AssistantEntry,
     Call,
@@ -60,7 +61,6 @@ from gloveport.server.session.state import (
     Turn,
     UserEntry,
 )
-from gloveport.server.session.text import utf16_length
 
 B = TypeVar("B", bound=EventBody)
 K = TypeVar("K")
@@ -153,7 +153,7 @@ def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
     return replace(state, turn=Turn(body.turn_id, body.goal_revision), last_failure=None)
 
 
-def _turn_ended(state: SessionState, body: TurnCompleted | TurnCancelled) -> SessionState:
+def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled) -> SessionState:
     return replace(state, turn=None)
 
 
@@ -192,7 +192,7 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     return _turn(replace(state, history=kept), request=None, calls_made=made)
 
 
-def _stream_interrupted(state: SessionState, body: ModelStreamInterrupted) -> SessionState:
+def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
     kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
     return _turn(replace(state, history=kept), request=None)

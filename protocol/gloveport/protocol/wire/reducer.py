@@ -13,10 +13,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gloveport.server.session.text import utf16_index, utf16_length
+from gloveport.protocol.text import utf16_index, utf16_length
 
 
-class ViewGap(ValueError):
+class ViewGapError(ValueError):
     """An append began beyond the end of what is there: events are missing; subscribe anew."""
 
 
@@ -41,7 +41,7 @@ class View:
         """Apply one event's operations. Returns false when the event was applied before.
 
         Raises:
-            ViewGap: an append does not join what is there.
+            ViewGapError: an append does not join what is there.
         """
         if seq <= self.watermark:
             return False
@@ -62,7 +62,7 @@ class View:
         else:
             kind, fields = self._items.get(item, ("", {}))
             if not kind:
-                raise ViewGap(f"append to the unknown item {item}")
+                raise ViewGapError(f"append to the unknown item {item}")
             joined = join_text(str(fields.get(op["field"], "")), op["offset"], op["text"])
             self._items[item] = (kind, {**fields, op["field"]: joined})
         self._digests.pop(item, None)
@@ -93,5 +93,5 @@ def join_text(current: str, offset: int, text: str) -> str:
         return current + text
     index = utf16_index(current, offset)
     if index is None:
-        raise ViewGap(f"append at {offset} beyond the {utf16_length(current)} units that are there")
+        raise ViewGapError(f"append at {offset} beyond the {utf16_length(current)} units that are there")
     return current[:index] + text if len(current) - index <= len(text) else current
