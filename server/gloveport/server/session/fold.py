@@ -138,7 +138,7 @@ def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
 
 
 def _message_queued(state: SessionState, body: UserMessageQueued) -> SessionState:
-    return replace(state, queue=(*state.queue, Queued(body.message_id, body.text)))
+    return replace(state, queue=(*state.queue, Queued(body.message_id, body.turn_id, body.text)))
 
 
 def _message_unqueued(state: SessionState, body: UserMessageUnqueued) -> SessionState:

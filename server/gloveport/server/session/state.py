@@ -80,12 +80,23 @@ class Turn:
     calls_made: int = 0
     cancelled_by: str | None = None
 
+    @property
+    def next_proposed(self) -> Call | None:
+        """The first call that was not judged yet."""
+        return next((call for call in self.calls if call.stage is CallStage.PROPOSED), None)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a call runs or waits for an answer."""
+        return any(call.stage in (CallStage.RUNNING, CallStage.WAITING) for call in self.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A message that waits."""
+    """A message that waits, and the id its turn will have."""
 
     message_id: str
+    turn_id: str
     text: str
 
 

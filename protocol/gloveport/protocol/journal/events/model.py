@@ -44,12 +44,14 @@ class ModelTextDelta(TurnBody):
 
 
 class CallRecord(Record):
-    """A tool call as the model gave it; `arguments_json` is raw and maybe not JSON at all."""
+    """A tool call of the model. `arguments_json` is a JSON object, so that history stays valid: arguments that
+    could not be parsed strictly become `{}`, with `arguments_error` saying why; such a call never runs."""
 
     call_id: str
     provider_call_id: str
     tool: str
     arguments_json: str
+    arguments_error: str | None
 
 
 class ModelResponseReceived(TurnBody):

@@ -45,9 +45,10 @@ class UserMessageAdded(TurnBody):
 
 
 class UserMessageQueued(EventBody):
-    """A message waits for the running turn to end."""
+    """A message waits for the running turn to end; `turn_id` is the id its own turn will have."""
 
     message_id: str
+    turn_id: str
     text: str
 
 

@@ -1,0 +1,284 @@
+"""The life of a tool call: proposed, judged, asked, running, finished.
+
+Purpose: the transitions of one call.
+Invariant: a call runs only from the stage `proposed`, after a judgement that allows it, and finishes once.
+Must never: run a call whose turn was stopped, or take an answer that names another card.
+"""
+
+from typing import Any, Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.model import CallRecord
+from gloveport.server.session.state import Call, CallStage, Turn
+from gloveport.server.turn import flow
+from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
+from gloveport.server.turn.draft import Draft, TurnError
+from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool
+
+CALLS_PER_RESPONSE_MAX: Final = 64
+ASKS_PER_CALL_MAX: Final = 3
+OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
+
+
+def _born(draft: Draft, call_id: str) -> dict[str, Any]:
+    turn = draft.turn
+    return {"turn_id": turn.turn_id, "goal_revision": turn.goal_revision, "call_id": call_id}
+
+
+def record_calls(turn: Turn, given: tuple[inp.ModelCall, ...]) -> tuple[CallRecord, ...]:
+    """The calls of a response under ids of ours, arguments strictly parsed."""
+    records = []
+    for number, call in enumerate(given[:CALLS_PER_RESPONSE_MAX], start=turn.calls_made + 1):
+        arguments, error = "{}", None
+        try:
+            arguments = canonical_arguments(parse_arguments(call.arguments_json))
+        except ArgumentsError as refused:
+            error = str(refused)
+        records.append(
+            CallRecord(
+                call_id=f"{turn.turn_id}.c{number}",
+                provider_call_id=call.provider_call_id,
+                tool=call.tool,
+                arguments_json=arguments,
+                arguments_error=error,
+            )
+        )
+    return tuple(records)
+
+
+def propose_calls(draft: Draft, records: tuple[CallRecord, ...]) -> None:
+    """Write what the model wants; calls with broken arguments finish at once and never run."""
+    for record in records:
+        draft.emit(
+            ev.ToolCallProposed(
+                **_born(draft, record.call_id),
+                provider_call_id=record.provider_call_id,
+                tool=record.tool,
+                arguments_json=record.arguments_json,
+                arguments_digest=text_digest(record.arguments_json),
+                label=draft.state.label,
+            )
+        )
+    for record in records:
+        if record.arguments_error is not None:
+            text = f"The arguments were not taken and nothing ran: {record.arguments_error}"
+            _finish_unrun(draft, record.call_id, record.tool, "invalid", text)
+
+
+def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str) -> None:
+    draft.emit(
+        ev.ToolExecutionFinished(
+            **_born(draft, call_id),
+            tool=tool,
+            outcome=outcome,
+            text=text,
+            evidence="not started",
+            exit_code=None,
+            output_blob=None,
+            output_bytes=0,
+            duration_us=None,
+            label=OWN_LABEL,
+        )
+    )
+
+
+def withdraw_unstarted(draft: Draft) -> tuple[str, ...]:
+    """Finish every call that has not begun; the ids of those that run are returned, to be stopped."""
+    for approval in tuple(draft.state.approvals.values()):
+        _resolve(draft, approval, "withdrawn", None, "stop")
+    running = []
+    for call in draft.turn.calls:
+        if call.stage is CallStage.RUNNING:
+            running.append(call.call_id)
+        elif call.stage is not CallStage.FINISHED:
+            _finish_unrun(draft, call.call_id, call.tool, "cancelled", "Stopped by the user before it began.")
+    return tuple(running)
+
+
+def _resolve(
+    draft: Draft, approval: ev.ApprovalRequested, decision: Any, grant: ev.GrantIssued | None, by: str
+) -> None:
+    draft.emit(
+        ev.ApprovalResolved(
+            turn_id=approval.turn_id,
+            goal_revision=approval.goal_revision,
+            call_id=approval.call_id,
+            approval_id=approval.approval_id,
+            card_digest=approval.card_digest,
+            decision=decision,
+            scope=grant.scope if grant else None,
+            grant_id=grant.grant_id if grant else None,
+            by=by,
+        )
+    )
+
+
+def _live_call(draft: Draft, call_id: str, stage: CallStage) -> Call | None:
+    call = draft.state.call(call_id)
+    return call if call is not None and call.stage is stage else None
+
+
+def judged(draft: Draft, given: inp.CallJudged) -> None:
+    """Policy spoke: start, ask or refuse."""
+    call = _live_call(draft, given.call_id, CallStage.PROPOSED)
+    if call is None or draft.turn.cancelled_by is not None:
+        return
+    judgement = given.judgement
+    draft.emit(
+        ev.PolicyDecided(
+            **_born(draft, call.call_id),
+            verdict=judgement.verdict,
+            risk=judgement.risk,
+            reason=judgement.reason,
+            rule_ids=judgement.rule_ids,
+            rules_hash=judgement.rules_hash,
+            effects=given.plan.effects,
+            grant_id=judgement.grant_id,
+        )
+    )
+    if judgement.verdict == "allow":
+        _start(draft, call, given)
+    elif judgement.verdict == "ask" and given.card is not None and call.asks < ASKS_PER_CALL_MAX:
+        _ask(draft, call, given.card)
+    else:
+        text = f"Not allowed: {judgement.reason}. Choose another way."
+        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        flow.advance(draft)
+
+
+def _start(draft: Draft, call: Call, given: inp.CallJudged) -> None:
+    plan, judgement = given.plan, given.judgement
+    if judgement.grant_id is not None:
+        used = ev.GrantUsed(grant_id=judgement.grant_id, call_id=call.call_id, uses_left=judgement.grant_uses_left)
+        draft.emit(used)
+    draft.emit(
+        ev.ToolExecutionStarted(
+            **_born(draft, call.call_id),
+            tool=call.tool,
+            title=plan.title,
+            arguments_digest=call.arguments_digest,
+            effects=plan.effects,
+            recovery=plan.recovery,
+            stop_class=plan.stop_class,
+            executor=plan.executor,
+            fingerprint=plan.fingerprint,
+            label=plan.label,
+            grant_id=judgement.grant_id,
+            security_context=dict(plan.security_context),
+        )
+    )
+    draft.need(RunTool(call.call_id))
+
+
+def _ask(draft: Draft, call: Call, card: inp.CardShown) -> None:
+    draft.emit(
+        ev.ApprovalRequested(
+            **_born(draft, call.call_id),
+            approval_id=f"{call.call_id}.a{call.asks + 1}",
+            card=dict(card.card),
+            card_digest=card.card_digest,
+            expires_at=card.expires_at,
+        )
+    )
+
+
+def rejected(draft: Draft, given: inp.CallRejected) -> None:
+    """The call cannot run as it is; the model is told why."""
+    call = _live_call(draft, given.call_id, CallStage.PROPOSED)
+    if call is None or draft.turn.cancelled_by is not None:
+        return
+    _finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
+    flow.advance(draft)
+
+
+def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
+    """A card was answered; an allowed call is judged again, with the grant and today's facts."""
+    approval = draft.state.approvals.get(given.approval_id)
+    if approval is None:
+        raise TurnError(ErrorCode.APPROVAL_UNKNOWN, "this card does not wait any more")
+    if approval.card_digest != given.card_digest:
+        raise TurnError(ErrorCode.SUPERSEDED, "the card is not the one that was shown")
+    if given.decision == "allowed" and given.grant is not None:
+        draft.emit(given.grant)
+        _resolve(draft, approval, "allowed", given.grant, given.by)
+        draft.need(JudgeCall(approval.call_id))
+        return
+    _resolve(draft, approval, given.decision, None, given.by)
+    call = draft.state.call(approval.call_id)
+    if call is not None:
+        words = {"denied": "The user said no.", "expired": "Nobody answered in time."}
+        _finish_unrun(draft, call.call_id, call.tool, "denied", words.get(given.decision, "Not allowed."))
+        flow.advance(draft)
+
+
+def progressed(draft: Draft, given: inp.ToolProgressed) -> None:
+    """Show a piece of output."""
+    call = _live_call(draft, given.call_id, CallStage.RUNNING)
+    if call is not None:
+        draft.emit(ev.ToolExecutionProgress(**_born(draft, call.call_id), offset=call.shown_utf16, text=given.text))
+
+
+def ended(draft: Draft, given: inp.ToolEnded) -> None:
+    """A running call ended: write the outcome and what it changed, then go on."""
+    call = _live_call(draft, given.call_id, CallStage.RUNNING)
+    if call is None:
+        return
+    draft.emit(
+        ev.ToolExecutionFinished(
+            **_born(draft, call.call_id),
+            tool=call.tool,
+            outcome=given.outcome,
+            text=given.text,
+            evidence=given.evidence,
+            exit_code=given.exit_code,
+            output_blob=given.output_blob,
+            output_bytes=given.output_bytes,
+            duration_us=given.duration_us,
+            label=given.label,
+        )
+    )
+    draft.emit_all(given.facts)
+    if given.outcome in ("lost", "unknown") and draft.turn.cancelled_by is None:
+        withdraw_unstarted(draft)
+        flow.end_unknown(draft, call.tool)
+    else:
+        flow.advance(draft)
+
+
+def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
+    """Act on a finding: attach to what still runs or has ended, run what surely did not happen, stop at unknown."""
+    call = _live_call(draft, given.call_id, CallStage.RUNNING)
+    if call is None or call.started is None:
+        return
+    draft.emit(ev.ToolReconciled(**_born(draft, call.call_id), finding=given.finding, evidence=given.evidence))
+    if given.finding == "unknown":
+        _finish_unknown(draft, call, given.evidence)
+    elif given.finding == "not_started" and draft.turn.cancelled_by is None:
+        draft.need(RunTool(call.call_id))
+    else:
+        draft.need(AttachTool(call.call_id))
+
+
+def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
+    draft.emit(
+        ev.ToolExecutionFinished(
+            **_born(draft, call.call_id),
+            tool=call.tool,
+            outcome="unknown",
+            text="Interrupted. Whether it took effect is unknown; it was not run again.",
+            evidence=evidence,
+            exit_code=None,
+            output_blob=None,
+            output_bytes=0,
+            duration_us=None,
+            label=OWN_LABEL,
+        )
+    )
+    if draft.turn.cancelled_by is not None:
+        flow.end_cancelled(draft)
+        return
+    withdraw_unstarted(draft)
+    flow.end_unknown(draft, call.tool)

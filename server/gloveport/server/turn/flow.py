@@ -1,0 +1,100 @@
+"""How turns begin, go on and end.
+
+Purpose: the few transitions that several inputs share.
+Invariant: every started turn ends once; a waiting message is delivered in the same step that ends its turn,
+    or goes back to the user when the turn did not complete.
+Must never: start anything after a stop.
+"""
+
+from typing import Any, Final
+
+from gloveport.protocol.errors import ERRORS, ErrorCode
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.state import USER_LABEL
+from gloveport.server.turn.draft import Draft
+from gloveport.server.turn.effects import CallModel, JudgeCall
+
+TURN_REQUESTS_MAX: Final = 100
+
+
+def begin_turn(draft: Draft, message_id: str, turn_id: str, text: str) -> None:
+    """Deliver a message and start a turn with it; the goal is revised by it."""
+    revision = draft.state.goal_revision + 1
+    born: dict[str, Any] = {"turn_id": turn_id, "goal_revision": revision}
+    draft.emit(
+        ev.GoalRevised(goal_revision=revision, message_id=message_id),
+        ev.UserMessageAdded(**born, message_id=message_id, text=text, label=USER_LABEL),
+        ev.TurnStarted(**born, message_id=message_id),
+    )
+    _request(draft)
+
+
+def _request(draft: Draft) -> None:
+    turn = draft.turn
+    request_id = f"{turn.turn_id}.r{turn.requests + 1}"
+    draft.emit(
+        ev.ModelRequestStarted(
+            turn_id=turn.turn_id,
+            goal_revision=turn.goal_revision,
+            request_id=request_id,
+            provider=draft.state.provider,
+            model=draft.state.model,
+        )
+    )
+    draft.need(CallModel(request_id))
+
+
+def advance(draft: Draft) -> None:
+    """Go on after something ended: judge the next call, or ask the model again."""
+    turn = draft.turn
+    if turn.cancelled_by is not None:
+        end_cancelled(draft)
+        return
+    if turn.request is not None or turn.is_busy:
+        return
+    proposed = turn.next_proposed
+    if proposed is not None:
+        draft.need(JudgeCall(proposed.call_id))
+    elif turn.requests >= TURN_REQUESTS_MAX:
+        message = f"the turn made {turn.requests} model requests, the most one turn may make"
+        end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
+    else:
+        _request(draft)
+
+
+def finish_turn(draft: Draft, reason: str) -> None:
+    """The model ended its answer: complete, and deliver the message that waits."""
+    turn = draft.turn
+    draft.emit(ev.TurnCompleted(turn_id=turn.turn_id, goal_revision=turn.goal_revision, reason=reason))
+    if draft.state.queue:
+        waiting = draft.state.queue[0]
+        begin_turn(draft, waiting.message_id, waiting.turn_id, waiting.text)
+
+
+def end_failed(draft: Draft, code: str, message: str, hint: str) -> None:
+    """The turn cannot go on; waiting messages go back to the user."""
+    turn = draft.turn
+    draft.emit(
+        ev.TurnFailed(turn_id=turn.turn_id, goal_revision=turn.goal_revision, code=code, message=message, hint=hint)
+    )
+    _return_queue(draft, "the turn failed")
+
+
+def end_unknown(draft: Draft, tool: str) -> None:
+    """A call's outcome is unknown: stop and let the user look."""
+    message = f"the outcome of {tool} is unknown after the interruption"
+    end_failed(draft, ErrorCode.SANDBOX_LOST, message, ERRORS[ErrorCode.SANDBOX_LOST].hint)
+
+
+def end_cancelled(draft: Draft) -> None:
+    """Write the end of a stopped turn as soon as nothing of it runs."""
+    turn = draft.turn
+    if turn.cancelled_by is None or turn.request is not None or turn.is_busy:
+        return
+    draft.emit(ev.TurnCancelled(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=turn.cancelled_by))
+    _return_queue(draft, "the turn was stopped")
+
+
+def _return_queue(draft: Draft, reason: str) -> None:
+    for queued in draft.state.queue:
+        draft.emit(ev.UserMessageUnqueued(message_id=queued.message_id, text=queued.text, reason=reason))

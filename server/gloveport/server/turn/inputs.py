@@ -1,0 +1,237 @@
+"""Everything that can happen to a session, as one closed union.
+
+Purpose: user commands, model output, judgements, tool outcomes and findings after a restart enter here alone.
+Invariant: an input carries what the shell knows (ids, times, bytes' hashes); the machine adds nothing of its own.
+Must never: hold a handle or a callback.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from gloveport.protocol.journal.events import EventBody, GrantIssued
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    """The user typed something. `turn_id` is used if it begins a turn; `queue` lets it wait for the running one."""
+
+    message_id: str
+    turn_id: str
+    text: str
+    queue: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnqueueMessage:
+    """The user takes a waiting message back."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTurn:
+    """Somebody pressed stop; `turn_id` null means whatever runs."""
+
+    turn_id: str | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAccepted:
+    """The provider's headers arrived."""
+
+    request_id: str
+    provider_request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextArrived:
+    """A coalesced piece of the answer."""
+
+    request_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A tool call as the provider gave it, arguments unparsed."""
+
+    provider_call_id: str
+    tool: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseEnded:
+    """The stream ended properly. `text_digest` is SHA-256 of the text's UTF-8 bytes."""
+
+    request_id: str
+    calls: tuple[ModelCall, ...]
+    stop: Literal["end", "tool_calls", "length", "refusal"]
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """The stream broke, was stopped or never began; `code` is of the error table."""
+
+    request_id: str
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a call would do, declared by its tool from its arguments before it runs."""
+
+    title: str
+    effects: tuple[EffectRecord, ...]
+    recovery: Literal["read_only", "idempotent", "fingerprinted", "probeable", "opaque"]
+    stop_class: Literal["killable", "atomic", "opaque"]
+    executor: str
+    fingerprint: tuple[FileFingerprint, ...]
+    label: LabelRecord
+    security_context: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Policy's answer as facts."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    risk: str
+    reason: str
+    rule_ids: tuple[str, ...]
+    rules_hash: str
+    grant_id: str | None
+    grant_uses_left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardShown:
+    """The card to be shown when policy asks."""
+
+    card: Mapping[str, JsonValue]
+    card_digest: str
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudged:
+    """A proposed call was planned and judged; `card` is set exactly when the verdict is ask."""
+
+    call_id: str
+    plan: Plan
+    judgement: Judgement
+    card: CardShown | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRejected:
+    """A proposed call cannot run as it is: unknown tool, wrong arguments, a path that is not allowed to exist."""
+
+    call_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """A card was answered, or expired. `grant` is set exactly when the answer allows."""
+
+    approval_id: str
+    card_digest: str
+    decision: Literal["allowed", "denied", "expired"]
+    grant: GrantIssued | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgressed:
+    """A piece of a running tool's output, ready to be shown."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A running tool ended. `facts` are what it changed: plan, test results, proposals."""
+
+    call_id: str
+    outcome: Outcome
+    text: str
+    evidence: str
+    exit_code: int | None
+    output_blob: str | None
+    output_bytes: int
+    duration_us: int | None
+    label: LabelRecord
+    facts: tuple[EventBody, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallReconciled:
+    """After a restart: what became of an execution whose end was not recorded."""
+
+    call_id: str
+    finding: Literal["succeeded", "failed", "still_running", "not_started", "unknown"]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequested:
+    """A decision about changes was planned; the plan names each step's hashes."""
+
+    apply_id: str
+    action: Literal["accept", "reject", "undo"]
+    plan: Mapping[str, JsonValue]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyDone:
+    """All steps of the plan hold, read back. `facts` are the decided hunks and what is still pending."""
+
+    apply_id: str
+    paths: tuple[str, ...]
+    record: Mapping[str, JsonValue]
+    facts: tuple[EventBody, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRefused:
+    """Nothing of the plan was written."""
+
+    apply_id: str
+    code: str
+    message: str
+    paths: tuple[str, ...]
+    facts: tuple[EventBody, ...] = ()
+
+
+Input = (
+    SendMessage
+    | UnqueueMessage
+    | CancelTurn
+    | RequestAccepted
+    | TextArrived
+    | ResponseEnded
+    | RequestFailed
+    | CallJudged
+    | CallRejected
+    | ApprovalAnswered
+    | ToolProgressed
+    | ToolEnded
+    | CallReconciled
+    | ApplyRequested
+    | ApplyDone
+    | ApplyRefused
+)
