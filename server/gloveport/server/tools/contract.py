@@ -1,0 +1,166 @@
+"""What every tool is.
+
+Purpose: the protocol class of tools and the shapes that pass between a tool and the engine.
+Invariant: `plan` reads only; `perform` does exactly what the plan declared.
+Must never: decide permission.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import EventBody
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
+from gloveport.sandbox.contract import Result
+from gloveport.server.workspace.facade import SessionWorkspace
+
+RESULT_CHARACTERS_MAX: Final = 24_000
+
+Recovery = Literal["read_only", "idempotent", "fingerprinted", "probeable", "opaque"]
+StopClass = Literal["killable", "atomic", "opaque"]
+Finding = Literal["succeeded", "failed", "still_running", "not_started", "unknown"]
+
+
+class ToolError(GloveportError):
+    """A tool cannot do what it was asked; the model is told the words."""
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: strict, nothing unknown taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPlan:
+    """What a call will do, before it does it.
+
+    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved.
+    """
+
+    title: str
+    effects: tuple[EffectRecord, ...]
+    recovery: Recovery
+    stop_class: StopClass
+    executor: str
+    label: LabelRecord
+    fingerprint: tuple[FileFingerprint, ...] = ()
+    argv: tuple[str, ...] | None = None
+    cwd: str = ""
+    file_digests: tuple[tuple[str, str], ...] = ()
+    reversible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """How a call ended. `output` is the whole captured output, `text` what the model is told."""
+
+    outcome: Outcome
+    text: str
+    evidence: str
+    label: LabelRecord
+    exit_code: int | None = None
+    output: bytes = b""
+    output_bytes: int = 0
+    facts: tuple[EventBody, ...] = ()
+
+
+class SandboxHands(Protocol):
+    """How a tool runs a program: in the session's sandbox, under the call's id."""
+
+    name: str
+    strength: int
+    holds: frozenset[str]
+
+    def security_context(self) -> Mapping[str, Any]:
+        """The values that will be in force."""
+
+    async def run(self, call: "RunRequest") -> Result:
+        """Run to the end; output pieces go to the context's `show`."""
+
+    async def attach(self, run_id: str) -> Result | None:
+        """The result of a run that outlived the last daemon; null when nothing is known of it."""
+
+    async def collect(self, patterns: tuple[str, ...]) -> Mapping[str, bytes]:
+        """Artifacts of the run that just ended, by path relative to the scratch folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A program to run: argument vector, limits in seconds and bytes, extra environment."""
+
+    run_id: str
+    argv: tuple[str, ...]
+    wall_s: float
+    tool_kind: Literal["small", "build"] = "build"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a call may touch."""
+
+    call_id: str
+    turn_id: str
+    goal_revision: int
+    workspace: SessionWorkspace
+    hands: SandboxHands
+    label: LabelRecord
+    python: str
+    show: Callable[[str], Awaitable[None]]
+    attached: Result | None = field(default=None)
+
+
+class Tool(Protocol):
+    """One hand of the model."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+
+    def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
+        """Declare effects and recovery. Reads only. Raises GloveportError when the call cannot be done."""
+
+    async def perform(self, arguments: Any, context: ToolContext) -> Performed:
+        """Do what was planned. Raises GloveportError for a failure the model should hear of."""
+
+    async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> "Found":
+        """After a restart: find out what became of a call whose end was not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding and its evidence."""
+
+    finding: Finding
+    evidence: str
+
+
+def parse(arguments: type[Arguments], raw: str) -> Arguments:
+    """Arguments from strict JSON. Raises ToolError naming every wrong field."""
+    try:
+        return arguments.model_validate_json(raw)
+    except ValidationError as error:
+        words = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+            for item in error.errors(include_url=False, include_input=False, include_context=False)
+        )
+        raise ToolError(ErrorCode.TOOL_ARGUMENTS, f"wrong arguments: {words}") from None
+
+
+def bounded(text: str) -> str:
+    """`text` cut to head and tail, saying how much is left out."""
+    if len(text) <= RESULT_CHARACTERS_MAX:
+        return text
+    half = RESULT_CHARACTERS_MAX // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"
+
+
+def effect(kind: str, target: str) -> EffectRecord:
+    """One declared effect."""
+    return EffectRecord(kind=kind, target=target)
