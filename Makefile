@@ -1,0 +1,67 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs, is idempotent and quiet on success.
+# PYTHON names the interpreter to build on (3.11 or newer); VENV the environment's folder.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+# A real model is used when one of these keys is set; its SDK is installed only then.
+DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check check-fast bench schema lock realworld e2e client clean bootstrap-dev
+
+help:
+	@echo "make demo       set up, then the main job on a small real repository"
+	@echo "make test       set up, then every test this machine can run (hermetic)"
+	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
+	@echo "make bench      print the figures"
+	@echo "make realworld  third-party packages and repositories (needs the package index)"
+	@echo "make e2e        the end-to-end tests alone"
+	@echo "make client     build the VS Code extension and run its tests (needs Node 20 or newer)"
+	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
+	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
+
+demo:
+	@$(PYTHON) scripts/bootstrap --venv $(VENV) $(DEMO_PROFILE)
+	@$(BIN)/gloveport demo $(DEMO_ARGS)
+
+bootstrap-dev:
+	@$(PYTHON) scripts/bootstrap --venv $(VENV) dev
+
+# Skipped tests are listed with their reasons; GLOVEPORT_REQUIRE=all turns a missing tool into a failure.
+test: bootstrap-dev
+	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld \
+		-q -rsfE -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+check: bootstrap-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --config-file pyproject.toml scripts/*.py tests/arch tests/kit
+	@PYTHONPATH=protocol:sandbox:server $(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest tests/arch -q -rs $(PYTEST_ARGS)
+
+bench: bootstrap-dev
+	@set -e; for script in tests/bench/bench_*.py; do \
+		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
+
+realworld: bootstrap-dev
+	@$(BIN)/python -m pytest tests/realworld -q -rs $(PYTEST_ARGS)
+
+e2e: bootstrap-dev
+	@$(BIN)/python -m pytest tests/e2e -q -rs $(PYTEST_ARGS)
+
+schema: bootstrap-dev
+	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write
+
+client:
+	@cd client-vscode && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent test
+
+lock:
+	@scripts/lock
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache client-vscode/node_modules client-vscode/dist
