@@ -1,0 +1,47 @@
+"""The permanent upcasters: payloads of older versions brought to today's shape.
+
+Purpose: every event ever written by a release can be read by every later one.
+Invariant: an entry, once released, stays for ever and keeps its meaning; a payload that is already current, newer
+than this version, or of an unknown type comes back as it was.
+Must never: change its argument, drop a field it does not know, or touch a clock or a disk.
+
+An entry `(type, n)` turns a version n payload into version n+1. Entries of one type have no gaps.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+Payload = dict[str, Any]
+Upcaster = Callable[[Payload], Payload]
+Registry = Mapping[tuple[str, int], Upcaster]
+
+UPCASTERS: Final[Registry] = MappingProxyType({})
+
+
+def upcast(type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:
+    """The payload in the newest shape this version knows; `payload` itself is left alone."""
+    current = dict(payload)
+    while (step := registry.get((type, version))) is not None:
+        current = step(current)
+        version += 1
+    return current
+
+
+def current_version(type: str, written: int, registry: Registry = UPCASTERS) -> int:
+    """The version that `upcast` brings a payload written as `written` to."""
+    while (type, written) in registry:
+        written += 1
+    return written
+
+
+def registry_gaps(registry: Registry = UPCASTERS) -> tuple[tuple[str, int], ...]:
+    """Missing steps of a registry: a type's entries must run from its lowest version without a hole."""
+    versions: dict[str, list[int]] = {}
+    for type, version in registry:
+        versions.setdefault(type, []).append(version)
+    return tuple(
+        (type, missing)
+        for type, known in sorted(versions.items())
+        for missing in sorted(set(range(min(known), max(known))) - set(known))
+    )

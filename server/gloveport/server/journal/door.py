@@ -1,0 +1,40 @@
+"""The one door to SQLite: an aiosqlite connection that runs a whole transaction in one hop.
+
+Purpose: a transaction is one function on the connection's own thread; the event loop hops there and back once.
+Invariant: the `sqlite3` connection is used on its own thread only.
+Must never: be opened outside this room, or hand its connection out.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import aiosqlite
+import anyio
+
+T = TypeVar("T")
+
+_ITER_CHUNK_ROWS = 64
+
+
+class Door(aiosqlite.Connection):
+    """An aiosqlite connection with `run`; `connector` makes the `sqlite3` connection, on the door's thread."""
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, _ITER_CHUNK_ROWS)
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on the door's thread.
+
+        What is begun is finished: a cancelled caller waits for it (or, when its task is cancelled natively, leaves
+        it behind, still running to its end), so no transaction is ever abandoned half way.
+        """
+        with anyio.CancelScope(shield=True):
+            return cast(T, await self._execute(work, self._conn))
+
+
+async def open_door(connector: Callable[[], sqlite3.Connection]) -> Door:
+    """Open a connection; what `connector` raises comes through."""
+    door = Door(connector)
+    await door
+    return door

@@ -1,0 +1,64 @@
+"""Failures of the journal room.
+
+Purpose: one exception for everything that can go wrong between an append and the disk.
+Invariant: the code says what the caller may do: CONFLICT read again; NOT_SAVED stop and reopen; the rest refuse.
+Must never: name a path the user did not choose, or carry a payload.
+
+Tree: `JournalError` (codes CONFLICT, NOT_SAVED, CORRUPT, UNSUPPORTED_FS, NEWER_DATA, LEASE_HELD,
+UNSAFE_DIRECTORY, BLOB_MISSING, LIMIT, INVALID_PARAMS).
+"""
+
+import sqlite3
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PRIMARY_CODE_MASK = 0xFF
+
+
+class JournalError(GloveportError):
+    """A typed failure of the journal, the blob store or the data directory's lease."""
+
+
+def conflict(stream: str, expected: int, actual: int) -> JournalError:
+    """Somebody appended to `stream` first."""
+    return JournalError(
+        ErrorCode.CONFLICT,
+        f"{stream}: expected next seq {expected}, it is {actual}",
+        stream=stream,
+        expected=expected,
+        actual=actual,
+    )
+
+
+def not_saved(reason: str) -> JournalError:
+    """The disk did not take it; whether it is there after all is known only after a reopen."""
+    return JournalError(ErrorCode.NOT_SAVED, f"not saved: {reason}")
+
+
+def corrupt(reason: str) -> JournalError:
+    """Stored data is damaged beyond what setting the tail aside can mend."""
+    return JournalError(ErrorCode.CORRUPT, reason)
+
+
+def limit(reason: str) -> JournalError:
+    """A named limit of this room was reached."""
+    return JournalError(ErrorCode.LIMIT, reason)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file itself is damaged (as opposed to full, busy or unreadable)."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and (code & _PRIMARY_CODE_MASK) in _DAMAGE_CODES
+
+
+def is_unreadable(error: sqlite3.Error) -> bool:
+    """Whether a page could not be read: damaged, or refused by the disk."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return is_damage(error) or (code is not None and (code & _PRIMARY_CODE_MASK) == sqlite3.SQLITE_IOERR)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection kept the lock longer than the busy timeout; nothing was written then."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and (code & _PRIMARY_CODE_MASK) == sqlite3.SQLITE_BUSY

@@ -1,0 +1,150 @@
+"""Opening the database: version gate, damage check, epochs, and the marks of a clean stop.
+
+Purpose: everything between a path and a connection that may be written to, on the connection's own thread.
+Invariant: nothing is written before the version gate passed; when this returns, all data found is durable, every
+checked tail verifies, and the data is marked as in use on this boot.
+Must never: open a damaged tail silently, or take a missing database with a left-over log for an empty one.
+"""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
+from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.reader import tolerant_text
+from gloveport.server.journal.records import OpenReport, Quarantined
+from gloveport.server.journal.salvage import salvage
+from gloveport.server.journal.schema import DATABASE_FILE, connect, migrate, set_writer_pragmas
+from gloveport.server.journal.tail import check_tails
+
+_HEADER_BYTES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection that may be written to, the counters the writer goes on from, and what was found."""
+
+    connection: sqlite3.Connection
+    touched: int
+    position: int
+    report: OpenReport
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What must be known to open: where, when (UTC microseconds), on which boot, and acknowledged relaxed tails."""
+
+    directory: Path
+    now: int
+    boot_id: str
+    acknowledged: Mapping[str, int]
+
+
+def open_database(found: Found) -> Opened:
+    """Open or create the database.
+
+    Raises JournalError: NEWER_DATA, CORRUPT (not a journal, or beyond salvage), NOT_SAVED (the disk refuses),
+    UNSUPPORTED_FS (no write-ahead log possible). A damaged database is salvaged first.
+    """
+    path = found.directory / DATABASE_FILE
+    try:
+        try:
+            return _open_once(path, found)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+        name, lost = salvage(path, found.now)
+        return _open_once(path, found, salvaged=name, lost=lost)
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            raise corrupt(f"{DATABASE_FILE} cannot be read; put it aside or restore a backup") from error
+        raise not_saved(str(error)) from error
+    except sqlite3.Error as error:
+        raise not_saved(str(error)) from error
+    except OSError as error:
+        raise not_saved(error.strerror or str(error)) from error
+
+
+def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
+    _claim_file(path)
+    connection = connect(path)
+    try:
+        migrated_from = migrate(connection, path, found.now)
+        _refuse_cut_file(connection, path)
+        set_writer_pragmas(connection)
+        connection.text_factory = tolerant_text
+        report = _check(connection, found)
+        connection.text_factory = str
+        # Rewrites the log's pages into the database and fsyncs it: what was found is durable from here on.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        fsync_directory(path.parent)
+        touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
+        position = connection.execute("SELECT coalesce(max(position), 0) FROM session_index").fetchone()[0]
+    except BaseException:
+        connection.close()
+        raise
+    report = OpenReport(
+        unclean=report.unclean,
+        other_boot=report.other_boot,
+        quarantined=lost + report.quarantined,
+        lost=report.lost,
+        salvaged=salvaged,
+        migrated_from=migrated_from,
+    )
+    return Opened(connection, touched, position, report)
+
+
+def _claim_file(path: Path) -> None:
+    if not path.exists() and path.with_name(path.name + "-wal").exists():
+        raise corrupt(f"{DATABASE_FILE} is gone but its log is there; restore the file or put the log aside")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        reason = f"{DATABASE_FILE} cannot be opened for writing ({error.strerror})"
+        raise JournalError(ErrorCode.NOT_SAVED, reason) from error
+
+
+def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise SQLite's own damage error when the file is shorter than its header says and no log makes up for it."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size > 0:
+        return
+    pages, page_bytes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    header_pages = int.from_bytes(path.read_bytes()[:_HEADER_BYTES][28:32], "big")
+    if path.stat().st_size < max(pages, header_pages) * page_bytes:
+        error = sqlite3.DatabaseError("the database file was cut")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+
+def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
+    connection.execute("BEGIN IMMEDIATE")
+    meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    unclean = bool(meta) and meta.get("clean") != 1
+    other_boot = unclean and meta.get("boot_id") != found.boot_id
+    quarantined = check_tails(connection, unclean=unclean, now=found.now)
+    if other_boot:
+        connection.execute("UPDATE stream SET epoch=epoch+1")
+    lost = tuple(
+        stream for stream, seq in sorted(found.acknowledged.items()) if _begin_epoch_if_short(connection, stream, seq)
+    )
+    for key, value in (("clean", 0), ("boot_id", found.boot_id)):
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    connection.execute("COMMIT")
+    return OpenReport(unclean=unclean, other_boot=other_boot, quarantined=quarantined, lost=lost)
+
+
+def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowledged_seq: int) -> bool:
+    sql = "UPDATE stream SET epoch=epoch+1 WHERE name=? AND next_seq<=?"
+    return connection.execute(sql, (stream, acknowledged_seq)).rowcount > 0
+
+
+def mark_clean(connection: sqlite3.Connection) -> None:
+    """Say that the data was closed in good order; raises sqlite3.Error."""
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('clean', 1)")

@@ -1,0 +1,148 @@
+"""Reading: short transactions on connections that never write.
+
+Purpose: events, heads, index rows and chain checks, straight from the committed data.
+Invariant: every function is one short read; none holds a snapshot over an await, so the log can be reset.
+Must never: write, checkpoint, or answer a list by reading events.
+"""
+
+import sqlite3
+from typing import Any, Final
+
+from gloveport.protocol.journal.envelope import (
+    GENESIS_DIGEST,
+    ChainBreak,
+    ChainPoint,
+    Cursor,
+    StoredEvent,
+    next_point,
+)
+from gloveport.server.journal.errors import corrupt
+from gloveport.server.journal.records import Head, SessionRow, VerifyReport, shares_digest
+
+READ_EVENTS_MAX: Final = 10_000
+READ_BYTES_MAX: Final = 8 * 1024 * 1024
+SESSIONS_PAGE_MAX: Final = 500
+STREAMS_PAGE_MAX: Final = 1_000
+EVENT_OVERHEAD_BYTES: Final = 200
+"""What an event counts beyond its payload against a byte budget."""
+
+EVENT_COLUMNS: Final = "stream, epoch, seq, type, version, at, payload, digest, payload_hash"
+_COLUMN_TYPES: Final = (str, int, int, str, int, int, bytes, bytes)
+_SELECT_AFTER = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"  # noqa: S608 - constant
+
+
+def tolerant_text(raw: bytes) -> str:
+    """Text factory for checks: a damaged text becomes a string that fails the check instead of an exception."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def is_well_formed(row: tuple[Any, ...]) -> bool:
+    """Whether every column of an event row has the type and the alphabet it was written with."""
+    typed = all(type(value) is kind for value, kind in zip(row[:8], _COLUMN_TYPES, strict=True))
+    return typed and (row[8] is None or isinstance(row[8], bytes)) and row[0].isascii() and row[3].isascii()
+
+
+def to_event(row: tuple[Any, ...]) -> StoredEvent:
+    """An event of a row in the order of `EVENT_COLUMNS`."""
+    stream, epoch, seq, kind, version, at, payload, digest, erased = row
+    return StoredEvent(stream, epoch, seq, kind, version, at, payload, digest.hex(), erased.hex() if erased else None)
+
+
+def read_events(
+    connection: sqlite3.Connection, stream: str, after_seq: int, limit: int, max_bytes: int
+) -> tuple[StoredEvent, ...]:
+    """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one."""
+    events: list[StoredEvent] = []
+    budget = min(max_bytes, READ_BYTES_MAX)
+    cursor = connection.execute(_SELECT_AFTER, (stream, after_seq, min(limit, READ_EVENTS_MAX)))
+    for row in cursor:
+        if type(row[6]) is not bytes or type(row[7]) is not bytes:
+            raise corrupt(f"{stream}: event {row[2]} is damaged")
+        budget -= len(row[6]) + EVENT_OVERHEAD_BYTES
+        if budget < 0 and events:
+            break
+        events.append(to_event(row))
+    cursor.close()
+    return tuple(events)
+
+
+def read_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str]:
+    """Epoch, next seq and digest of a stream; an unknown stream stands before its first event."""
+    row = connection.execute("SELECT epoch, next_seq, digest FROM stream WHERE name=?", (stream,)).fetchone()
+    return (row[0], row[1], row[2].hex()) if row is not None else (1, 1, GENESIS_DIGEST)
+
+
+def read_answer(connection: sqlite3.Connection, client_request_id: str) -> bytes | None:
+    """The recorded result of a client request."""
+    row = connection.execute("SELECT result FROM request WHERE id=?", (client_request_id,)).fetchone()
+    return bytes(row[0]) if row is not None else None
+
+
+def read_sessions(
+    connection: sqlite3.Connection, limit: int, before: int | None, workspace: str | None, state: str | None
+) -> tuple[SessionRow, ...]:
+    """A page of the index, the session changed last first; `before` is the `order` of the last row seen."""
+    rows = connection.execute(
+        "SELECT session_id, title, state, workspace, updated_at, position FROM session_index"
+        " WHERE (?1 IS NULL OR position < ?1) AND (?2 IS NULL OR workspace = ?2) AND (?3 IS NULL OR state = ?3)"
+        " ORDER BY position DESC LIMIT ?4",
+        (before, workspace, state, max(0, min(limit, SESSIONS_PAGE_MAX))),
+    )
+    return tuple(SessionRow(*row) for row in rows)
+
+
+def read_session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
+    """One row of the index."""
+    row = connection.execute(
+        "SELECT session_id, title, state, workspace, updated_at, position FROM session_index WHERE session_id=?",
+        (session_id,),
+    ).fetchone()
+    return SessionRow(*row) if row is not None else None
+
+
+def read_streams(connection: sqlite3.Connection, prefix: str, after: str, limit: int) -> tuple[str, ...]:
+    """Names of streams that begin with `prefix`, in name order, after the name `after`."""
+    rows = connection.execute(
+        "SELECT name FROM stream WHERE name > ? AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
+        (max(after, prefix[:-1]), len(prefix), prefix, max(0, min(limit, STREAMS_PAGE_MAX))),
+    )
+    return tuple(row[0] for row in rows)
+
+
+def shares_past(connection: sqlite3.Connection, stream: str, cursor: Cursor) -> bool:
+    """Whether the cursor's place exists in this stream with the very past its holder saw."""
+    epoch, next_seq, _digest = read_place(connection, stream)
+    if cursor.seq >= next_seq or cursor.epoch > epoch:
+        return False
+    if cursor.seq == 0:
+        return shares_digest(GENESIS_DIGEST, cursor)
+    row = connection.execute(
+        "SELECT epoch, digest FROM event WHERE stream=? AND seq=?", (stream, cursor.seq)
+    ).fetchone()
+    return row is not None and row[0] <= cursor.epoch and shares_digest(row[1].hex(), cursor)
+
+
+def verify_stream(connection: sqlite3.Connection, stream: str) -> VerifyReport:
+    """Follow the whole chain of a stream in one read and compare its end with the head."""
+    connection.text_factory = tolerant_text
+    try:
+        return _verify(connection, stream)
+    finally:
+        connection.text_factory = str
+
+
+def _verify(connection: sqlite3.Connection, stream: str) -> VerifyReport:
+    point = ChainPoint()
+    erased: list[int] = []
+    for row in connection.execute(_SELECT_AFTER, (stream, 0, -1)):
+        step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
+        if isinstance(step, ChainBreak):
+            return VerifyReport(stream, point.seq, tuple(erased), step.seq, step.reason)
+        point = step
+        if row[8] is not None:
+            erased.append(point.seq)
+    _epoch, next_seq, digest = read_place(connection, stream)
+    if (next_seq, digest) != (point.seq + 1, point.digest):
+        reason = "the head does not agree with the last event"
+        return VerifyReport(stream, point.seq, tuple(erased), point.seq + 1, reason)
+    return VerifyReport(stream, point.seq, tuple(erased), None, "")

@@ -1,0 +1,179 @@
+"""The shapes that go in and out of the journal.
+
+Purpose: what an append names, what it answers, and what the journal reports about itself.
+Invariant: every record is frozen; limits are checked when a record is made or appended, never half way.
+Must never: hold a connection or a path that is not the caller's.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from gloveport.protocol.journal.envelope import (
+    CURSOR_DIGEST_CHARS,
+    Cursor,
+    Durability,
+    NewEvent,
+    StoredEvent,
+    cursor_at,
+)
+
+STREAM_CHARS_MAX: Final = 200
+TYPE_CHARS_MAX: Final = 100
+REQUEST_ID_CHARS_MAX: Final = 200
+INDEX_CHARS_MAX: Final = 4_096
+STREAMS_PER_APPEND_MAX: Final = 16
+EVENTS_PER_APPEND_MAX: Final = 10_000
+PAYLOAD_BYTES_MAX: Final = 4 * 1024 * 1024
+APPEND_BYTES_MAX: Final = 32 * 1024 * 1024
+
+_NAME = re.compile(r"[!-~]+")
+
+
+def is_name(text: str, chars_max: int) -> bool:
+    """Whether `text` may name a stream, type or request: printable ASCII without spaces, at most `chars_max`."""
+    return len(text) <= chars_max and _NAME.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAppend:
+    """Events for one stream. `expected_next_seq` is the concurrency check; `new_epoch` starts epoch + 1."""
+
+    stream: str
+    expected_next_seq: int
+    events: tuple[NewEvent, ...]
+    new_epoch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """Marks an append as the doing of one client request, with the answer to give when it is asked again.
+
+    `fingerprint` (optional) is a digest of the request's content: the same id with another content is refused.
+    """
+
+    client_request_id: str
+    result: bytes
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdate:
+    """New values of a session's row in the index; None keeps what is there. `updated_at` is UTC microseconds."""
+
+    session_id: str
+    updated_at: int
+    title: str | None = None
+    state: str | None = None
+    workspace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One transaction: all of it or nothing. `at` (UTC microseconds) is stamped on every event."""
+
+    streams: tuple[StreamAppend, ...]
+    at: int
+    durability: Durability = Durability.FULL
+    request: ClientRequest | None = None
+    index: tuple[IndexUpdate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a stream stands. Events up to `durable_seq` survive power loss; `next_seq` - 1 is the last one."""
+
+    epoch: int
+    next_seq: int
+    digest: str
+    durable_seq: int
+
+    @property
+    def cursor(self) -> Cursor:
+        """The cursor after the last event."""
+        return cursor_at(self.epoch, self.next_seq - 1, self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append did. `answered` is set, and nothing was appended, when the client request was known."""
+
+    events: tuple[StoredEvent, ...]
+    heads: dict[str, Head] = field(default_factory=dict)
+    answered: bytes | None = None
+
+    def durable_seq(self, stream: str) -> int:
+        """Up to which seq of `stream` a power loss takes nothing back."""
+        return self.heads[stream].durable_seq
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session in the index. `order` grows with every change of any session; lists are sorted by it."""
+
+    session_id: str
+    title: str
+    state: str
+    workspace: str
+    updated_at: int
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The outcome of following a stream's whole chain. `broken_seq` is None when it holds."""
+
+    stream: str
+    events: int
+    erased: tuple[int, ...]
+    broken_seq: int | None
+    reason: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether every event follows from the one before and the head agrees."""
+        return self.broken_seq is None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Events of a damaged tail that were set aside, from `from_seq` on. Their stream has begun a new epoch."""
+
+    stream: str
+    from_seq: int
+    events: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReport:
+    """What opening found and did.
+
+    `unclean`: the last owner did not close. `other_boot`: it was on another boot of the machine, so the tail of
+    relaxed appends may be gone; every stream has begun a new epoch. `lost`: streams whose acknowledged relaxed
+    tail is gone after a write error. `salvaged`: name of the damaged file that was set aside.
+    `has_ballast`: whether the reserve for a full disk is in place.
+    """
+
+    unclean: bool = False
+    other_boot: bool = False
+    quarantined: tuple[Quarantined, ...] = ()
+    lost: tuple[str, ...] = ()
+    salvaged: str | None = None
+    migrated_from: int | None = None
+    has_ballast: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHealth:
+    """State for doctor and alarms. `wal_alarm`: a reader holds the log so long that it grows beyond its limit."""
+
+    accepting: bool
+    stopped_reason: str
+    wal_bytes: int
+    wal_alarm: bool
+
+
+def shares_digest(digest: str, cursor: Cursor) -> bool:
+    """Whether the full digest at the cursor's place is the one the cursor saw."""
+    return digest[:CURSOR_DIGEST_CHARS] == cursor.digest

@@ -1,0 +1,151 @@
+"""The shape of the database, its version and the way from one version to the next.
+
+Purpose: create, check and migrate `journal.db`.
+Invariant: newer data is refused untouched; older data is copied aside before it is migrated, and a migration is one
+transaction; a file that is not ours is never taken for an empty one.
+Must never: drop a table of events, skip a version, or migrate without a backup that is already on disk.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.journal.errors import JournalError, corrupt
+from gloveport.server.journal.filesystem import fsync_directory
+
+DATABASE_FILE: Final = "journal.db"
+APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
+BUSY_TIMEOUT_MS: Final = 5_000
+WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+WAL_CHECKPOINT_PAGES: Final = 2_000
+
+Migration = Callable[[sqlite3.Connection], None]
+
+_TABLES: Final = (
+    "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)",
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    # payload_hash is NULL while the payload is there; it keeps the hash of a payload that was erased.
+    """CREATE TABLE event (
+        stream TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, type TEXT NOT NULL,
+        version INTEGER NOT NULL, at INTEGER NOT NULL, payload BLOB NOT NULL, digest BLOB NOT NULL,
+        payload_hash BLOB, PRIMARY KEY (stream, seq)) WITHOUT ROWID""",
+    # touched grows with every transaction, so that the streams written last are found without a clock.
+    """CREATE TABLE stream (
+        name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, next_seq INTEGER NOT NULL, digest BLOB NOT NULL,
+        touched INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE session_index (
+        session_id TEXT PRIMARY KEY, title TEXT NOT NULL, state TEXT NOT NULL, workspace TEXT NOT NULL,
+        updated_at INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX session_index_position ON session_index (position)",
+    """CREATE TABLE request (
+        n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
+        result BLOB NOT NULL)""",
+    """CREATE TABLE quarantine (
+        n INTEGER PRIMARY KEY AUTOINCREMENT, found_at INTEGER NOT NULL, reason TEXT NOT NULL, stream, epoch, seq,
+        type, version, at, payload, digest, payload_hash)""",
+)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_create,)
+"""Entry n brings version n to version n + 1; version 0 is the empty file."""
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a connection with this room's settings. Transactions are explicit. Raises sqlite3.Error."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    if read_only:
+        connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def set_writer_pragmas(connection: sqlite3.Connection) -> None:
+    """WAL, durable commits, checkpoints by this connection; raises JournalError(UNSUPPORTED_FS) without WAL."""
+    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        raise JournalError(ErrorCode.UNSUPPORTED_FS, f"the file system does not carry a write-ahead log ({mode})")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={WAL_CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES_MAX}")
+
+
+def stored_version(connection: sqlite3.Connection) -> int:
+    """The schema version of the data; 0 for an empty file; raises JournalError(CORRUPT) for somebody else's file."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+    if not tables:
+        return 0
+    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application_id != APPLICATION_ID or "schema_version" not in tables:
+        raise corrupt(f"{DATABASE_FILE} holds data that is not a journal; it was left untouched")
+    version = connection.execute("SELECT max(version) FROM schema_version").fetchone()[0]
+    if not isinstance(version, int):
+        raise corrupt(f"{DATABASE_FILE} does not say its version; it was left untouched")
+    return version
+
+
+def migrate(
+    connection: sqlite3.Connection, path: Path, now: int, migrations: Sequence[Migration] = MIGRATIONS
+) -> int | None:
+    """Bring the data to the newest version; the version it had, or None when nothing older was there.
+
+    `now` is UTC microseconds. Raises JournalError(NEWER_DATA) when a newer gloveport wrote it, sqlite3.Error or
+    OSError when the disk refuses (nothing is changed then).
+    """
+    version = stored_version(connection)
+    newest = len(migrations)
+    if version > newest:
+        raise JournalError(
+            ErrorCode.NEWER_DATA,
+            f"the data has version {version}; this gloveport knows up to {newest}",
+            found=version,
+            known=newest,
+        )
+    if version == newest:
+        return None
+    if version > 0:
+        write_backup(connection, path, version)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(version, newest):
+            migrations[number](connection)
+            connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number + 1, now))
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return version or None
+
+
+def backup_path(path: Path, version: int) -> Path:
+    """Where the data of `version` is kept before it is migrated."""
+    return path.with_name(f"{path.name}.v{version}.backup")
+
+
+def write_backup(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Copy the data aside: temporary file, fsync, rename, fsync of the directory. Raises sqlite3.Error or OSError."""
+    final = backup_path(path, version)
+    temporary = final.with_name(final.name + ".part")
+    temporary.unlink(missing_ok=True)
+    copy = sqlite3.connect(temporary)
+    try:
+        connection.backup(copy)
+    finally:
+        copy.close()
+    temporary.chmod(0o600)
+    fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.replace(final)
+    fsync_directory(path.parent)

@@ -1,0 +1,251 @@
+"""The journal: the append-only log that is the only source of truth.
+
+Purpose: append, read and check streams of events; answer repeated requests; list sessions from an index.
+Invariant: an event is returned or read only after its commit; one append is one transaction over all its streams;
+`expected_next_seq` is the only concurrency check; after a failed write nothing is accepted until `reopen`.
+Must never: interpret an event, repeat a failed commit, or be open twice on one directory.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import Final, TypeVar
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, StoredEvent
+from gloveport.server.journal import reader
+from gloveport.server.journal.door import Door, open_door
+from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
+from gloveport.server.journal.filesystem import (
+    BALLAST_BYTES,
+    ensure_ballast,
+    prepare_directory,
+    release_ballast,
+)
+from gloveport.server.journal.lease import DataLease
+from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
+from gloveport.server.journal.records import (
+    Append,
+    Appended,
+    Head,
+    JournalHealth,
+    OpenReport,
+    SessionRow,
+    StreamAppend,
+    VerifyReport,
+)
+from gloveport.server.journal.schema import DATABASE_FILE, connect
+from gloveport.server.journal.writer import Pending, Writer
+
+READERS: Final = 2
+WAL_ALARM_BYTES: Final = 64 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Journal:
+    """One open journal. Make it with `open`, end it with `close`; both belong to the same owner."""
+
+    def __init__(
+        self, directory: Path, clock: Callable[[], int], boot_id: str, lease: DataLease, *, owns_lease: bool
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._boot_id = boot_id
+        self._lease = lease
+        self._owns_lease = owns_lease
+        self._ballast_bytes = BALLAST_BYTES
+        self._writer = Writer(0, 0)
+        self._write_door: Door | None = None
+        self._read_doors: list[Door] = []
+        self._next_reader = cycle(range(READERS))
+        self.report = OpenReport()
+
+    @classmethod
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        clock: Callable[[], int],
+        boot_id: str,
+        lease: DataLease | None = None,
+        ballast_bytes: int = BALLAST_BYTES,
+    ) -> "Journal":
+        """Open (or create) the journal of a data directory; `report` says what was found.
+
+        `clock` gives UTC microseconds and stamps set-aside rows and migrations only. `boot_id` names this boot of the
+        machine. `lease` is the directory's lease when the caller holds it already; otherwise the journal takes it.
+        Raises JournalError: UNSAFE_DIRECTORY, UNSUPPORTED_FS, LEASE_HELD, NEWER_DATA, NOT_SAVED, CORRUPT.
+        """
+        prepare_directory(directory)
+        held = lease if lease is not None else DataLease.acquire(directory)
+        journal = cls(directory, clock, boot_id, held, owns_lease=lease is None)
+        journal._ballast_bytes = ballast_bytes
+        try:
+            await journal._open_doors({})
+        except BaseException:
+            if lease is None:
+                held.release()
+            raise
+        return journal
+
+    async def append(self, batch: Append) -> Appended:
+        """Append one batch: all of it or nothing, on disk to its durability when this returns.
+
+        A known client request appends nothing and returns its recorded answer. Raises JournalError: CONFLICT (another
+        append came first; nothing written), LIMIT or INVALID_PARAMS (nothing written), NOT_SAVED (the disk refused;
+        the journal has stopped). A cancelled caller's append is either not begun or complete.
+        """
+        item = Pending(batch)
+        door = self._writing()
+        self._writer.submit(item)
+        await door.run(lambda connection: self._writer.drain(connection, item))
+        if item.error is not None:
+            raise item.error
+        if item.outcome is None:
+            raise not_saved("the append was lost on its way")
+        return item.outcome
+
+    async def new_epoch(self, stream: str, event: NewEvent, *, expected_next_seq: int, at: int) -> Appended:
+        """Begin the next epoch of a stream with an event that says why; durable when this returns."""
+        part = StreamAppend(stream, expected_next_seq, (event,), new_epoch=True)
+        return await self.append(Append((part,), at, Durability.FULL))
+
+    async def read(
+        self, stream: str, after_seq: int, limit: int = reader.READ_EVENTS_MAX, max_bytes: int = reader.READ_BYTES_MAX
+    ) -> tuple[StoredEvent, ...]:
+        """Events after `after_seq`, oldest first; both budgets are capped; at least one when there is one."""
+        return await self._read(lambda c: reader.read_events(c, stream, after_seq, limit, max_bytes))
+
+    async def head(self, stream: str) -> Head:
+        """Where a stream stands; an unknown stream is empty, at epoch 1."""
+        epoch, next_seq, digest = await self._read(lambda c: reader.read_place(c, stream))
+        return Head(epoch, next_seq, digest, self._writer.durable_seq(stream, next_seq - 1))
+
+    async def answered(self, client_request_id: str) -> bytes | None:
+        """The recorded answer of a client request; None when it never committed."""
+        return await self._read(lambda c: reader.read_answer(c, client_request_id))
+
+    async def shares_past(self, stream: str, cursor: Cursor) -> bool:
+        """Whether events after `cursor` continue exactly what its holder has; otherwise it needs a snapshot."""
+        return await self._read(lambda c: reader.shares_past(c, stream, cursor))
+
+    async def sessions(
+        self,
+        limit: int = reader.SESSIONS_PAGE_MAX,
+        *,
+        before: int | None = None,
+        workspace: str | None = None,
+        state: str | None = None,
+    ) -> tuple[SessionRow, ...]:
+        """A page of the session index, changed last first; `before` is the last row's `order`."""
+        return await self._read(lambda c: reader.read_sessions(c, limit, before, workspace, state))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """One session of the index."""
+        return await self._read(lambda c: reader.read_session(c, session_id))
+
+    async def streams(
+        self, prefix: str = "", *, after: str = "", limit: int = reader.STREAMS_PAGE_MAX
+    ) -> tuple[str, ...]:
+        """Stream names in name order, to rebuild an index or to verify everything; `after` is the last one seen."""
+        return await self._read(lambda c: reader.read_streams(c, prefix, after, limit))
+
+    async def verify(self, stream: str) -> VerifyReport:
+        """Follow the whole digest chain of a stream."""
+        return await self._read(lambda c: reader.verify_stream(c, stream))
+
+    async def erase(self, stream: str, seqs: Iterable[int]) -> int:
+        """Replace the payloads of events (a leaked secret); their hashes stay, so the chain still verifies."""
+        wanted = tuple(seqs)
+        return await self._writing().run(lambda c: self._writer.erase(c, stream, wanted))
+
+    async def sync(self) -> None:
+        """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
+        await self._writing().run(self._writer.sync)
+
+    def health(self) -> JournalHealth:
+        """State for doctor and alarms; no IO beyond one stat."""
+        try:
+            wal_bytes = (self._directory / f"{DATABASE_FILE}-wal").stat().st_size
+        except OSError:
+            wal_bytes = 0
+        reason = self._writer.stopped_reason
+        accepting = self._write_door is not None and not reason
+        return JournalHealth(accepting, reason, wal_bytes, wal_bytes > WAL_ALARM_BYTES)
+
+    def release_ballast(self) -> bool:
+        """Give the reserved disk space back, so that a full disk can be cleaned; the next open reserves it again."""
+        return release_ballast(self._directory)
+
+    async def reopen(self) -> OpenReport:
+        """Open anew after NOT_SAVED; what the journal then holds is the truth, so states must be folded again."""
+        acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
+        reason = self._writer.stopped_reason or "reopening"
+        await self._close_doors(clean=False)
+        self._writer.stopped_reason = reason
+        await self._open_doors(acknowledged)
+        return self.report
+
+    async def close(self) -> None:
+        """Make everything durable, mark the data as closed in good order and give the lease back."""
+        try:
+            await self._close_doors(clean=not self._writer.stopped_reason)
+        finally:
+            if self._owns_lease:
+                self._lease.release()
+
+    async def _open_doors(self, acknowledged: dict[str, int]) -> None:
+        found = Found(self._directory, self._clock(), self._boot_id, acknowledged)
+        results: list[Opened] = []
+
+        def make() -> sqlite3.Connection:
+            results.append(open_database(found))
+            return results[0].connection
+
+        has_ballast = ensure_ballast(self._directory, self._ballast_bytes)
+        self._write_door = await open_door(make)
+        try:
+            path = self._directory / DATABASE_FILE
+            for _ in range(READERS):
+                self._read_doors.append(await open_door(lambda: connect(path, read_only=True)))
+        except BaseException:
+            await self._close_doors(clean=False)
+            raise
+        opened = results[0]
+        self._writer = Writer(opened.touched, opened.position)
+        self.report = replace(opened.report, has_ballast=has_ballast)
+
+    async def _close_doors(self, *, clean: bool) -> None:
+        # Readers first: the last connection to close checkpoints, and that must be the writer.
+        for door in self._read_doors:
+            await door.close()
+        self._read_doors.clear()
+        door, self._write_door = self._write_door, None
+        if door is None:
+            return
+        try:
+            if clean:
+                await door.run(mark_clean)
+        except sqlite3.Error as error:
+            raise not_saved(str(error)) from error
+        finally:
+            await door.close()
+
+    def _writing(self) -> Door:
+        if self._write_door is None:
+            reason = self._writer.stopped_reason
+            raise not_saved(f"the journal stopped: {reason}" if reason else "the journal is closed")
+        return self._write_door
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._read_doors:
+            raise JournalError(ErrorCode.NOT_SAVED, "the journal is closed")
+        try:
+            return await self._read_doors[next(self._next_reader)].run(work)
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
+            raise not_saved(f"the journal cannot be read ({error})") from error
