@@ -1,0 +1,108 @@
+"""Who follows which stream.
+
+Purpose: subscriptions with cursors, catch-up from the journal, and live events from the tails.
+Invariant: a follower sees every event once, in order, or is told to begin anew; no follower delays another or the
+engine (`publish` never waits).
+Must never: keep events for a reader that is behind, interpret an event, or send what is not in the journal.
+"""
+
+from collections.abc import Sequence
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.envelope import (
+    Cursor,
+    CursorError,
+    StoredEvent,
+    cursor_at,
+    decode_cursor,
+    encode_cursor,
+)
+from gloveport.protocol.wire.session import SubscribeResult, ViewSnapshot
+from gloveport.server.transports.source import EventSource, Projections
+from gloveport.server.transports.subscription import Place, Subscription
+from gloveport.server.transports.tail import Entry, Tail
+
+
+class Hub:
+    """All subscriptions of the daemon."""
+
+    def __init__(self, source: EventSource, projections: Projections) -> None:
+        self._source = source
+        self._projections = projections
+        self._tails: dict[str, Tail] = {}
+        self._subscriptions = 0
+
+    @property
+    def followed_streams(self) -> int:
+        """How many streams somebody follows now."""
+        return len(self._tails)
+
+    def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None:
+        """Tell the followers of `stream` what was appended (may be nothing) and up to where it is durable.
+
+        Called after the append committed; never waits. A stream that nobody follows costs nothing.
+        """
+        if (tail := self._tails.get(stream)) is not None:
+            tail.extend([Entry(event, self._projections) for event in events], durable_seq)
+
+    async def subscribe(
+        self, stream: str, after: str | None, window_bytes: int
+    ) -> tuple[Subscription, SubscribeResult]:
+        """Begin to follow `stream`; the caller runs the subscription once the result is on its way.
+
+        Without a cursor, or with one that is not of this stream's past, the result is a snapshot to begin anew from.
+
+        Raises:
+            GloveportError: SESSION_UNKNOWN when there is no such stream.
+        """
+        head = await self._source.head(stream)
+        if head is None:
+            raise GloveportError(ErrorCode.SESSION_UNKNOWN, "there is no such session")
+        tail = self._tails.setdefault(stream, Tail(head.seq, head.durable_seq))
+        self._subscriptions += 1
+        name = f"sub-{self._subscriptions}"
+        subscription = Subscription(name, stream, window_bytes, tail, self._source, self._projections)
+        tail.wakers.add(subscription.wake)
+        try:
+            cursor, snapshot = await self._begin(stream, after)
+        except BaseException:
+            self.unsubscribe(subscription)
+            raise
+        subscription.place = Place(cursor.seq, encode_cursor(cursor))
+        return subscription, SubscribeResult(
+            subscription_id=name,
+            mode="replay" if snapshot is None else "snapshot",
+            cursor=subscription.place.cursor,
+            snapshot=snapshot,
+        )
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Stop following; the last follower's leaving frees the tail."""
+        subscription.close()
+        tail = self._tails.get(subscription.stream)
+        if tail is not None:
+            tail.wakers.discard(subscription.wake)
+            if not tail.wakers:
+                del self._tails[subscription.stream]
+
+    async def _begin(self, stream: str, after: str | None) -> tuple[Cursor, ViewSnapshot | None]:
+        cursor = await self._shared_past(stream, after)
+        if cursor is not None:
+            return cursor, None
+        view = await self._projections.view(stream)
+        return view.cursor, view.snapshot
+
+    async def _shared_past(self, stream: str, after: str | None) -> Cursor | None:
+        """The cursor, if the stream has exactly this place in its past."""
+        if after is None:
+            return None
+        try:
+            cursor = decode_cursor(after)
+        except CursorError:
+            return None
+        if cursor.seq == 0:
+            return cursor
+        found = await self._source.read(stream, cursor.seq - 1, 1, 1)
+        if not found or found[0].seq != cursor.seq:
+            return None
+        return cursor if cursor == cursor_at(found[0].epoch, found[0].seq, found[0].digest) else None

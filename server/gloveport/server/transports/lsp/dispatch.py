@@ -1,0 +1,203 @@
+"""From messages to replies.
+
+Purpose: run each request as a task of its connection and answer it once.
+Invariant: exactly one reply per request, whatever happens: bad, unknown, busy, cancelled, failed, unwritable.
+Must never: wait in `receive` for a request to finish, or tell a client more of a failure than code, hint, reference.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+from pydantic import BaseModel, ValidationError
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.transports.lsp.envelope import MessageId, Notification, Request
+from gloveport.server.transports.lsp.follows import Follows
+from gloveport.server.transports.lsp.handlers import subscription
+from gloveport.server.transports.lsp.handlers.lifecycle import InitializeParams, Lifecycle
+from gloveport.server.transports.lsp.limits import Limits
+from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
+from gloveport.server.transports.lsp.replies import (
+    Result,
+    error_frame,
+    invalid_params_frame,
+    result_frame,
+    typed_error_frame,
+)
+from gloveport.server.transports.port import Caller, MethodShape, SessionPort
+
+_log = logging.getLogger("gloveport.transport")
+
+METHOD_CHARS_SHOWN = 100
+DOCUMENT_PREFIXES = ("textDocument/", "workspace/did", "notebookDocument/")
+
+DocumentNotice = Callable[[Notification], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A request under way; `scope` ends it, wherever it stands."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a dispatcher works with; all of it belongs to one connection except the port and the table."""
+
+    connection_id: str
+    methods: Mapping[str, MethodShape]
+    port: SessionPort
+    lifecycle: Lifecycle
+    follows: Follows
+    outbox: Outbox
+    tasks: TaskGroup
+    limits: Limits
+    documents: DocumentNotice
+
+
+class Dispatcher:
+    """Answers the requests of one connection."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._flights: dict[MessageId, _Flight] = {}
+        self._running = anyio.Semaphore(desk.limits.running_max, fast_acquire=True)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests taken and not yet answered."""
+        return len(self._flights)
+
+    async def request(self, request: Request) -> None:
+        """Take one request: refuse it now or start its task."""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            await self._desk.outbox.send(typed_error_frame(request.id, refusal))
+        elif request.method in ("initialize", "shutdown"):
+            await self._desk.outbox.send(self._lifecycle(request))
+        else:
+            flight = self._flights[request.id] = _Flight()
+            self._desk.tasks.start_soon(self._fly, request, flight)
+
+    async def notice(self, notification: Notification) -> None:
+        """Take one notification; what is unknown or comes too early is ignored."""
+        if notification.method == "$/cancelRequest":
+            self._cancel(notification.params)
+        elif notification.method == "session/ack":
+            await self._ack(notification)
+        elif notification.method.startswith(DOCUMENT_PREFIXES):
+            if self._desk.lifecycle.identity.speaks_documents:
+                await self._desk.documents(notification)
+
+    def _refusal(self, request: Request) -> GloveportError | None:
+        if request.id in self._flights:
+            return GloveportError(
+                ErrorCode.INVALID_REQUEST,
+                "this id is in use by a request under way",
+                hint="Give every request its own id.",
+            )
+        if request.method == "initialize":
+            return None
+        try:
+            self._desk.lifecycle.check_serving()
+        except GloveportError as refusal:
+            return refusal
+        if request.method == "shutdown":
+            return None
+        method = self._desk.methods.get(request.method)
+        if method is None:
+            return GloveportError(
+                ErrorCode.METHOD_NOT_FOUND, f"no method {request.method[:METHOD_CHARS_SHOWN]!r}"
+            )
+        if method.decides and not self._desk.lifecycle.identity.deciding:
+            return GloveportError(ErrorCode.DECISION_TOKEN, "this connection may look but not decide")
+        limits = self._desk.limits
+        if len(self._flights) >= limits.running_max + limits.waiting_max:
+            return GloveportError(ErrorCode.BUSY, "too many requests of this connection are under way")
+        return None
+
+    def _lifecycle(self, request: Request) -> bytes:
+        lifecycle = self._desk.lifecycle
+        try:
+            if request.method == "shutdown":
+                lifecycle.shut_down()
+                return result_frame(request.id, None)
+            params = InitializeParams.model_validate({} if request.params is None else request.params)
+            return result_frame(request.id, lifecycle.initialize(params))
+        except ValidationError as fault:
+            return invalid_params_frame(request.id, fault)
+        except GloveportError as error:
+            return typed_error_frame(request.id, error)
+
+    async def _fly(self, request: Request, flight: _Flight) -> None:
+        """A request's task: the reply is made under the flight's scope and sent outside of it."""
+        frame, then = error_frame(request.id, ErrorCode.CANCELLED, "cancelled"), None
+        try:
+            with flight.scope:
+                async with self._running:
+                    frame, then = await self._answer(request)
+        finally:
+            del self._flights[request.id]
+        try:
+            await self._desk.outbox.send(frame)
+        except OutboxClosed:
+            return
+        if then is not None:
+            then()
+
+    async def _answer(self, request: Request) -> tuple[bytes, Callable[[], None] | None]:
+        method = self._desk.methods[request.method]
+        try:
+            params = method.params.model_validate({} if request.params is None else request.params)
+        except ValidationError as fault:
+            return invalid_params_frame(request.id, fault), None
+        try:
+            result, then = await self._perform(request.method, params)
+            return result_frame(request.id, result), then
+        except Exception as error:  # noqa: BLE001 - the outer edge: whatever fails, the client gets its one reply
+            return self._failure(request, _leaf(error)), None
+
+    async def _perform(
+        self, method: str, params: BaseModel
+    ) -> tuple[Result, Callable[[], None] | None]:
+        handler = subscription.HANDLERS.get(method)
+        if handler is not None:
+            answer = await handler(params, self._desk.follows)
+            return answer.result, answer.then
+        identity = self._desk.lifecycle.identity
+        caller = Caller(self._desk.connection_id, identity.client_name, identity.deciding)
+        return await self._desk.port.call(method, params, caller), None
+
+    def _failure(self, request: Request, error: BaseException) -> bytes:
+        if isinstance(error, GloveportError) and error.code is not ErrorCode.INTERNAL:
+            return typed_error_frame(request.id, error)
+        ref = secrets.token_hex(6)
+        _log.error("%s failed, reference %s", request.method, ref, exc_info=error)
+        return error_frame(request.id, ErrorCode.INTERNAL, "internal error", data={"ref": ref})
+
+    def _cancel(self, params: object) -> None:
+        wanted = params.get("id") if isinstance(params, dict) else None
+        if isinstance(wanted, int | str) and (flight := self._flights.get(wanted)) is not None:
+            flight.scope.cancel()
+
+    async def _ack(self, notification: Notification) -> None:
+        method = self._desk.methods.get("session/ack")
+        if method is None or notification.params is None:
+            return
+        try:
+            params = method.params.model_validate(notification.params)
+        except ValidationError:
+            return
+        await subscription.HANDLERS["session/ack"](params, self._desk.follows)
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The one failure inside a group of one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,122 @@
+"""initialize, initialized, shutdown, exit.
+
+Purpose: the states of a connection and what it may do.
+Invariant: nothing is served before initialize; whether a connection may decide is settled there, once.
+Must never: stop the daemon, or say whether a wrong token was close.
+"""
+
+import hmac
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.methods import PROTOCOL_VERSION
+
+NAME_CHARS_MAX = 256
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class ClientInfo(_Read):
+    """Who connects, in its own words."""
+
+    name: str = Field(default="", max_length=NAME_CHARS_MAX)
+    version: str | None = None
+
+
+class Options(_Read):
+    """What is ours in initialize."""
+
+    decision_token: str | None = Field(default=None, repr=False)
+    protocol_version: int | None = None
+
+
+class InitializeParams(_Read):
+    """The part of LSP's InitializeParams that is read here; the rest is the editor's own business."""
+
+    client_info: ClientInfo | None = None
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+    initialization_options: Options | None = None
+
+
+@unique
+class Phase(StrEnum):
+    """Where a connection is in its life."""
+
+    NEW = "new"
+    SERVING = "serving"
+    SHUT_DOWN = "shut_down"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What initialize settled about a client."""
+
+    client_name: str
+    deciding: bool
+    speaks_documents: bool
+
+
+class Lifecycle:
+    """The state of one connection."""
+
+    def __init__(self, decision_token: str, server_version: str, *, may_decide: bool) -> None:
+        self._decision_token = decision_token
+        self._server_version = server_version
+        self._may_decide = may_decide
+        self.phase = Phase.NEW
+        self.identity = Identity("", deciding=False, speaks_documents=False)
+
+    def check_serving(self) -> None:
+        """Raises NOT_INITIALIZED or INVALID_REQUEST when no request may be served now."""
+        if self.phase is Phase.NEW:
+            raise GloveportError(ErrorCode.NOT_INITIALIZED, "the connection is not initialized")
+        if self.phase is Phase.SHUT_DOWN:
+            raise GloveportError(
+                ErrorCode.INVALID_REQUEST, "the connection was shut down", hint="Connect again to go on."
+            )
+
+    def initialize(self, params: InitializeParams) -> dict[str, object]:
+        """Settle who this is. Raises INVALID_REQUEST when repeated, VERSION_MISMATCH for another protocol."""
+        if self.phase is not Phase.NEW:
+            raise GloveportError(
+                ErrorCode.INVALID_REQUEST, "initialize was already sent", hint="Connect again to begin anew."
+            )
+        options = params.initialization_options or Options()
+        if options.protocol_version not in (None, PROTOCOL_VERSION):
+            raise GloveportError(
+                ErrorCode.VERSION_MISMATCH,
+                f"this daemon speaks protocol {PROTOCOL_VERSION}",
+                protocolVersion=PROTOCOL_VERSION,
+            )
+        documents = isinstance(params.capabilities.get("textDocument"), dict)
+        name = params.client_info.name if params.client_info is not None else ""
+        self.identity = Identity(name, self._proves(options.decision_token), documents)
+        self.phase = Phase.SERVING
+        return {
+            "capabilities": _document_capabilities() if documents else {},
+            "serverInfo": {"name": "gloveport", "version": self._server_version},
+            "gloveport": {"protocolVersion": PROTOCOL_VERSION, "deciding": self.identity.deciding},
+        }
+
+    def shut_down(self) -> None:
+        """No request but exit follows."""
+        self.phase = Phase.SHUT_DOWN
+
+    def _proves(self, token: str | None) -> bool:
+        if token is None or not self._may_decide or not self._decision_token:
+            return False
+        return hmac.compare_digest(token.encode(errors="replace"), self._decision_token.encode())
+
+
+def _document_capabilities() -> dict[str, object]:
+    return {
+        "positionEncoding": "utf-16",
+        "textDocumentSync": {"openClose": True, "change": 2, "save": {"includeText": False}},
+    }

@@ -1,0 +1,63 @@
+"""The one door from a connection to the engine.
+
+Purpose: what the transport asks of the daemon's inside, as a protocol the engine fulfils.
+Invariant: every call says who calls; `deciding` is true only for a connection that proved the decision token.
+Must never: grow a second method per feature; a feature is a method of the wire table.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request: a connection of this daemon, the client's own name, and whether it may decide."""
+
+    connection_id: str
+    client_name: str
+    deciding: bool
+
+
+class SessionPort(Protocol):
+    """The engine as a connection sees it."""
+
+    async def call(self, method: str, params: BaseModel, caller: Caller) -> BaseModel:
+        """Answer one valid request. Raises GloveportError; cancelled when its sender cancels."""
+        ...
+
+
+class MethodShape(Protocol):
+    """One row of the wire's method table."""
+
+    @property
+    def params(self) -> type[BaseModel]: ...
+
+    @property
+    def result(self) -> type[BaseModel]: ...
+
+    @property
+    def decides(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A document that is open in a client: its text is what the user sees, saved or not."""
+
+    connection_id: str
+    uri: str
+    version: int
+    text: str
+
+
+class BufferSink(Protocol):
+    """Who wants to know of open documents."""
+
+    def opened(self, buffer: Buffer) -> None:
+        """A document was opened or its text changed."""
+        ...
+
+    def closed(self, connection_id: str, uri: str) -> None:
+        """A document was closed, or its connection ended."""
+        ...

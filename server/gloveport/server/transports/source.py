@@ -1,0 +1,59 @@
+"""Where the hub gets events and views from.
+
+Purpose: the journal and the projections as the hub sees them, as protocols injected by the composition root.
+Invariant: events of a stream come in order without a gap; `project_ops` is a pure function of one event.
+Must never: give the hub a way to write.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gloveport.protocol.journal.envelope import Cursor, StoredEvent
+from gloveport.protocol.wire.session import ViewSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a stream: `seq` and `digest` of its last event, and the last seq a power loss keeps."""
+
+    epoch: int
+    seq: int
+    digest: str
+    durable_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedView:
+    """The view of a stream at `cursor`, ready for a client that begins anew."""
+
+    cursor: Cursor
+    snapshot: ViewSnapshot
+
+
+class EventSource(Protocol):
+    """Read access to the journal."""
+
+    async def read(
+        self, stream: str, after_seq: int, limit: int, bytes_max: int
+    ) -> tuple[StoredEvent, ...]:
+        """Events with seq > `after_seq`, at most `limit` of them and about `bytes_max` payload bytes, at least one
+        if there is one."""
+        ...
+
+    async def head(self, stream: str) -> Head | None:
+        """The end of the stream, or None when there is no such stream."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Projections:
+    """The pure views of the kernel, as functions.
+
+    `ops` of one event; `view` of a whole stream now; `digest` of the view at a seq, or None where a turn is running
+    and the view does not rest.
+    """
+
+    ops: Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
+    view: Callable[[str], Awaitable[ProjectedView]]
+    digest: Callable[[str, int], str | None]

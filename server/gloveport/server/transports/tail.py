@@ -1,0 +1,87 @@
+"""The newest events of one stream, kept for those who follow it live.
+
+Purpose: serve followers without reading the journal and encode an event once for all of them.
+Invariant: entries are contiguous and end at `head_seq`; their bytes stay under `TAIL_BYTES_MAX`.
+Must never: hold what no follower is near of, or grow with a slow reader.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import orjson
+
+from gloveport.protocol.journal.envelope import StoredEvent, cursor_at, encode_cursor
+from gloveport.server.transports.source import Projections
+
+TAIL_BYTES_MAX: Final = 1 << 20
+ENTRY_BYTES_OVERHEAD: Final = 256
+
+
+class Entry:
+    """A stored event and, once somebody needed them, its bytes for the wire."""
+
+    __slots__ = ("_encoded", "_ops", "event")
+
+    def __init__(self, event: StoredEvent, projections: Projections) -> None:
+        self.event = event
+        self._ops = projections.ops
+        self._encoded: bytes | None = None
+
+    @property
+    def cursor(self) -> str:
+        """The opaque cursor right after this event."""
+        return encode_cursor(cursor_at(self.event.epoch, self.event.seq, self.event.digest))
+
+    @property
+    def encoded(self) -> bytes:
+        """The event as JSON for the wire."""
+        if self._encoded is None:
+            event = self.event
+            self._encoded = orjson.dumps(
+                {
+                    "stream": event.stream,
+                    "epoch": event.epoch,
+                    "seq": event.seq,
+                    "at": event.at,
+                    "type": event.type,
+                    "ops": self._ops(event),
+                }
+            )
+        return self._encoded
+
+
+class Tail:
+    """The end of one stream: entries, head, durability, and whom to wake."""
+
+    def __init__(self, head_seq: int, durable_seq: int) -> None:
+        self.head_seq = head_seq
+        self.durable_seq = durable_seq
+        self.wakers: set[Callable[[], None]] = set()
+        self._entries: deque[Entry] = deque()
+        self._bytes = 0
+
+    def extend(self, entries: Sequence[Entry], durable_seq: int) -> None:
+        """Take in appended events and wake the followers. A gap empties the tail: followers read the journal."""
+        for entry in entries:
+            if entry.event.seq != self.head_seq + 1:
+                self._entries.clear()
+                self._bytes = 0
+            self.head_seq = entry.event.seq
+            self._entries.append(entry)
+            self._bytes += len(entry.event.payload) + ENTRY_BYTES_OVERHEAD
+        while self._bytes > TAIL_BYTES_MAX and self._entries:
+            self._bytes -= len(self._entries.popleft().event.payload) + ENTRY_BYTES_OVERHEAD
+        self.durable_seq = max(self.durable_seq, durable_seq)
+        for wake in tuple(self.wakers):
+            wake()
+
+    def after(self, seq: int, limit: int) -> list[Entry] | None:
+        """Up to `limit` entries that follow `seq`; None when the tail does not reach back so far."""
+        if seq >= self.head_seq:
+            return []
+        if not self._entries or self._entries[0].event.seq > seq + 1:
+            return None
+        skip = seq + 1 - self._entries[0].event.seq
+        stop = min(skip + limit, len(self._entries))
+        return [self._entries[index] for index in range(skip, stop)]
