@@ -1,0 +1,105 @@
+"""What a supervisor writes about a run.
+
+Purpose: the state and the end of one run, from the supervisor's own evidence.
+Invariant: `RunExit` is written once, after the last process of the tree is dead.
+Must never: carry anything that the code inside the jail said about itself, except its output bytes' count.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from gloveport.protocol.jail.codec import JailFormatError, dump_body, parse_body
+
+
+@unique
+class RunState(StrEnum):
+    """How far a supervisor has come."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+
+
+@unique
+class ExitKind(StrEnum):
+    """How a run ended, from evidence; the supervisor never reports `lost`, its absence is that."""
+
+    OK = "ok"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    KILLED = "killed"
+    POLICY = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """Identity of supervisor and main process: pid plus start time in clock ticks since boot `boot_id`."""
+
+    run_id: str
+    state: RunState
+    boot_id: str
+    supervisor_pid: int
+    supervisor_start_ticks: int
+    main_pid: int
+    main_start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunExit:
+    """The end of a run. Times in seconds, memory and output in bytes."""
+
+    kind: ExitKind
+    exit_code: int | None
+    signal: int | None
+    evidence: str
+    wall_s: float
+    cpu_s: float
+    memory_peak_bytes: int | None
+    output_bytes_total: int
+
+
+def encode_status(status: RunStatus) -> bytes:
+    """The bytes of `status.json`."""
+    return dump_body({name: getattr(status, name) for name in RunStatus.__slots__})
+
+
+def decode_status(raw: bytes) -> RunStatus:
+    """Read `status.json`; raises `JailFormatError`."""
+    body = parse_body(raw)
+    try:
+        state = RunState(body.text("state"))
+    except ValueError as error:
+        raise JailFormatError("unknown state") from error
+    return RunStatus(
+        run_id=body.text("run_id"),
+        state=state,
+        boot_id=body.text("boot_id"),
+        supervisor_pid=body.integer("supervisor_pid"),
+        supervisor_start_ticks=body.integer("supervisor_start_ticks"),
+        main_pid=body.integer("main_pid"),
+        main_start_ticks=body.integer("main_start_ticks"),
+    )
+
+
+def encode_exit(end: RunExit) -> bytes:
+    """The bytes of `exit.json`."""
+    return dump_body({name: getattr(end, name) for name in RunExit.__slots__})
+
+
+def decode_exit(raw: bytes) -> RunExit:
+    """Read `exit.json`; raises `JailFormatError`."""
+    body = parse_body(raw)
+    try:
+        kind = ExitKind(body.text("kind"))
+    except ValueError as error:
+        raise JailFormatError("unknown kind") from error
+    return RunExit(
+        kind=kind,
+        exit_code=body.integer_or_none("exit_code"),
+        signal=body.integer_or_none("signal"),
+        evidence=body.text("evidence"),
+        wall_s=body.number("wall_s"),
+        cpu_s=body.number("cpu_s"),
+        memory_peak_bytes=body.integer_or_none("memory_peak_bytes"),
+        output_bytes_total=body.integer("output_bytes_total"),
+    )

@@ -1,0 +1,124 @@
+"""What a supervisor is asked to run.
+
+Purpose: the whole description of one run as plain data; the supervisor decides nothing beyond it.
+Invariant: decode(encode(request)) == request; limits that are None are not enforced and were declared so.
+Must never: name a path inside the jail's own reach as the place of the run folder.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gloveport.protocol.jail.codec import Fields, JailFormatError, decode_bytes, dump_body, encode_bytes, parse_body
+
+BLOB_FD_FIRST: Final = 10
+"""The i-th blob of a request is open in the started program as descriptor `BLOB_FD_FIRST + i`."""
+
+STATUS_FD: Final = 9
+"""Where a wrapper reports its own state, when `wrapper_depth` is above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupPlan:
+    """Control groups to make for the run; file names are absolute, directories are made and removed."""
+
+    version: int
+    directories: tuple[str, ...]
+    writes: tuple[tuple[str, str], ...]
+    events_file: str
+    peak_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """Limits in force; seconds and bytes. None means: not enforced by the supervisor."""
+
+    wall_s: float
+    idle_s: float | None
+    cpu_s: int | None
+    memory_bytes_max: int | None
+    processes_max: int | None
+    user_processes_max: int | None
+    file_bytes_max: int | None
+    open_files_max: int
+    output_bytes_max: int
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command."""
+
+    run_id: str
+    argv: tuple[str, ...]
+    working_dir: str
+    environment: tuple[tuple[str, str], ...]
+    stdin: bytes
+    blobs: tuple[bytes, ...]
+    wrapper_depth: int
+    limits: RunLimits
+    cgroup: CgroupPlan | None
+
+
+def encode_request(request: RunRequest) -> bytes:
+    """The bytes of `request.json`."""
+    limits, cgroup = request.limits, request.cgroup
+    return dump_body(
+        {
+            "run_id": request.run_id,
+            "argv": list(request.argv),
+            "working_dir": request.working_dir,
+            "environment": [list(pair) for pair in request.environment],
+            "stdin": encode_bytes(request.stdin),
+            "blobs": [encode_bytes(blob) for blob in request.blobs],
+            "wrapper_depth": request.wrapper_depth,
+            "limits": {name: getattr(limits, name) for name in RunLimits.__slots__},
+            "cgroup": None if cgroup is None else {name: getattr(cgroup, name) for name in CgroupPlan.__slots__},
+        }
+    )
+
+
+def decode_request(raw: bytes) -> RunRequest:
+    """Read `request.json`; raises `JailFormatError`."""
+    body = parse_body(raw)
+    argv = body.texts("argv")
+    limits = body.inner("limits")
+    if not argv or limits is None:
+        raise JailFormatError("request names no program or no limits")
+    return RunRequest(
+        run_id=body.text("run_id"),
+        argv=argv,
+        working_dir=body.text("working_dir"),
+        environment=body.pairs("environment"),
+        stdin=decode_bytes(body.text("stdin")),
+        blobs=tuple(decode_bytes(blob) for blob in body.texts("blobs")),
+        wrapper_depth=body.integer("wrapper_depth"),
+        limits=_limits(limits),
+        cgroup=_cgroup(body.inner("cgroup")),
+    )
+
+
+def _limits(body: Fields) -> RunLimits:
+    return RunLimits(
+        wall_s=body.number("wall_s"),
+        idle_s=body.number_or_none("idle_s"),
+        cpu_s=body.integer_or_none("cpu_s"),
+        memory_bytes_max=body.integer_or_none("memory_bytes_max"),
+        processes_max=body.integer_or_none("processes_max"),
+        user_processes_max=body.integer_or_none("user_processes_max"),
+        file_bytes_max=body.integer_or_none("file_bytes_max"),
+        open_files_max=body.integer("open_files_max"),
+        output_bytes_max=body.integer("output_bytes_max"),
+        grace_s=body.number("grace_s"),
+    )
+
+
+def _cgroup(body: Fields | None) -> CgroupPlan | None:
+    if body is None:
+        return None
+    return CgroupPlan(
+        version=body.integer("version"),
+        directories=body.texts("directories"),
+        writes=body.pairs("writes"),
+        events_file=body.text("events_file"),
+        peak_file=body.text("peak_file"),
+    )

@@ -1,0 +1,198 @@
+"""What the process and bubblewrap rungs share: run folders, leases, attach and reap.
+
+Purpose: everything between a checked profile and a supervisor, the same for every local rung.
+Invariant: a run folder belongs to one lease; it is removed only when its run is over.
+Must never: know how a rung isolates; that is the `plan_run` a rung gives.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.codec import JailFormatError
+from gloveport.protocol.jail.requests import RunLimits, RunRequest
+from gloveport.sandbox.backends.collect import collect_files
+from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
+from gloveport.sandbox.backends.launcher import Launcher
+from gloveport.sandbox.contract import Command, SandboxError
+from gloveport.sandbox.profile import Profile
+from gloveport.sandbox.runner import groups, rundir, tree
+
+RUNS_MAX: Final = 4096
+ARGUMENT_BYTES_MAX: Final = 1024 * 1024
+
+PlanRun = Callable[[Command, Path], RunRequest]
+"""From a command and its run folder to the whole request."""
+
+
+class RunFolders:
+    """All runs of one folder: start, find again, forget, reap."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self._dir = runs_dir
+        self._launcher = Launcher()
+        self._followed: dict[str, SupervisedExecution] = {}
+
+    async def start(self, command: Command, plan: PlanRun) -> SupervisedExecution:
+        """Write the request, have a supervisor forked, wait until its identity is on disk."""
+        check_command(command)
+        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self._dir / command.run_id
+        request = plan(command, folder)
+        try:
+            rundir.write_request(folder, request)
+        except FileExistsError as error:
+            words = f"A run with the id {command.run_id!r} exists already."
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        execution = SupervisedExecution(folder, request, wake_read)
+        try:
+            self._launcher.launch(folder, wake_write)
+        except BaseException:
+            execution.detach()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            os.close(wake_write)
+        self._followed[command.run_id] = execution
+        if not await execution.wait_started():
+            execution.detach()
+            self._followed.pop(command.run_id)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The supervisor ended before the run began.")
+        return execution
+
+    def attach(self, run_id: str) -> SupervisedExecution | None:
+        """Find a run by its folder."""
+        if (known := self._followed.get(run_id)) is not None:
+            return known
+        folder = self._dir / run_id
+        if not rundir.is_run_id(run_id) or not folder.is_dir():
+            return None
+        try:
+            request = rundir.read_request(folder)
+        except (OSError, JailFormatError):
+            return None
+        execution = SupervisedExecution(folder, request, None)
+        self._followed[run_id] = execution
+        return execution
+
+    async def forget(self, run_id: str) -> None:
+        """Remove the folder of a run that is over; a live one is refused."""
+        execution = self.attach(run_id)
+        if execution is None:
+            return
+        if not execution.is_over():
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"The run {run_id!r} goes on; stop it first.")
+        await execution.discard()
+        self._followed.pop(run_id, None)
+
+    def reap(self) -> tuple[str, ...]:
+        """Kill every unattached run that still lives, by recorded identity; returns their ids.
+
+        Folders of runs that ended stay: they are evidence until `forget`.
+        """
+        reaped = []
+        for folder in self._folders():
+            status = rundir.read_status(folder)
+            if folder.name in self._followed or status is None or rundir.read_exit(folder) is not None:
+                continue
+            if is_supervised(status) or tree.is_alive(status.main_pid, status.main_start_ticks):
+                kill_run(status)
+                reaped.append(folder.name)
+            self._remove_groups(folder)
+        return tuple(reaped)
+
+    def close(self) -> None:
+        """Stop following and let the fork server end; runs go on."""
+        for execution in self._followed.values():
+            execution.detach()
+        self._followed.clear()
+        self._launcher.close()
+
+    def _folders(self) -> list[Path]:
+        if not self._dir.is_dir():
+            return []
+        return sorted(path for path in self._dir.iterdir() if path.is_dir() and not path.is_symlink())[:RUNS_MAX]
+
+    def _remove_groups(self, folder: Path) -> None:
+        try:
+            plan = rundir.read_request(folder).cgroup
+        except (OSError, JailFormatError):
+            return
+        if plan is not None:
+            groups.remove_groups(plan)
+
+
+class SupervisedLease:
+    """A lease whose commands run under supervisors."""
+
+    def __init__(
+        self, lease_id: str, profile: Profile, folders: RunFolders, plan: PlanRun, context: Mapping[str, object]
+    ) -> None:
+        self._lease_id, self._profile = lease_id, profile
+        self._folders, self._plan, self._context = folders, plan, context
+        self._executions: list[SupervisedExecution] = []
+        self._released = False
+
+    @property
+    def lease_id(self) -> str:
+        """The caller's id."""
+        return self._lease_id
+
+    @property
+    def security_context(self) -> Mapping[str, object]:
+        """The values in force."""
+        return self._context
+
+    async def start(self, command: Command) -> SupervisedExecution:
+        """Start a command in this jail."""
+        if self._released:
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, "This lease was released.", hint="Prepare a new one.")
+        execution = await self._folders.start(command, self._plan)
+        self._executions.append(execution)
+        return execution
+
+    async def collect(self, globs: tuple[str, ...]) -> Mapping[str, bytes]:
+        """Matching files of the writable mounts; refuses while something runs."""
+        if any(not execution.is_over() for execution in self._executions):
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, "Files are collected when the run is over, not before.")
+        return collect_files(self._profile, globs)
+
+    async def release(self) -> None:
+        """Stop what runs and remove its folders."""
+        self._released = True
+        for execution in self._executions:
+            await execution.stop()
+            await self._folders.forget(execution.run_id)
+        self._executions.clear()
+
+
+def check_command(command: Command) -> None:
+    """Refuse a command that cannot be run as given."""
+    if not rundir.is_run_id(command.run_id):
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Not usable as a run id: {command.run_id!r}.")
+    if not command.argv or any("\0" in part for part in command.argv):
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, "A command needs a program and no NUL in its arguments.")
+    if sum(len(os.fsencode(part)) for part in command.argv) > ARGUMENT_BYTES_MAX:
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, "The arguments are too long.")
+
+
+def plan_limits(profile: Profile, user_processes_max: int | None) -> RunLimits:
+    """The supervisor's share of a profile's limits."""
+    limits = profile.limits
+    return RunLimits(
+        wall_s=limits.wall_s,
+        idle_s=limits.idle_s,
+        cpu_s=limits.cpu_s,
+        memory_bytes_max=limits.memory_bytes_max,
+        processes_max=limits.processes_max,
+        user_processes_max=user_processes_max,
+        file_bytes_max=limits.file_bytes_max,
+        open_files_max=limits.open_files_max,
+        output_bytes_max=limits.output_bytes_max,
+        grace_s=profile.grace_s,
+    )

@@ -1,0 +1,102 @@
+"""What a run may see and use, as pure data.
+
+Purpose: the generated configuration of one lease; a backend turns it into isolation or refuses it.
+Invariant: construction validates shapes; two equal profiles mean the same jail.
+Must never: read the environment, the disk or the workspace.
+"""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from types import MappingProxyType
+from typing import Final
+
+OUTPUT_BYTES_MIN: Final = 1024
+MOUNTS_MAX: Final = 64
+ENVIRONMENT_BYTES_MAX: Final = 128 * 1024
+
+
+@unique
+class Access(StrEnum):
+    """How a mount may be used inside."""
+
+    READ_ONLY = "ro"
+    READ_WRITE = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A host path `source` shown inside at `target`; both absolute and normal."""
+
+    source: str
+    target: str
+    access: Access
+
+    def __post_init__(self) -> None:
+        for path in (self.source, self.target):
+            if not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path:
+                raise ValueError(f"a mount needs absolute, normal paths: {path!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Hard limits of one run: seconds and bytes; None asks for no limit of that kind."""
+
+    wall_s: float
+    idle_s: float | None = None
+    cpu_s: int | None = None
+    memory_bytes_max: int | None = None
+    processes_max: int | None = None
+    file_bytes_max: int | None = None
+    open_files_max: int = 1024
+    output_bytes_max: int = 1024 * 1024
+    tmp_bytes_max: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        values = (self.wall_s, self.idle_s, self.cpu_s, self.memory_bytes_max, self.processes_max,
+                  self.file_bytes_max, self.open_files_max, self.tmp_bytes_max)  # fmt: skip
+        if any(value is not None and value <= 0 for value in values):
+            raise ValueError("a limit is positive or None")
+        if self.output_bytes_max < OUTPUT_BYTES_MIN:
+            raise ValueError(f"output_bytes_max is at least {OUTPUT_BYTES_MIN}")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One jail. `egress` lists `host:port` that may be reached; empty means loopback alone.
+
+    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
+    """
+
+    label: str
+    tool_kind: str
+    mounts: tuple[Mount, ...]
+    working_dir: str
+    limits: Limits
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    egress: tuple[str, ...] = ()
+    grace_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.tool_kind not in ("build", "small"):
+            raise ValueError("tool_kind is build or small")
+        if len(self.mounts) > MOUNTS_MAX:
+            raise ValueError(f"at most {MOUNTS_MAX} mounts")
+        if not self.working_dir.startswith("/"):
+            raise ValueError("working_dir is absolute")
+        if sum(len(key) + len(value) for key, value in self.environment.items()) > ENVIRONMENT_BYTES_MAX:
+            raise ValueError("environment is too large")
+        if any("=" in key or not key or "\0" in key + value for key, value in self.environment.items()):
+            raise ValueError("environment names are non-empty and hold no '='")
+
+
+SMALL_TOOL_LIMITS: Final = Limits(
+    wall_s=3.0, cpu_s=3, memory_bytes_max=128 * 1024 * 1024, processes_max=32, file_bytes_max=64 * 1024 * 1024
+)
+"""Default limits of a small tool: 3 seconds and 128 MiB."""
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether `path` equals `root` or lies beneath it, component by component."""
+    return path == root or path.startswith(root if root.endswith("/") else root + "/")

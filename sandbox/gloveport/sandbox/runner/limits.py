@@ -1,0 +1,67 @@
+"""Limits that no single kernel setting holds for a whole tree.
+
+Purpose: sample a tree's memory, CPU time and process count, and read the control group's memory kills.
+Invariant: sampling costs at most a twentieth of a core; a limit held here can be passed for one interval.
+Must never: kill; it names an ending and the run carries it out.
+"""
+
+import os
+import time
+from typing import Final
+
+from gloveport.protocol.jail.replies import ExitKind
+from gloveport.protocol.jail.requests import RunRequest
+from gloveport.sandbox.runner import groups, tree
+from gloveport.sandbox.runner.verdict import Ending
+
+INTERVAL_S: Final = 0.05
+COST_SHARE: Final = 20
+"""The pause after a sample is at least this many times what the sample took."""
+
+
+class Watchdog:
+    """Samples when due; `next_at` is None when nothing needs sampling."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self._limits, self._plan = request.limits, request.cgroup
+        limits = request.limits
+        self._scan = limits.cpu_s is not None or (
+            self._plan is None and (limits.memory_bytes_max is not None or limits.processes_max is not None)
+        )
+        self._wrapper_depth = request.wrapper_depth
+        self.peak_bytes = 0
+        needed = self._scan or (self._plan is not None and limits.memory_bytes_max is not None)
+        self.next_at: float | None = time.monotonic() + INTERVAL_S if needed else None
+
+    def check(self, now: float) -> Ending | None:
+        """Sample if due and name the limit that was passed."""
+        if self.next_at is None or now < self.next_at:
+            return None
+        ending = self._check_groups() or (self._check_tree() if self._scan else None)
+        cost = time.monotonic() - now
+        self.next_at = now + cost + max(INTERVAL_S, COST_SHARE * cost)
+        return ending
+
+    def _check_groups(self) -> Ending | None:
+        if self._plan is not None and groups.count_memory_kills(self._plan):
+            return Ending(ExitKind.OOM, f"memory limit of {self._limits.memory_bytes_max} bytes")
+        return None
+
+    def _check_tree(self) -> Ending | None:
+        limits = self._limits
+        processes = tree.find_descendants(os.getpid())
+        cpu_s = sum(process.cpu_s for process in processes)
+        if limits.cpu_s is not None and cpu_s >= limits.cpu_s:
+            return Ending(ExitKind.TIMEOUT, f"CPU limit: {cpu_s:.1f} s used of {limits.cpu_s} s")
+        if self._plan is not None:
+            return None
+        resident = sum(process.rss_bytes for process in processes)
+        if limits.memory_bytes_max is not None and resident > limits.memory_bytes_max:
+            resident = tree.measure_shared(processes)
+        self.peak_bytes = max(self.peak_bytes, resident)
+        if limits.memory_bytes_max is not None and resident > limits.memory_bytes_max:
+            return Ending(ExitKind.OOM, f"{resident} bytes in use, the limit is {limits.memory_bytes_max} bytes")
+        inside = sum(process.depth > self._wrapper_depth for process in processes)
+        if limits.processes_max is not None and inside > limits.processes_max:
+            return Ending(ExitKind.KILLED, f"{inside} processes, the limit is {limits.processes_max}")
+        return None

@@ -1,0 +1,81 @@
+"""The files of one run folder.
+
+Purpose: one place that knows their names and how they become durable.
+Invariant: status and exit appear whole (written aside, synced, renamed); a file that exists is complete.
+Must never: be mounted into a jail.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.jail.codec import JailFormatError
+from gloveport.protocol.jail.replies import RunExit, RunStatus, decode_exit, decode_status, encode_exit, encode_status
+from gloveport.protocol.jail.requests import RunRequest, decode_request, encode_request
+
+REQUEST_FILE: Final = "request.json"
+STATUS_FILE: Final = "status.json"
+EXIT_FILE: Final = "exit.json"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether the text may be a folder name of a run."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def write_request(folder: Path, request: RunRequest) -> None:
+    """Make the folder (0700, new) and the request in it. Raises FileExistsError for a used id."""
+    folder.mkdir(mode=0o700)
+    fd = os.open(folder / REQUEST_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(encode_request(request))
+
+
+def read_request(folder: Path) -> RunRequest:
+    """Read the request; raises OSError or `JailFormatError`."""
+    return decode_request((folder / REQUEST_FILE).read_bytes())
+
+
+def write_status(folder: Path, status: RunStatus) -> None:
+    """Replace the status. It matters across a crash of the daemon, not of the machine: no sync."""
+    _replace(folder, STATUS_FILE, encode_status(status), durable=False)
+
+
+def write_exit(folder: Path, end: RunExit) -> None:
+    """Write the end durably: data, then name, then directory."""
+    _replace(folder, EXIT_FILE, encode_exit(end), durable=True)
+
+
+def read_status(folder: Path) -> RunStatus | None:
+    """The status, or None when absent or unreadable."""
+    try:
+        return decode_status((folder / STATUS_FILE).read_bytes())
+    except (OSError, JailFormatError):
+        return None
+
+
+def read_exit(folder: Path) -> RunExit | None:
+    """The end, or None when absent or unreadable."""
+    try:
+        return decode_exit((folder / EXIT_FILE).read_bytes())
+    except (OSError, JailFormatError):
+        return None
+
+
+def _replace(folder: Path, name: str, body: bytes, *, durable: bool) -> None:
+    aside = folder / f".{name}"
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(body)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    aside.rename(folder / name)
+    if durable:
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

@@ -1,0 +1,77 @@
+"""How a run ended, from evidence.
+
+Purpose: one pure decision over what the supervisor saw.
+Invariant: our own act or a kernel counter names the kind; an exit number alone is only ok or failed.
+Must never: read a meaning into numbers such as 137, 143 or 255.
+"""
+
+import signal
+from dataclasses import dataclass
+
+from gloveport.protocol.jail.replies import ExitKind
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why the supervisor itself ended the run."""
+
+    kind: ExitKind
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a run: `wait_status` of the main process, the kernel's memory kills, our own act.
+
+    `wrapped`: a wrapper stands between and reports a signal as 128+n; `wrapper_reported` whether it said that
+    the command was run at all.
+    """
+
+    wait_status: int
+    ending: Ending | None
+    memory_kills: int
+    memory_bytes_max: int | None
+    cpu_s: float
+    cpu_s_max: int | None
+    wrapped: bool
+    wrapper_reported: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Kind, exit code or signal, and the evidence in words."""
+
+    kind: ExitKind
+    exit_code: int | None
+    signal: int | None
+    evidence: str
+
+
+def decide_verdict(seen: Seen) -> Verdict:
+    """The end of a run; the strongest evidence wins: memory kill, our act, CPU use, then the status."""
+    code, number = _split(seen.wait_status)
+    if seen.memory_kills:
+        words = f"the kernel killed {seen.memory_kills} process(es) at the limit of {seen.memory_bytes_max} bytes"
+        return Verdict(ExitKind.OOM, code, number, words)
+    if seen.ending is not None:
+        return Verdict(seen.ending.kind, code, number, seen.ending.evidence)
+    if seen.wrapped and not seen.wrapper_reported:
+        return Verdict(ExitKind.FAILED, None, None, "the sandbox could not be set up; the command was never started")
+    if code == 0:
+        return Verdict(ExitKind.OK, 0, None, "exit status 0")
+    if seen.cpu_s_max is not None and seen.cpu_s >= seen.cpu_s_max:
+        words = f"{seen.cpu_s:.1f} s of CPU used, the limit is {seen.cpu_s_max} s"
+        return Verdict(ExitKind.TIMEOUT, code, number, words)
+    if number == signal.SIGSYS:
+        return Verdict(ExitKind.POLICY, None, number, "a forbidden system call ended the program")
+    if number is not None:
+        return Verdict(ExitKind.FAILED, None, number, f"ended by signal {number}, not sent by the supervisor")
+    words = f"exit status {code}"
+    if seen.wrapped and code is not None and code > 128:
+        words += f" (the jail's init reports an end by signal {code - 128} with the same number)"
+    return Verdict(ExitKind.FAILED, code, None, words)
+
+
+def _split(wait_status: int) -> tuple[int | None, int | None]:
+    """(exit code, None) or (None, signal) of a wait status in waitstatus_to_exitcode form."""
+    return (wait_status, None) if wait_status >= 0 else (None, -wait_status)
