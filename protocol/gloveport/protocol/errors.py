@@ -55,6 +55,7 @@ class ErrorCode(StrEnum):
     # workspace and changes
     WORKSPACE_MISSING = "workspace.missing"
     WORKSPACE_UNREADABLE = "workspace.unreadable"
+    WORKSPACE_UNWRITABLE = "workspace.unwritable"
     WORKSPACE_UNTRUSTED = "workspace.untrusted"
     OUTSIDE_WORKSPACE = "workspace.outside"
     PROTECTED_PATH = "workspace.protected"
@@ -130,6 +131,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.TOO_WIDE: ErrorSpec(-32056, "Narrow the answer to what the card asks for."),
         ErrorCode.WORKSPACE_MISSING: ErrorSpec(-32060, "Name an existing folder."),
         ErrorCode.WORKSPACE_UNREADABLE: ErrorSpec(-32061, "Give yourself read access to the folder."),
+        ErrorCode.WORKSPACE_UNWRITABLE: ErrorSpec(-32069, "Give yourself write access; the original is unchanged."),
         ErrorCode.WORKSPACE_UNTRUSTED: ErrorSpec(-32062, "Trust the workspace first (workspace/trust)."),
         ErrorCode.OUTSIDE_WORKSPACE: ErrorSpec(-32063, "Use a path inside the workspace."),
         ErrorCode.PROTECTED_PATH: ErrorSpec(-32064, "This path is never changed by the agent."),

@@ -1,0 +1,106 @@
+"""Bytes as lines and the form of a text.
+
+Purpose: cut bytes into lines with their exact endings, and tell text that can be edited from bytes that cannot.
+Invariant: `b"".join(split_lines(data)) == data` for every input.
+Must never: decode lossily, or treat a lone carriage return as the end of a line.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+UTF8_BOM: Final = b"\xef\xbb\xbf"
+UTF16_LE_BOM: Final = b"\xff\xfe"
+UTF16_BE_BOM: Final = b"\xfe\xff"
+_UTF32_LE_BOM: Final = b"\xff\xfe\x00\x00"
+
+
+class Encoding(StrEnum):
+    """What the bytes of a file are."""
+
+    UTF8 = "utf-8"
+    UTF16_LE = "utf-16-le"
+    UTF16_BE = "utf-16-be"
+    LEGACY = "legacy"
+    """Text without NUL that is not UTF-8; its letters are unknown, its ASCII bytes are not."""
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """Encoding of some bytes and the byte order mark they begin with (may be empty)."""
+
+    encoding: Encoding
+    bom: bytes = b""
+
+    @property
+    def editable(self) -> bool:
+        """True when a model's text can be put into the file without loss."""
+        return self.encoding not in (Encoding.LEGACY, Encoding.BINARY)
+
+
+def sniff_form(data: bytes) -> TextForm:
+    """Tell the encoding of `data`; a wrong or torn UTF-16 text is binary."""
+    order = _utf16_order(data)
+    if order is not None:
+        bom = data[:2]
+        return TextForm(order, bom) if _decodes(data[2:], order.value) else TextForm(Encoding.BINARY)
+    if b"\0" in data:
+        return TextForm(Encoding.BINARY)
+    bom = UTF8_BOM if data.startswith(UTF8_BOM) else b""
+    return TextForm(Encoding.UTF8, bom) if _decodes(data, "utf-8") else TextForm(Encoding.LEGACY)
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    r"""Lines with their endings (`\n` or `\r\n`; UTF-16 by its code units); the last may have none."""
+    order = _utf16_order(data)
+    if order is not None:
+        return _split_units(data, b"\n\0" if order is Encoding.UTF16_LE else b"\0\n")
+    pieces = data.split(b"\n")
+    last = pieces.pop()
+    lines = [piece + b"\n" for piece in pieces]
+    if last:
+        lines.append(last)
+    return lines
+
+
+def line_ending(line: bytes) -> bytes:
+    r"""The ending of one line of single-byte units: `\r\n`, `\n` or nothing."""
+    if line.endswith(b"\r\n"):
+        return b"\r\n"
+    return b"\n" if line.endswith(b"\n") else b""
+
+
+def same_units(first: bytes, second: bytes) -> bool:
+    """True when both inputs are cut into lines by the same rule, so that their lines may be mixed."""
+    return _utf16_order(first) == _utf16_order(second)
+
+
+def _utf16_order(data: bytes) -> Encoding | None:
+    if data.startswith(_UTF32_LE_BOM):
+        return None
+    if data.startswith(UTF16_LE_BOM):
+        return Encoding.UTF16_LE
+    return Encoding.UTF16_BE if data.startswith(UTF16_BE_BOM) else None
+
+
+def _split_units(data: bytes, newline: bytes) -> list[bytes]:
+    lines = []
+    start = at = 0
+    while (at := data.find(newline, at)) >= 0:
+        if at % 2:
+            at += 1
+            continue
+        lines.append(data[start : at + 2])
+        start = at = at + 2
+    if start < len(data):
+        lines.append(data[start:])
+    return lines
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

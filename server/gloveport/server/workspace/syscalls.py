@@ -1,0 +1,55 @@
+"""The few system calls that the standard library does not offer.
+
+Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`).
+Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
+Must never: hold state of its own beyond the handle of the C library.
+"""
+
+import ctypes
+import errno
+import os
+import sys
+from functools import cache
+from typing import Final
+
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_BENEATH: Final = 0x08
+RENAME_NOREPLACE: Final = 1
+RENAME_EXCHANGE: Final = 2
+_OPENAT2: Final = 437
+"""One number on every architecture: the call is younger than the common table."""
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
+    """Open `path` relative to `dir_fd` under the given resolution rules; a descriptor, close-on-exec."""
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    result = _libc().syscall(_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    if result < 0:
+        _raise(path)
+    return int(result)
+
+
+def renameat2(dir_fd: int, old: str, new: str, flags: int) -> None:
+    """Rename within one directory with `RENAME_NOREPLACE` or `RENAME_EXCHANGE`."""
+    call = getattr(_libc(), "renameat2", None) if sys.platform == "linux" else None
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), new)
+    if call(dir_fd, os.fsencode(old), dir_fd, os.fsencode(new), ctypes.c_uint(flags)) < 0:
+        _raise(new)
+
+
+def _raise(path: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number), path)
