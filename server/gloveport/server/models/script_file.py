@@ -1,0 +1,153 @@
+"""The file format of the scripted provider.
+
+Purpose: the shapes of a script (steps with conditions on the conversation) and errors that name line or
+    field.
+Invariant: a loaded script is complete and within its limits; playing it can fail only where it says so
+    itself.
+Must never: be taken from a workspace (the caller passes a path of the user's own settings), or hold chance
+    or time.
+
+    {"name": "demo", "steps": [
+      {"when": {"user_contains": "fix", "turn": 0}, "text": "Reading.", "calls": [
+        {"name": "read_file", "arguments": {"path": "a.py"}}]},
+      {"when": {"last_tool": "read_file"}, "text": "Done."}]}
+"""
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gloveport.server.models.contract import ErrorClass, ModelError
+from gloveport.server.models.failures import bound_words, model_error
+
+SCRIPT_BYTES_MAX: Final = 4 * 1024 * 1024
+STEPS_MAX: Final = 2_000
+CALLS_PER_STEP_MAX: Final = 32
+DELAY_MS_MAX: Final = 600_000
+TEXT_CHARS_MAX: Final = 1_000_000
+_FALLBACK_TEXT: Final = "This scripted model has no step for this point of the conversation."
+_ERRORS_SHOWN_MAX: Final = 5
+
+Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class When(_Shape):
+    """All conditions given must hold. `turn` counts the model's replies since the last words of the user."""
+
+    turn: Count | None = None
+    turns_total: Count | None = None
+    user_contains: Text | None = None
+    last_tool: Text | None = None
+    result_contains: Text | None = None
+    result_matches: Text | None = None
+    result_is_error: bool | None = None
+    offers_tool: Text | None = None
+
+
+class ScriptedCall(_Shape):
+    """A tool call. A string as arguments goes out raw, so that broken arguments can be played.
+
+    Anywhere in an object, `{"$from": {"tool": "search", "regex": "line (\\d+)"}}` stands for the first
+    group of the pattern in the latest result of that tool (of any tool, when none is named).
+    """
+
+    name: Annotated[str, Field(max_length=256)]
+    arguments: dict[str, object] | str = Field(default_factory=dict)
+
+
+class ScriptedUsage(_Shape):
+    """Tokens a step claims; where a step has none, four characters count as one token."""
+
+    input_tokens: Count
+    output_tokens: Count
+    cached_tokens: Count = 0
+
+
+class ScriptedError(_Shape):
+    """A failure played after the parts of its step."""
+
+    error_class: ErrorClass = Field(strict=False)
+    message: Text = "a failure of the script"
+    retry_after_s: Annotated[float, Field(ge=0, le=86_400, strict=False)] | None = None
+
+
+class Step(_Shape):
+    """One reply of the model. `delay_ms` passes before each chunk of `chunk_chars` characters."""
+
+    when: When = Field(default_factory=When)
+    reasoning: Text = ""
+    text: Text = ""
+    calls: Annotated[list[ScriptedCall], Field(max_length=CALLS_PER_STEP_MAX)] = Field(default_factory=list)
+    usage: ScriptedUsage | None = None
+    stop: Literal["end", "length", "refusal"] = "end"
+    error: ScriptedError | None = None
+    chunk_chars: Annotated[int, Field(ge=1, le=1_000_000)] = 16
+    delay_ms: Annotated[int, Field(ge=0, le=DELAY_MS_MAX)] = 0
+
+
+class Script(_Shape):
+    """A whole script: the first step whose conditions hold is played, else the fallback, so it never
+    dead-ends.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    steps: Annotated[list[Step], Field(max_length=STEPS_MAX)]
+    fallback: Step = Field(default_factory=lambda: Step(text=_FALLBACK_TEXT))
+
+
+def parse_script(data: bytes, origin: str) -> Script:
+    """A script from its JSON bytes; `origin` names them in errors. Raises `ModelError` (config)."""
+    if len(data) > SCRIPT_BYTES_MAX:
+        raise _wrong(origin, f"is larger than {SCRIPT_BYTES_MAX} bytes")
+    try:
+        raw = json.loads(data)
+    except json.JSONDecodeError as err:
+        raise _wrong(origin, f"line {err.lineno}, column {err.colno}: {err.msg}") from err
+    except (UnicodeDecodeError, RecursionError) as err:
+        raise _wrong(origin, "is no UTF-8 JSON of reasonable depth") from err
+    try:
+        return Script.model_validate(raw)
+    except ValidationError as err:
+        found = err.errors(include_url=False, include_context=False, include_input=False)
+        lines = [f"{_field(e['loc'])}: {e['msg']}" for e in found[:_ERRORS_SHOWN_MAX]]
+        raise _wrong(origin, "; ".join(lines)) from err
+
+
+def load_script(path: Path) -> Script:
+    """A script from a file of the user. Raises `ModelError` (config)."""
+    try:
+        with path.open("rb") as file:
+            return parse_script(file.read(SCRIPT_BYTES_MAX + 1), str(path))
+    except OSError as err:
+        raise _wrong(str(path), f"cannot be read: {err.strerror}") from err
+
+
+def packaged_script(name: str) -> Script:
+    """A script that comes with the product, by its bare name (`demo`). Raises `ModelError` (config)."""
+    file = resources.files("gloveport.server.models") / "scripts" / f"{name}.json"
+    if not name.isidentifier() or not file.is_file():
+        raise _wrong(bound_words(name), "does not come with the product")
+    return parse_script(file.read_bytes(), name)
+
+
+def _field(loc: tuple[int | str, ...]) -> str:
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".") or "script"
+    )
+
+
+def _wrong(origin: str, what: str) -> ModelError:
+    return ModelError(
+        model_error(ErrorClass.CONFIG, "").code,
+        f"script {origin}: {what}",
+        error_class=ErrorClass.CONFIG,
+        hint="Mend the script named in your user settings.",
+    )
