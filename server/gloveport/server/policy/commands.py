@@ -1,0 +1,172 @@
+"""What an argument vector is known to do.
+
+Purpose: see through wrappers, tell shells and inline code, and derive effects the tool could not declare.
+Invariant: an argv is judged by every program it may start; nothing here makes an answer milder.
+Must never: read a shell string as if it were understood: it is only searched for words that forbid it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from gloveport.server.policy.command_table import (
+    CODE_MODULES,
+    COMMANDS,
+    INTERPRETERS,
+    LOADER_VARIABLES,
+    PLAIN_OPTIONS,
+    PREFIXES,
+    SHELLS,
+    WRAPPERS,
+)
+from gloveport.server.policy.display import argv_text
+from gloveport.server.policy.effects import Effect, EffectKind
+from gloveport.server.policy.names import path_facts
+from gloveport.server.policy.wildcard import name_matches
+
+ARGV_CHARS_MAX = 131_072
+VIEWS_MAX = 256
+ARGV_CACHED_MAX = 512
+
+_BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
+_URL_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?")
+_DEFAULT_PORTS: Final = {"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"}
+
+Argv = tuple[str, ...]
+
+
+def program_of(argv: Sequence[str]) -> str:
+    """Folded base name of the program, without `.exe` or a version (`/usr/bin/Python3.11` → `python3`); may be empty."""
+    if not argv:
+        return ""
+    name = re.split(r"[/\\]", argv[0].strip())[-1].casefold().removesuffix(".exe")
+    return re.sub(r"(?<=[a-z]\d)\.\d+(\.\d+)*$|(?<=[a-z])-?\d+(\.\d+)+$", "", name)
+
+
+def is_empty(argv: Sequence[str]) -> bool:
+    """True if there is no program to start."""
+    return not argv or not argv[0].strip()
+
+
+def is_oversized(argv: Sequence[str]) -> bool:
+    """True if the command is too long to be shown whole on a card."""
+    return sum(len(word) + 1 for word in argv) > ARGV_CHARS_MAX
+
+
+@lru_cache(maxsize=ARGV_CACHED_MAX)
+def views(argv: Argv) -> tuple[Argv, ...]:
+    """The argv and every command it may start, as far as that can be seen; at most `VIEWS_MAX`.
+
+    Behind a wrapper every later word may be the program; in a shell string or inline code every word may be.
+    """
+    return tuple(view for _, view in zip(range(VIEWS_MAX), _views(argv), strict=False))
+
+
+def _views(argv: Argv) -> Iterator[Argv]:
+    yield argv
+    if not asks_each_time(argv):
+        return
+    for at in range(1, len(argv)):
+        yield argv[at:]
+    words = [word for text in argv[1:] if _BETWEEN_WORDS.search(text) for word in _BETWEEN_WORDS.split(text) if word]
+    for at in range(len(words)):
+        yield tuple(words[at:])
+
+
+def asks_each_time(argv: Sequence[str]) -> str | None:
+    """Why this argv can't be covered by a lasting grant, in words, or None."""
+    program = program_of(argv)
+    names = {program, _family(program)}
+    if names & SHELLS:
+        return f"{program} runs whatever text it is given"
+    if names & WRAPPERS or program.startswith("ld-linux"):
+        return f"{program} can start other programs named in its arguments"
+    if names & INTERPRETERS and _carries_code(program, argv[1:]):
+        return f"{program} is given code, or an option that may carry code"
+    return None
+
+
+def loader_variable(names: Sequence[str]) -> str | None:
+    """The first variable that chooses what is loaded, run or believed, or None."""
+    for name in names:
+        if any(name_matches(pattern, name.upper()) for pattern in LOADER_VARIABLES):
+            return name
+    return None
+
+
+@lru_cache(maxsize=ARGV_CACHED_MAX)
+def derived_effects(argv: Argv) -> tuple[Effect, ...]:
+    """Effects that the table knows this argv to have, beside being run; one per kind, the target in words."""
+    found: dict[EffectKind, Effect] = {}
+    for view in views(argv):
+        for kind, text in COMMANDS:
+            if kind not in found and command_matches(tuple(text.split()), view):
+                found[kind] = Effect(kind, _target(kind, argv), (("from", text),))
+    return tuple(found.values())
+
+
+def command_matches(pattern: Sequence[str], argv: Sequence[str]) -> bool:
+    """True if argv is this command: same program, then its sub-command, then the further words anywhere behind.
+
+    Options may stand before the sub-command; where they do, every later word may be it.
+    """
+    if not pattern or not _same_program(pattern[0], argv):
+        return False
+    rest = list(argv[1:])
+    for at, word in enumerate(pattern[1:]):
+        first_only = at == 0 and not word.startswith("-") and bool(rest) and not rest[0].startswith("-")
+        if word not in (rest[:1] if first_only else rest):
+            return False
+        rest = rest[rest.index(word) + 1 :] if not word.startswith("-") else rest
+    return True
+
+
+def offered_prefix(argv: Sequence[str]) -> Argv | None:
+    """The command that may be offered with further names behind it, or None.
+
+    It is the whole argv up to the last option, so that options stay as shown.
+    """
+    if is_empty(argv) or not any(tuple(argv[: len(known)]) == known for known in PREFIXES):
+        return None
+    known = max((known for known in PREFIXES if tuple(argv[: len(known)]) == known), key=len)
+    last_option = max((at for at, word in enumerate(argv) if not is_plain_name(word)), default=0)
+    return tuple(argv[: max(len(known), last_option + 1)])
+
+
+def is_plain_name(word: str) -> bool:
+    """True if a word can only be a name within the workspace: no option, assignment, response file or way out."""
+    return word[:1] not in {"", "-", "+", "@", "~"} and "=" not in word and not path_facts(word).outside
+
+
+def _same_program(name: str, argv: Sequence[str]) -> bool:
+    program = program_of(argv)
+    return name != "" and name in (program, _family(program))
+
+
+def _family(program: str) -> str:
+    return program.rstrip("0123456789.-")
+
+
+def _carries_code(program: str, arguments: Sequence[str]) -> bool:
+    plain = PLAIN_OPTIONS.get(_family(program), frozenset())
+    for at, word in enumerate(arguments):
+        if word == "-m" and word in plain:
+            return at + 1 >= len(arguments) or arguments[at + 1] in CODE_MODULES
+        if not word.startswith("-"):
+            return False
+        if word not in plain:
+            return True
+    return not arguments
+
+
+def _target(kind: EffectKind, argv: Argv) -> str:
+    """`host:port` for a network effect where an address can be seen, else the whole command."""
+    text = argv_text(argv)
+    if kind is not EffectKind.network:
+        return text
+    found = _URL_HOST.search(text)
+    if found is None:
+        return text
+    scheme = found.group(0).split(":", 1)[0].lower()
+    return f"{found.group(1).lower()}:{found.group(2) or _DEFAULT_PORTS.get(scheme, '443')}"

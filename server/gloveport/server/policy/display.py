@@ -1,0 +1,60 @@
+"""Text for a person who must see everything.
+
+Purpose: show commands and paths whole, with nothing hidden, reordered or padded out of sight.
+Invariant: two different texts never look the same; the result holds no control, format or bidi character.
+Must never: cut; what is too long to be shown is refused elsewhere.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+SPACES_SHOWN_MAX = 8
+
+_OPEN, _CLOSE = "⟨", "⟩"
+_SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_@%+:,./=-]+")
+_PLAIN: Final = re.compile(r"[!-~]*(?: {1,8}[!-~]+)* {0,8}")
+_SPACE_RUN: Final = re.compile(rf" {{{SPACES_SHOWN_MAX + 1},}}")
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me"})
+
+_BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159")
+
+
+def escape_display(text: str) -> str:
+    """The text with every control, format, bidi, combining, private or unusual space character as `⟨U+202E⟩`.
+
+    Line breaks become `⟨LF⟩`, tabs `⟨TAB⟩`, runs of more than eight spaces `⟨200 spaces⟩`; `⟨` itself is escaped, so
+    the form can be told from text that imitates it.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = "".join(_shown(character) for character in text)
+    return _SPACE_RUN.sub(lambda run: f"{_OPEN}{len(run.group(0))} spaces{_CLOSE}", escaped)
+
+
+def argv_text(argv: Sequence[str]) -> str:
+    """The argv as one line that a POSIX shell would split into the same words; not escaped for display."""
+    return " ".join(_quoted(word) for word in argv)
+
+
+def command_display(argv: Sequence[str]) -> str:
+    """The whole command for a card: quoted and escaped."""
+    return escape_display(argv_text(argv))
+
+
+def _quoted(word: str) -> str:
+    if _SAFE_WORD.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _shown(character: str) -> str:
+    named = {"\n": "LF", "\r": "CR", "\t": "TAB", "\x00": "NUL", "\x1b": "ESC"}.get(character)
+    if named is not None:
+        return f"{_OPEN}{named}{_CLOSE}"
+    category = unicodedata.category(character)
+    hidden = category in _HIDDEN_CATEGORIES or (category == "Zs" and character != " ") or character in _BLANK_LETTERS
+    if hidden or character in (_OPEN, _CLOSE):
+        return f"{_OPEN}U+{ord(character):04X}{_CLOSE}"
+    return character
