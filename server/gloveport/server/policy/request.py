@@ -1,41 +1,31 @@
 """What is asked, and the circumstances it is judged in.
 
-Purpose: the request and the context of a decision, complete, so that a decision needs nothing else but rules and grants.
+Purpose: the request and the context of a decision, complete, so that nothing is needed beside rules and grants.
 Invariant: everything that a decision depends on is in here and was recorded; the same arguments give the same answer.
 Must never: be filled from the workspace's own files, except for names and digests the workspace room resolved.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from itertools import pairwise
+from typing import Final, Literal
 
 from gloveport.protocol.ids import CallId, SessionId, Sha256, TurnId, WorkspaceId
-from gloveport.server.policy.display import argv_text
-from gloveport.server.policy.effects import RUNNING_KINDS, Effect, EffectKind
+from gloveport.server.policy.commands import derived_effects, program_of, run_effect
+from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 
 Intent = Literal["named", "implied", "absent"]
-MAIN_AGENT = "main"
-
-
-class DeclaredEffect(Protocol):
-    """An effect as a tool declares it (the journal's `EffectRecord` is one)."""
-
-    @property
-    def kind(self) -> str:
-        """A name of `EffectKind`; any other name is an unknown effect."""
-
-    @property
-    def target(self) -> str:
-        """A path relative to the workspace, a displayed command, or `host:port`."""
+MAIN_AGENT: Final = "main"
+TEST_TOOL: Final = "run_tests"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of one tool.
+    """One call of one tool; `request_from_plan` builds it.
 
     `effects` name resolved targets; `unknown` are declared effects whose kind nobody knows (`kind:target`). `label` is
     the join of everything in the model's context. `argv` is what is started, if anything; `environment` are the
@@ -79,3 +69,47 @@ class Context:
     builtin_tools: frozenset[str] = frozenset()
     agent: str = MAIN_AGENT
     trust_generation: int = 0
+
+
+def effects_of(request: Request) -> tuple[Effect, ...]:
+    """All effects: the declared ones, and those its command line is known to have; one of each kind and target."""
+    argv = request.argv
+    added = () if argv is None else (run_effect(argv), *derived_effects(argv))
+    found: dict[str, Effect] = {}
+    for effect in (*request.effects, *added):
+        found.setdefault(effect.key, effect)
+    if request.tool != TEST_TOOL or argv is None:
+        return tuple(found.values())
+    return tuple(_with_test_class(effect, argv) for effect in found.values())
+
+
+def framework_of(argv: Sequence[str]) -> str:
+    """What runs the tests: the module behind `-m`, else the program."""
+    for flag, module in pairwise(argv):
+        if flag == "-m":
+            return module
+    return program_of(argv)
+
+
+def _with_test_class(effect: Effect, argv: tuple[str, ...]) -> Effect:
+    if effect.kind is not EffectKind.execute:
+        return effect
+    return Effect(effect.kind, effect.target, (*effect.detail, ("test_class", framework_of(argv))))
+
+
+def request_digest(request: Request) -> Sha256:
+    """What an answer that holds once is bound to: the call, its arguments, program, folder, variables and files."""
+    body = {
+        "call_id": request.call_id,
+        "tool": request.tool,
+        "arguments": request.arguments_digest,
+        "effects": sorted(effect.key for effect in request.effects),
+        "unknown": sorted(request.unknown),
+        "argv": request.argv,
+        "cwd": request.cwd,
+        "environment": sorted(request.environment),
+        "files": sorted(request.file_digests),
+        "goal_revision": request.goal_revision,
+    }
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return Sha256(hashlib.sha256(text.encode()).hexdigest())
