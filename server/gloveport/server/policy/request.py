@@ -77,7 +77,9 @@ def effects_of(request: Request) -> tuple[Effect, ...]:
     added = () if argv is None else (run_effect(argv), *derived_effects(argv))
     found: dict[str, Effect] = {}
     for effect in (*request.effects, *added):
-        found.setdefault(effect.key, effect)
+        # where the argv is known, it says what runs, not the tool's words for it
+        if argv is None or effect.kind is not EffectKind.execute or effect.fact("from") is not None:
+            found.setdefault(effect.key, effect)
     if request.tool != TEST_TOOL or argv is None:
         return tuple(found.values())
     return tuple(_with_test_class(effect, argv) for effect in found.values())
