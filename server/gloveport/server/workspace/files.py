@@ -17,7 +17,7 @@ from pathspec import GitIgnoreSpec
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
-from gloveport.server.edit.lines import split_lines
+from gloveport.server.edit.lines import UTF8_BOM, split_lines
 from gloveport.server.edit.names import TEMP_PREFIX
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
@@ -131,6 +131,8 @@ def list_files(root: Root, pattern: str, limits: WorkspaceLimits, limit: int) ->
 def search_files(root: Root, regex: str, pattern: str, limits: WorkspaceLimits, limit: int) -> SearchResult:
     """Lines that match `regex` (RE2 syntax: no backtracking) in the files that fit `pattern`."""
     expression = _compiled(regex)
+    # Without anchors and escapes a line can only match where the whole text does.
+    loose = not any(char in regex for char in "^$\\")
     matches: list[Match] = []
     skipped: list[str] = []
     left = SEARCH_TOTAL_BYTES_MAX
@@ -148,6 +150,8 @@ def search_files(root: Root, regex: str, pattern: str, limits: WorkspaceLimits, 
             continue
         if b"\0" in data:
             skipped.append(entry.path)
+            continue
+        if loose and expression.search(data) is None:
             continue
         matches.extend(_matches(expression, data, entry.path, limit + 1 - len(matches)))
         if len(matches) > limit:
@@ -168,9 +172,7 @@ def _compiled(regex: str) -> Any:
 
 
 def _matches(expression: Any, data: bytes, path: str, room: int) -> Iterator[Match]:
-    if expression.search(data) is None and b"\n" not in data:
-        return
-    for number, line in enumerate(split_lines(data), 1):
+    for number, line in enumerate(split_lines(data.removeprefix(UTF8_BOM)), 1):
         body = line.rstrip(b"\r\n")
         if expression.search(body) is None:
             continue

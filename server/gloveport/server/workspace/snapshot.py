@@ -10,12 +10,10 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
@@ -116,35 +114,37 @@ def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclud
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
-    _prepare(session_dir)
+    with Root(real) as handle:
+        _prepare(session_dir)
+        walk = Walk(handle, limits, skip=_keys((session_dir, *exclude)))
+        try:
+            return _taken(walk, session_dir, identity)
+        except BaseException:
+            _discard(session_dir)
+            raise
+
+
+def _taken(walk: Walk, session_dir: Path, identity: str) -> WorkspaceState:
     worktree = session_dir / WORKTREE_NAME
-    skip = _keys((session_dir, *exclude))
-    try:
-        with Root(real) as handle, ContentStore(session_dir) as store:
-            os.mkdir(worktree, 0o700)
-            walk = Walk(handle, limits, skip=skip)
-            taking = _Taking(walk, store, str(worktree), limits)
-            taking.run()
-            store.sync()
-            info = SnapshotInfo(
-                snapshot_name(identity, taking.base),
-                len(taking.base),
-                taking.bytes_total,
-                tuple(walk.not_covered),
-                walk.not_covered_total,
-                tuple(sorted(walk.dependencies)),
-            )
-            state = WorkspaceState(real, identity, info, taking.base)
-            save_state(session_dir, state)
-    except BaseException:
-        _discard(session_dir)
-        raise
+    with ContentStore(session_dir) as store:
+        try:
+            worktree.mkdir(mode=0o700)
+        except OSError as error:
+            raise os_failure(error, WORKTREE_NAME, writing=True) from None
+        taking = _Taking(walk, store, str(worktree), walk.limits)
+        taking.run()
+        store.sync()
+    info = SnapshotInfo(
+        snapshot_name(identity, taking.base),
+        len(taking.base),
+        taking.bytes_total,
+        tuple(walk.not_covered),
+        walk.not_covered_total,
+        tuple(sorted(walk.dependencies)),
+    )
+    state = WorkspaceState(walk.root.path, identity, info, taking.base)
+    save_state(session_dir, state)
     return state
-
-
-def content_state(data: bytes, mode: int) -> FileState:
-    """State of a regular file with these bytes."""
-    return FileState("file", Sha256(sha256(data).hexdigest()), mode & PERMISSIONS)
 
 
 def _prepare(session_dir: Path) -> None:
