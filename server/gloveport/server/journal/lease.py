@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, not_saved
+from gloveport.server.journal.errors import JournalError, refused_by_disk
 
 LOCK_FILE: Final = "daemon.lock"
 _LOCK_BYTES_MAX: Final = 4096
@@ -42,6 +42,14 @@ def process_start_ticks(pid: int) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[_STAT_START_FIELD])
+
+
+def current_boot_id() -> str:
+    """A name of this boot of the machine; empty where there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def read_owner(directory: Path) -> LeaseOwner | None:
@@ -81,6 +89,11 @@ class DataLease:
         return cls(fd, owner)
 
     @property
+    def generation(self) -> int:
+        """How many owners the directory has had, this one included."""
+        return self.owner.generation
+
+    @property
     def fileno(self) -> int:
         """The descriptor that carries the lock (for a forked child to close)."""
         return self._fd
@@ -110,7 +123,7 @@ def _open_lock_file(path: Path) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _unsafe("the lock file is a link") from error
-        raise not_saved(f"the lock file cannot be opened ({error.strerror})") from error
+        raise refused_by_disk("the lock file cannot be opened", error) from error
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(fd)
@@ -140,7 +153,7 @@ def _write_owner(fd: int, owner: LeaseOwner) -> None:
         os.ftruncate(fd, len(text))
         os.fsync(fd)
     except OSError as error:
-        raise not_saved(f"the lock file cannot be written ({error.strerror})") from error
+        raise refused_by_disk("the lock file cannot be written", error) from error
 
 
 def _unsafe(reason: str) -> JournalError:

@@ -66,7 +66,7 @@ def _copy_stream(
     source: sqlite3.Connection, target: sqlite3.Connection, name: str, head: tuple[Any, ...] | None
 ) -> Quarantined | None:
     point, reason = ChainPoint(), ""
-    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608
+    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608 - constant
     for row in rows:
         step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
         if isinstance(step, ChainBreak):
@@ -97,7 +97,7 @@ def _good_rows(source: sqlite3.Connection, sql: str, *values: object) -> Iterato
 
 def _is_readable(source: sqlite3.Connection) -> bool:
     try:
-        return source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        return bool(source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError:
         return False
 
