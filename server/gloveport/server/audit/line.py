@@ -49,6 +49,9 @@ class Action(StrEnum):
     LOG_DAMAGED = "log_damaged"
 
 
+FINDINGS: Final = frozenset({Action.TAIL_TORN, Action.TAIL_LOST, Action.LOG_DAMAGED})
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An action to be recorded. `at` is UTC microseconds; params are redacted by the caller before they come here.

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
-from gloveport.server.audit.line import LINE_BYTES_MAX, Link, follow
+from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Link, follow, read_line
 
 _STEP_BYTES: Final = LINE_BYTES_MAX + 2
+_FINDING_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(FINDINGS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class AuditReport:
 
     `lines`: how many hold. `broken_line`: number of the first one that does not, None when all do; `reason` says why.
     `torn_tail`: the last line is half written (a crash, or a writer in the middle of it). `checkpoint_seq`: up to
-    where a checkpoint vouches, None without one. `signed`: its mark was checked with the key.
+    where a checkpoint vouches, None without one. `signed`: its mark was checked with the key. `findings`: numbers of
+    the lines in which the log told of damage to itself that was found earlier.
     """
 
     lines: int
@@ -33,6 +35,7 @@ class AuditReport:
     torn_tail: bool
     checkpoint_seq: int | None
     signed: bool
+    findings: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -46,6 +49,7 @@ def verify_log(path: Path, *, key_file: Path | None = None) -> AuditReport:
     # The checkpoint is read first: a log that is being written to can only be ahead of it.
     checkpoint = read_checkpoint(checkpoint_path(path), key)
     link, reason, torn, agreed = Link(), "", False, False
+    findings: list[int] = []
     for text, whole in iterate_lines(path):
         if not whole:
             torn = True
@@ -55,12 +59,15 @@ def verify_log(path: Path, *, key_file: Path | None = None) -> AuditReport:
             reason = step
             break
         link = step
+        if any(mark in text for mark in _FINDING_MARKS) and (read_line(text) or {}).get("action") in FINDINGS:
+            findings.append(link.seq)
         agreed = agreed or (isinstance(checkpoint, Checkpoint) and checkpoint.link == link)
     broken_line = link.seq + 1 if reason else None
     if not reason and (fault := _checkpoint_fault(checkpoint, link, agreed=agreed)) is not None:
         broken_line, reason = fault
     seq = checkpoint.seq if isinstance(checkpoint, Checkpoint) else None
-    return AuditReport(link.seq, link.digest, broken_line, reason, torn, seq, key is not None and seq is not None)
+    signed = key is not None and seq is not None
+    return AuditReport(link.seq, link.digest, broken_line, reason, torn, seq, signed, tuple(findings))
 
 
 def _checkpoint_fault(checkpoint: Checkpoint | str | None, end: Link, *, agreed: bool) -> tuple[int, str] | None:
