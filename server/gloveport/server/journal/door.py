@@ -35,9 +35,17 @@ class Door(aiosqlite.Connection):
             outcome = await execute(work, self._conn)
         return outcome
 
+    def join(self) -> None:
+        """Wait for the thread of a door that could not be opened: it has one last word for this event loop."""
+        self._thread.join()
+
 
 async def open_door(connector: Callable[[], sqlite3.Connection]) -> Door:
     """Open a connection; what `connector` raises comes through."""
     door = Door(connector)
-    await door
+    try:
+        await door
+    except BaseException:
+        door.join()
+        raise
     return door

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,10 @@ _STAT_START_FIELD: Final = 19  # of /proc/<pid>/stat, counted after the command'
 
 @dataclass(frozen=True, slots=True)
 class LeaseOwner:
-    """Who holds a lease: process id, its start time (clock ticks since boot) and the lease's generation."""
+    """Who holds a lease: process id, its start time (clock ticks since boot) and the lease's generation.
+
+    A process id of 0 means that the last owner gave it back.
+    """
 
     pid: int
     start_ticks: int
@@ -106,6 +110,8 @@ class DataLease:
     def release(self) -> None:
         """Give the lease up; a second call does nothing."""
         if self._fd >= 0:
+            with suppress(JournalError):  # for readers without a lease only: nobody owns it any more
+                _write_owner(self._fd, LeaseOwner(0, 0, self.owner.generation))
             fcntl.flock(self._fd, fcntl.LOCK_UN)  # ends the lock even where a forked child kept a copy
             os.close(self._fd)
             self._fd = -1
@@ -136,7 +142,7 @@ def _lock(fd: int, directory: Path) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         owner = read_owner(directory)
-        pid = owner.pid if owner is not None else None
+        pid = owner.pid if owner is not None and owner.pid > 0 else None
         named = f"process {pid}" if pid is not None else "another process"
         raise JournalError(ErrorCode.LEASE_HELD, f"the data directory belongs to {named}", pid=pid) from error
     except OSError as error:

@@ -37,6 +37,7 @@ def salvage(path: Path, now: int) -> tuple[str, tuple[Quarantined, ...]]:
     for leftover in (fresh, fresh.with_name(fresh.name + "-journal")):
         leftover.unlink(missing_ok=True)
     source = connect(path, read_only=True)
+    source.execute("PRAGMA writable_schema=ON")  # lets a file be read that is shorter than its header says
     source.text_factory = tolerant_text
     target = connect(fresh)
     try:
