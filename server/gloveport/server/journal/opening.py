@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
+from gloveport.server.journal.errors import corrupt, is_damage, refused_by_disk, refused_by_sqlite
 from gloveport.server.journal.filesystem import fsync_directory
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import OpenReport, Quarantined
@@ -63,11 +62,11 @@ def open_database(found: Found) -> Opened:
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise corrupt(f"{DATABASE_FILE} cannot be read; put it aside or restore a backup") from error
-        raise not_saved(str(error)) from error
+        raise refused_by_sqlite(error) from error
     except sqlite3.Error as error:
-        raise not_saved(str(error)) from error
+        raise refused_by_sqlite(error) from error
     except OSError as error:
-        raise not_saved(error.strerror or str(error)) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened", error) from error
 
 
 def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
@@ -105,8 +104,7 @@ def _claim_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        reason = f"{DATABASE_FILE} cannot be opened for writing ({error.strerror})"
-        raise JournalError(ErrorCode.NOT_SAVED, reason) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened for writing", error) from error
 
 
 def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
@@ -126,7 +124,7 @@ def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
     connection.execute("BEGIN IMMEDIATE")
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
-    other_boot = unclean and meta.get("boot_id") != found.boot_id
+    other_boot = unclean and (not found.boot_id or meta.get("boot_id") != found.boot_id)
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
     if other_boot:
         connection.execute("UPDATE stream SET epoch=epoch+1")

@@ -37,6 +37,7 @@ def salvage(path: Path, now: int) -> tuple[str, tuple[Quarantined, ...]]:
     for leftover in (fresh, fresh.with_name(fresh.name + "-journal")):
         leftover.unlink(missing_ok=True)
     source = connect(path, read_only=True)
+    source.execute("PRAGMA writable_schema=ON")  # lets a file be read that is shorter than its header says
     source.text_factory = tolerant_text
     target = connect(fresh)
     try:
@@ -66,7 +67,7 @@ def _copy_stream(
     source: sqlite3.Connection, target: sqlite3.Connection, name: str, head: tuple[Any, ...] | None
 ) -> Quarantined | None:
     point, reason = ChainPoint(), ""
-    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608
+    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608 - constant
     for row in rows:
         step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
         if isinstance(step, ChainBreak):
@@ -97,7 +98,7 @@ def _good_rows(source: sqlite3.Connection, sql: str, *values: object) -> Iterato
 
 def _is_readable(source: sqlite3.Connection) -> bool:
     try:
-        return source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        return bool(source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError:
         return False
 
