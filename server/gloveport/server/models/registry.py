@@ -69,9 +69,7 @@ def _scripted(settings: ModelSettings) -> Provider:
 
 def _endpoint(settings: ModelSettings, own_url: str) -> Endpoint:
     if not settings.model or settings.model == SCRIPTED_MODEL:
-        raise model_error(
-            ErrorClass.CONFIG, f"name a model for the provider {settings.provider} in your settings"
-        )
+        raise model_error(ErrorClass.CONFIG, f"name a model for the provider {settings.provider} in your settings")
     base_url = settings.base_url or own_url
     if settings.api_key is None and base_url == own_url:
         raise model_error(ErrorClass.AUTH, f"the provider {settings.provider} needs a key")

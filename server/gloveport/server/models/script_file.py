@@ -139,9 +139,7 @@ def packaged_script(name: str) -> Script:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    return (
-        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".") or "script"
-    )
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".") or "script"
 
 
 def _wrong(origin: str, what: str) -> ModelError:
