@@ -389,7 +389,7 @@ async def test_malformed_events_are_broken_not_a_crash(wired: Bench, data: str) 
 async def test_an_answer_over_the_byte_limit_is_stopped() -> None:
     for name in ("openai", "anthropic"):
         async with ModelServer([Behaviour(text=("x" * 1000,), repeat=1000)]) as server:
-            provider = make_adapter(name, server.base_url(name), wire_bytes_max=50_000)  # type: ignore[arg-type]  # a literal
+            provider = make_adapter(name, server.base_url(name), wire_bytes_max=50_000)  # type: ignore[arg-type]  # - a literal
             parts, err = await read_all(provider)
             await provider.close()
             assert err is not None
@@ -438,7 +438,7 @@ async def test_g06_nothing_of_the_environment_reaches_the_wire(wired: Bench, mon
 async def test_without_a_key_none_is_sent() -> None:
     for name in ("openai", "anthropic"):
         async with ModelServer() as server:
-            provider = make_adapter(name, server.base_url(name), key=None)  # type: ignore[arg-type]  # a literal
+            provider = make_adapter(name, server.base_url(name), key=None)  # type: ignore[arg-type]  # - a literal
             _, err = await read_all(provider)
             await provider.close()
             assert err is None

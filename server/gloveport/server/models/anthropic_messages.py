@@ -8,6 +8,7 @@ Must never: send a whitespace-only text block or a `tool_use` whose input is no 
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
@@ -36,12 +37,14 @@ from gloveport.server.models.sse import Reader
 
 ANTHROPIC_BASE_URL: Final = "https://api.anthropic.com"
 
-_STOPS: Final[Mapping[str, StopReason]] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "tool_use": "tool_calls",
-}
+_STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "max_tokens": "length",
+        "model_context_window_exceeded": "length",
+        "refusal": "refusal",
+        "tool_use": "tool_calls",
+    }
+)
 
 
 class AnthropicMessagesProvider(SdkProvider):

@@ -9,6 +9,7 @@ Must never: ask for more than one choice, or send an empty assistant message.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
@@ -38,12 +39,14 @@ from gloveport.server.models.sse import Reader
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 
 _NO_INDEX: Final = -1
-_STOPS: Final[Mapping[str, StopReason]] = {
-    "length": "length",
-    "content_filter": "refusal",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-}
+_STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "length": "length",
+        "content_filter": "refusal",
+        "tool_calls": "tool_calls",
+        "function_call": "tool_calls",
+    }
+)
 
 
 class OpenAIChatProvider(SdkProvider):

@@ -45,7 +45,7 @@ async def read_events(response: Any, reader: Reader, tail_wait_s: float) -> Asyn
 
     await _demand_event_stream(response)
     response.encoding = "utf-8"
-    async with aclosing(aiter(httpx2.EventSource(response, EVENT_BYTES_MAX))) as source:  # type: ignore[type-var]  # it is a generator
+    async with aclosing(aiter(httpx2.EventSource(response, EVENT_BYTES_MAX))) as source:  # type: ignore[type-var]  # - it is a generator
         async for sse in source:
             if sse.data == END_MARK:
                 break
