@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from gloveport.server.models.assembly import ReplyAssembler, history_arguments
+from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
 from gloveport.server.models.contract import (
     AssistantTurn,
     ChatMessage,
@@ -88,13 +88,14 @@ def render_request(request: ModelRequest) -> dict[str, object]:
     """The body of a request; the standing part ends with a cache mark, so that a stable prefix is paid
     once.
     """
+    messages = sound_messages(request.messages)
     body: dict[str, object] = {
         "model": request.model,
-        "messages": _render_messages(request.messages),
+        "messages": _render_messages(messages),
         "stream": True,
         "max_tokens": request.max_output_tokens,
     }
-    system = [_text_block(m.text) for m in request.messages if isinstance(m, SystemText) and m.text.strip()]
+    system = [_text_block(m.text) for m in messages if isinstance(m, SystemText) and m.text.strip()]
     if system:
         system[-1]["cache_control"] = {"type": "ephemeral"}
         body["system"] = system
@@ -217,9 +218,8 @@ class MessagesReader:
         yield UsagePart(sent, self._usage.get("output_tokens", 0), cached)
 
     def _read_start(self, block: int, content: Mapping[str, object]) -> Iterator[Part]:
-        text = as_text(content.get("text"))
-        if content.get("type") == "text" and text:
-            yield TextDelta(self._reply.take_chars(text))
+        if content.get("type") == "text" and (text := self._reply.take_text(as_text(content.get("text")))):
+            yield TextDelta(text)
         if content.get("type") == "tool_use":
             index = self._reply.begin_call(as_text(content.get("id")), as_text(content.get("name")))
             self._call_of[block] = index
@@ -227,11 +227,10 @@ class MessagesReader:
             yield self._reply.add_fragment(index, "")
 
     def _read_delta(self, block: int, delta: Mapping[str, object]) -> Iterator[Part]:
-        text, thinking = as_text(delta.get("text")), as_text(delta.get("thinking"))
-        if text:
-            yield TextDelta(self._reply.take_chars(text))
-        if thinking:
-            yield ReasoningDelta(self._reply.take_chars(thinking))
+        if text := self._reply.take_text(as_text(delta.get("text"))):
+            yield TextDelta(text)
+        if thinking := self._reply.take_reasoning(as_text(delta.get("thinking"))):
+            yield ReasoningDelta(thinking)
         fragment = as_text(delta.get("partial_json"))
         if fragment and block in self._call_of:
             yield self._reply.add_fragment(self._call_of[block], fragment)

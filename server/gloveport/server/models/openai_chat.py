@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gloveport.server.models.assembly import ReplyAssembler, history_arguments
+from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
 from gloveport.server.models.contract import (
     AssistantTurn,
     ChatMessage,
@@ -93,7 +93,7 @@ def render_request(request: ModelRequest, *, official: bool = False) -> dict[str
     limit = "max_completion_tokens" if official else "max_tokens"
     body: dict[str, object] = {
         "model": request.model,
-        "messages": [m for message in request.messages for m in _render_message(message)],
+        "messages": [m for message in sound_messages(request.messages) for m in _render_message(message)],
         "stream": True,
         "stream_options": {"include_usage": True},
         limit: request.max_output_tokens,
@@ -175,13 +175,12 @@ class ChatReader:
     def _read_choice(self, choice: Mapping[str, object]) -> Iterable[Part]:
         delta = as_mapping(choice.get("delta"))
         reasoning = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
-        if reasoning:
-            yield ReasoningDelta(self._reply.take_chars(reasoning))
+        if reasoning := self._reply.take_reasoning(reasoning):
+            yield ReasoningDelta(reasoning)
         refusal = as_text(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        text = as_text(delta.get("content")) + refusal
-        if text:
-            yield TextDelta(self._reply.take_chars(text))
+        if text := self._reply.take_text(as_text(delta.get("content")) + refusal):
+            yield TextDelta(text)
         for call in as_list(delta.get("tool_calls")):
             yield self._read_call(as_mapping(call))
         reason = as_text(choice.get("finish_reason"))
