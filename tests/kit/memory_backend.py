@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import orjson
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import (
@@ -139,7 +140,9 @@ class MemoryBackend:
         view, last = self.views[stream], self.journal.streams[stream][-1]
         start = max(0, len(view) - self._snapshot_items)
         items = tuple(ViewItem.model_validate(item) for item in view.items(start))
-        return ProjectedView(cursor_at(last.epoch, last.seq, last.digest), ViewSnapshot(items=items, items_before=start))
+        return ProjectedView(
+            cursor_at(last.epoch, last.seq, last.digest), ViewSnapshot(items=items, items_before=start)
+        )
 
     def digest(self, stream: str, seq: int) -> str | None:
         """The digest at the head, unless the stream is busy."""
@@ -220,7 +223,9 @@ class MemoryBackend:
 
 TEST_METHODS: Mapping[str, Method] = {
     **METHODS,
-    **{f"test/{name}": Method(Empty, Empty) for name in ("wait", "fail", "refuse", "unwritable", "selfcancel", "large")},
+    **{
+        f"test/{name}": Method(Empty, Empty) for name in ("wait", "fail", "refuse", "unwritable", "selfcancel", "large")
+    },
 }
 
 

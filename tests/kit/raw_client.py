@@ -2,12 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import orjson
+
 from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
 
 WAIT_S = 20.0
@@ -85,3 +87,13 @@ async def raw_client(path: Path, *, initialized: bool = True) -> AsyncIterator[R
         yield client
     finally:
         await client.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Look again and again until the condition holds; fails after `WAIT_S`."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise TimeoutError("the condition never held")

@@ -25,6 +25,9 @@ from gloveport.server.client.private import make_private_dir, open_socket
 START_TIMEOUT_S: Final = 20.0
 PROBE_TIMEOUT_S: Final = 5.0
 POLL_S: Final = 0.01
+RACE_S: Final = 0.2
+"""After our child failed: so long may the one that won take to write its name into the lock file."""
+LOCK_NAME: Final = "daemon.lock"
 LOG_WORDS_BYTES: Final = 400
 MODULE_START: Final = ("-P", "-m", "gloveport.server", "daemon")
 """`-P`: modules are never taken from the working folder."""
@@ -125,18 +128,30 @@ def daemon_environment(environ: Mapping[str, str], places: Places) -> dict[str, 
 def _wait_answer(places: Places, child: subprocess.Popen[bytes], timeout_s: float) -> Probe:
     """Wait for whoever answers: our child, or the daemon it lost a race to."""
     deadline = time.monotonic() + timeout_s
-    while (left := deadline - time.monotonic()) > 0:
-        ended = child.poll()
-        found = probe(places.socket, min(left, PROBE_TIMEOUT_S))
-        if found is not None:
+    lost_at: float | None = None
+    while (now := time.monotonic()) < deadline:
+        if (found := probe(places.socket, min(deadline - now, PROBE_TIMEOUT_S))) is not None:
+            child.returncode = child.returncode or 0  # it lives on without us; its end is not ours to collect
             return found
-        if ended is not None and ended != 0:
-            deadline = min(deadline, time.monotonic() + 1.0)
+        if lost_at is None and child.poll() not in (None, 0):
+            lost_at = now
+        if lost_at is not None and now - lost_at > RACE_S and not _owner_lives(places.data_dir):
+            break
         time.sleep(POLL_S)
-    words = f"ended with code {child.returncode}" if child.poll() is not None else f"did not answer in {timeout_s:g} s"
+    ended = child.poll()
+    words = f"ended with code {ended}" if ended is not None else f"did not answer in {timeout_s:g} s"
     raise GloveportError(
         ErrorCode.UNREACHABLE, f"the daemon {words}: {_last_words(places.log)}", hint=f"Read its log: {places.log}"
     )
+
+
+def _owner_lives(data_dir: Path) -> bool:
+    """Whether the lock file names a living process: then somebody else's daemon is on its way up."""
+    try:
+        os.kill(int(json.loads((data_dir / LOCK_NAME).read_bytes())["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
 
 
 def _last_words(log: Path) -> str:

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 from gloveport.protocol.errors import GloveportError
@@ -24,15 +25,15 @@ DRAIN_S: Final = 0.5
 """After end of input the daemon's last words may still come for so long."""
 
 
-def attach(places: Places) -> int:
-    """`gloveport lsp`: pipe to the daemon of `places`, started if absent; the exit code."""
+def attach(places: Places, command: Sequence[str] | None = None) -> int:
+    """`gloveport lsp`: pipe to the daemon of `places`, started by `command` if absent; the exit code."""
     try:
         try:
             link = open_socket(places.socket)
         except OSError:
             from gloveport.server.client.launch import ensure_running
 
-            ensure_running(places)
+            ensure_running(places, command=command)
             link = open_socket(places.socket)
         return pipe(link, read_token(places.token))
     except (OSError, GloveportError) as error:
