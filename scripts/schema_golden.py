@@ -1,7 +1,8 @@
 """Golden messages: one full and one smallest example per message, kept as files.
 
 Purpose: what one version wrote is kept, so that every later version can be shown to read it.
-Invariant: an example is a pure function of the schema; a released file is never planned again, a new shape gets a new number.
+Invariant: an example is a pure function of the schema; a released file is never planned again;
+a new shape of a released message gets a file with the next number.
 Must never: overwrite a released file.
 """
 

@@ -57,7 +57,7 @@ def _render_doc(schema: dict[str, Any], indent: str = "") -> Iterator[str]:
 def render_definition(name: str, schema: dict[str, Any]) -> Iterator[str]:
     """The lines of one named type."""
     yield from _render_doc(schema)
-    if schema.get("type") != "object" or "properties" not in schema:
+    if schema.get("type") != "object" or not schema.get("properties"):
         if schema.get("type") == "object":
             yield f"export type {name} = Readonly<Record<string, never>>;"
         else:

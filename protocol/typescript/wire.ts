@@ -131,8 +131,7 @@ export interface DaemonStatusResult {
 }
 
 /** No parameters, or nothing to say. */
-export interface Empty {
-}
+export type Empty = Readonly<Record<string, never>>;
 
 /** A right in force. */
 export interface GrantInfo {
