@@ -7,7 +7,9 @@ Must never: hold a name of its own.
 
 import importlib
 import importlib.util
+import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,12 +17,11 @@ from typing import Any, Final
 
 import typer
 import typer.main
-from pydantic import BaseModel
 
-# Where the command line's `typer.Typer` may stand, and where the user's settings are declared.
+# Where the command line's `typer.Typer` may stand, and whose docstring shows the user's settings file.
 CLI_MODULES: Final = ("gloveport.server.cli", "gloveport.server.cli.app", "gloveport.server.__main__")
 SETTINGS_MODULE: Final = "gloveport.server.settings"
-SETTINGS_CLASS: Final = "Settings"
+SETTING_WORDS: Final = re.compile(r"^(?P<key>\w+) = .*?#\s*(?P<words>.+)$", re.MULTILINE)
 TARGET_HELP: Final = re.compile(r'@echo "make (?P<name>[a-z0-9-]+)\s+(?P<words>[^"]+)"')
 
 
@@ -52,19 +53,26 @@ def _list_commands(command: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _list_commands(part, f"{path} {name}")
 
 
+def read_settings_example() -> str:
+    """The settings file that the settings' own docstring shows; empty when there is none yet."""
+    lines = inspect.cleandoc(getattr(_import_if_there(SETTINGS_MODULE), "__doc__", None) or "").splitlines()
+    return "\n".join(line.strip() for line in lines if line.startswith("    "))
+
+
 def list_settings() -> dict[str, str]:
-    """Fields of the user's settings, dotted, with their descriptions."""
-    found = getattr(_import_if_there(SETTINGS_MODULE), SETTINGS_CLASS, None)
-    return dict(_list_fields(found, "")) if isinstance(found, type) and issubclass(found, BaseModel) else {}
+    """Keys of the user's settings file, dotted, with the words that the example has beside them."""
+    example = read_settings_example()
+    words = {found["key"]: found["words"] for found in SETTING_WORDS.finditer(example)}
+    return {name: words.get(name.rpartition(".")[2], "") for name in _list_keys(tomllib.loads(example), "")}
 
 
-def _list_fields(model: type[BaseModel], path: str) -> Iterator[tuple[str, str]]:
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _list_fields(inner, f"{path}{name}.")
+def _list_keys(table: dict[str, Any], path: str) -> Iterator[str]:
+    for name, value in table.items():
+        inner = value[0] if isinstance(value, list) and value else value
+        if isinstance(inner, dict):
+            yield from _list_keys(inner, f"{path}{name}.")
         else:
-            yield f"{path}{name}", field.description or ""
+            yield f"{path}{name}"
 
 
 def list_make_targets(root: Path) -> dict[str, str]:
