@@ -177,7 +177,7 @@ def check_clients(root: Path) -> list[str]:
         for source in walk_shipped(root)
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
-        if name.partition(".")[0] == NAMESPACE and not _is_under(name, allowed)
+        if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
     ]
 
 
