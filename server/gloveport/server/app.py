@@ -38,17 +38,18 @@ from gloveport.server.journal.lease import DataLease
 from gloveport.server.journal.records import Append, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
-from gloveport.server.policy.rules.load import builtin_rules
-from gloveport.server.projections import Source, projections_of
+from gloveport.server.policy.rules.ruleset import RuleSet
+from gloveport.server.projections import projections_of
 from gloveport.server.recovery.recover import recover
-from gloveport.server.resources import Ladder, ModelShelf, WorkspaceShelf, boot_id, readable_roots
+from gloveport.server.resources import Ladder, ModelShelf, WorkspaceShelf, boot_id, load_rules, readable_roots
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.settings import Settings, load_settings
 from gloveport.server.tools.registry import builtin_toolbox
-from gloveport.server.transports.buffers import BufferTable
+from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.endpoint import Endpoint
-from gloveport.server.transports.lsp.loop import About, Service
+from gloveport.server.transports.lsp.handlers.lifecycle import About
+from gloveport.server.transports.lsp.loop import Service
 from gloveport.server.transports.lsp.socketfile import bind_socket, write_token
 from gloveport.server.version import VERSION
 
@@ -56,7 +57,6 @@ _log = logging.getLogger("gloveport")
 
 SESSIONS_DIR: Final = "sessions"
 RUNS_DIR: Final = "runs"
-BLOBS_DIR: Final = "blobs"
 RECOVER_PAGE: Final = 100
 
 
@@ -88,16 +88,18 @@ class Opened:
 
     lease: DataLease
     journal: Journal
+    blobs: BlobStore
     audit: AuditLog
     ladder: Ladder
     models: ModelShelf
+    rules: RuleSet
 
 
 async def serve(places: Places, settings_home: Path) -> None:
     """Run the daemon of `places` until a signal or daemon/stop. Raises GloveportError when it cannot begin."""
     settings = load_settings(settings_home)
     async with AsyncExitStack() as stack:
-        opened = await _open(stack, places, settings)
+        opened = await _open(stack, places, settings, settings_home)
         stop = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_signals, stop)
@@ -105,19 +107,21 @@ async def serve(places: Places, settings_home: Path) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _open(stack: AsyncExitStack, places: Places, settings: Settings) -> Opened:
+async def _open(stack: AsyncExitStack, places: Places, settings: Settings, settings_home: Path) -> Opened:
     places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     ladder = Ladder(places.data_dir, places.data_dir / RUNS_DIR, (places.socket.parent, places.data_dir))
     stack.push_async_callback(ladder.close)
     lease = DataLease.acquire(places.data_dir)
     stack.callback(lease.release)
-    journal = await Journal.open(places.data_dir, clock=now_us, boot_id=boot_id(), lease=lease)
+    journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot_id(), lease=lease)
     stack.push_async_callback(journal.close)
+    _log.info("journal opened: %s", report)
+    blobs = await BlobStore.open(places.data_dir)
     audit = await AuditLog.open(places.data_dir / AUDIT_FILE, clock=now_us, boot_id=boot_id())
     stack.push_async_callback(audit.close)
     models = ModelShelf(settings, now_us)
     stack.push_async_callback(models.close)
-    return Opened(lease, journal, audit, ladder, models)
+    return Opened(lease, journal, blobs, audit, ladder, models, load_rules(settings_home))
 
 
 async def _serve(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, stop: anyio.Event) -> None:
@@ -125,7 +129,7 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
     room = _room(places, settings, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
     sessions = Sessions(room, recover)
-    announcer.hub = Hub(Source(opened.journal), projections_of(sessions))
+    announcer.hub = Hub(opened.journal, projections_of(sessions))
     trust = Trust(opened.journal, settings.default_trust, now_us)
     await trust.load()
     endpoint_box: list[Endpoint] = []
@@ -136,6 +140,7 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
         rungs=opened.ladder.rungs(),
         audit=opened.audit,
         facts=_facts(places, opened),
+        buffers=BufferTable(),
         model_label=opened.models.label,
         clients=lambda: endpoint_box[0].clients if endpoint_box else 0,
         stop=stop.set,
@@ -143,9 +148,10 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
     await _announce_start(opened, house.facts)
     await _recover_all(opened.journal, sessions)
     await opened.ladder.reap()
-    epoch = (await opened.journal.head(DAEMON_STREAM)).epoch
+    head = await opened.journal.head(DAEMON_STREAM)
+    epoch = head.epoch if head is not None else 1
     about = About(server_version=VERSION, epoch=epoch, decision_token=write_token(places.token))
-    service = Service(METHODS, Commands(house), announcer.hub, BufferTable(), about)
+    service = Service(METHODS, Commands(house), announcer.hub, house.buffers, about)
     socket_file = bind_socket(places.socket, opened.lease)
     endpoint_box.append(Endpoint(service, socket_file.listener))
     try:
@@ -159,12 +165,12 @@ def _room(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, 
     keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
     return Room(
         journal=opened.journal,
-        blobs=BlobStore(places.data_dir / BLOBS_DIR),
+        blobs=opened.blobs,
         publisher=announcer,
         auditor=Bookkeeper(opened.audit),
         providers=opened.models,
         sandboxes=opened.ladder,
-        rules=builtin_rules(),
+        rules=opened.rules,
         toolbox=builtin_toolbox(),
         redactor=Redactor(keys),
         tasks=tasks,
@@ -195,7 +201,8 @@ async def _announce_start(opened: Opened, facts: Facts) -> None:
     )
     head = await opened.journal.head(DAEMON_STREAM)
     event = NewEvent(type(body).__name__, body.version, encode_body(body))
-    await opened.journal.append(Append((StreamAppend(DAEMON_STREAM, head.next_seq, (event,)),), now_us()))
+    next_seq = head.next_seq if head is not None else 1
+    await opened.journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), now_us()))
 
 
 async def _recover_all(journal: Journal, sessions: Sessions) -> None:

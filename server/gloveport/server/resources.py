@@ -5,6 +5,7 @@ Invariant: a rung is tried before it is described; a key is handed to its provid
 Must never: choose in place of the user.
 """
 
+import importlib.resources
 import os
 import sys
 import sysconfig
@@ -21,10 +22,13 @@ from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.commands.house import Rungs
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
+from gloveport.server.policy.rules.rule import Source
+from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
 from gloveport.server.settings import Settings
 from gloveport.server.workspace.facade import SessionWorkspace
 
+RULES_FILE: Final = "rules.toml"
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -42,6 +46,16 @@ def readable_roots() -> tuple[str, ...]:
     paths |= {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
     roots = sorted(path for path in paths if path and path != "/" and not path.startswith(("/usr/bin", "/usr/lib")))
     return tuple(root for root in roots if not any(root.startswith(f"{other}/") for other in roots))
+
+
+def load_rules(settings_home: Path) -> RuleSet:
+    """The built-in rules and the user's own (`rules.toml` beside the settings). Raises PolicyError (RULES_INVALID)."""
+    builtin = importlib.resources.files("gloveport.server.policy.rules").joinpath("builtin.toml").read_text("utf-8")
+    texts = {Source.builtin: builtin}
+    own = settings_home / RULES_FILE
+    if own.is_file():
+        texts[Source.user] = own.read_text("utf-8")
+    return ruleset_from_texts(texts)
 
 
 class Ladder:

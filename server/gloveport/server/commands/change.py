@@ -78,10 +78,20 @@ def _check_quiet(actor: Actor) -> None:
         raise GloveportError(ErrorCode.TURN_BUSY, "a tool is running in the worktree; wait for it or stop it")
 
 
+def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
+    """Nothing is written under a buffer with unsaved words."""
+    for path in plan.paths:
+        if house.buffers.unsaved(actor.workspace.root / path):
+            words = f"{path} is open with unsaved changes in an editor; nothing was written"
+            raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
+
+
 async def accept(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
     """Write the selected proposals into the user's files."""
     actor = await house.sessions.open(params.session_id)
-    return await _decide(actor, await actor.workspace.plan_accept(_selected(actor, params)), caller, once)
+    plan = await actor.workspace.plan_accept(_selected(actor, params))
+    _check_saved(house, actor, plan)
+    return await _decide(actor, plan, caller, once)
 
 
 async def reject(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -96,7 +106,9 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     actor = await house.sessions.open(params.session_id)
     _check_quiet(actor)
     applied = _applied(actor, params.apply_id)
-    return await _decide(actor, await actor.workspace.plan_undo(applied.record), caller, once)
+    plan = await actor.workspace.plan_undo(applied.record)
+    _check_saved(house, actor, plan)
+    return await _decide(actor, plan, caller, once)
 
 
 def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:

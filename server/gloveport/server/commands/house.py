@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo
 from gloveport.server.audit.log import AuditLog
+from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.trust import Trust
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.settings import Settings
@@ -48,6 +49,7 @@ class House:
     rungs: Rungs
     audit: AuditLog
     facts: Facts
+    buffers: BufferTable
     model_label: Callable[[str, str], str]
     clients: Callable[[], int]
     stop: Callable[[], None]

@@ -88,13 +88,20 @@ class Commands:
             try:
                 recorded = await self._house.sessions.room.journal.answered(once.client_request_id)
                 if recorded is None:
-                    # A change that was begun is finished, also when its sender leaves.
-                    with anyio.CancelScope(shield=True):
-                        return await CHANGES[method](self._house, params, caller, once)
+                    return await self._change(method, params, caller, once)
                 answer = once.recall(recorded, METHODS[method].result)
             finally:
                 if lock.statistics().tasks_waiting == 0:
                     self._under_way.pop(once.client_request_id, None)
+        return await self._settled(answer, params)
+
+    async def _change(self, method: str, params: Mutation, caller: Caller, once: Once) -> BaseModel:
+        """A change that was begun is finished, also when its sender leaves."""
+        with anyio.CancelScope(shield=True):
+            answer = await CHANGES[method](self._house, params, caller, once)
+        return answer
+
+    async def _settled(self, answer: BaseModel, params: Mutation) -> BaseModel:
         if isinstance(answer, ChangeDecideResult):
             actor = await self._house.sessions.open(getattr(params, "session_id", ""))
             return await change.settled(actor, answer)

@@ -189,7 +189,7 @@ async def export(house: House, params: SessionExportParams, caller: Caller) -> S
     events = await journal.read(stream, params.after_seq, params.limit, EXPORT_BYTES_MAX)
     redact = house.sessions.room.redactor.redact if params.redacted else str
     head = await journal.head(stream)
-    more = bool(events) and events[-1].seq < head.next_seq - 1
+    more = head is not None and bool(events) and events[-1].seq < head.seq
     return SessionExportResult(
         events=tuple(exported(event, redact) for event in events), next_seq=events[-1].seq if more else None
     )

@@ -72,6 +72,7 @@ class Trust:
         head = await self._journal.head(stream)
         body = WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by)
         event = NewEvent(type(body).__name__, body.version, encode_body(body))
-        part = StreamAppend(stream, head.next_seq, (event,))
+        next_seq = head.next_seq if head is not None else 1
+        part = StreamAppend(stream, next_seq, (event,))
         await self._journal.append(Append((part,), self._now_us(), request=request))
-        self._known[workspace_id] = Known(workspace_id, root, level, head.next_seq)
+        self._known[workspace_id] = Known(workspace_id, root, level, next_seq)

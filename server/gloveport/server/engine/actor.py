@@ -6,6 +6,7 @@ Must never: perform an effect while holding the lock, or go on after a failed ap
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import anyio
 
@@ -24,6 +25,11 @@ from gloveport.server.turn.effects import Effect
 from gloveport.server.turn.inputs import Input
 from gloveport.server.turn.machine import step
 from gloveport.server.workspace.facade import SessionWorkspace
+
+FATAL: Final = frozenset(
+    {ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL, ErrorCode.CONFLICT, ErrorCode.CORRUPT, ErrorCode.LEASE_HELD}
+)
+"""The journal's refusals: what was to be written is not, and nothing may go on as if it were."""
 
 _RELAXED = (ModelTextDelta, ToolExecutionProgress)
 

@@ -5,12 +5,12 @@ Invariant: an apply ends as done with its hashes read back, or as refused with n
 Must never: write what the plan does not name.
 """
 
-from typing import Any
+from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplyStarted, ChangeWithdrawn, EventBody, HunkDecided
 from gloveport.protocol.journal.events.base import LabelRecord
-from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.actor import FATAL, Actor
 from gloveport.server.engine.proposals import Origin, changed_facts
 from gloveport.server.session.state import SessionState
 from gloveport.server.turn.effects import ApplyChanges, Effect
@@ -18,8 +18,12 @@ from gloveport.server.turn.inputs import ApplyDone, ApplyRefused
 from gloveport.server.workspace.applying import Applied
 from gloveport.server.workspace.plan import Plan
 
-_REASONS = {"accept": "accepted", "reject": "rejected", "undo": "reverted"}
-_DECISIONS = {"accept": "accepted", "reject": "rejected", "undo": "undone"}
+_REASONS: Final = {"accept": "accepted", "reject": "rejected", "undo": "reverted"}
+_DECISIONS: Final[dict[str, Literal["accepted", "rejected", "undone"]]] = {
+    "accept": "accepted",
+    "reject": "rejected",
+    "undo": "undone",
+}
 
 
 async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...]:
@@ -30,7 +34,7 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
     try:
         applied = await actor.workspace.apply(Plan.from_json(started.plan))
     except GloveportError as error:
-        if error.code is ErrorCode.NOT_SAVED:
+        if error.code in FATAL:
             raise
         return await actor.submit(await refused(actor, started, str(error.code), error.message))
     return await actor.submit(await done(actor, started, applied))

@@ -9,7 +9,7 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.text import scrub_surrogates
-from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.actor import FATAL, Actor
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.models.contract import Accepted, PartStream, Stop, TextDelta, UsagePart
@@ -39,13 +39,11 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
             await _read(actor, request_id, stream, reply)
             failure = RequestFailed(request_id, ErrorCode.MODEL_BROKEN, "the stream ended without an end", "")
         except GloveportError as error:
-            if error.code in (ErrorCode.NOT_SAVED, ErrorCode.CONFLICT):
+            if error.code in FATAL:
                 raise
             failure = RequestFailed(request_id, error.code, error.message, error.hint)
-    with anyio.CancelScope(shield=True):
-        if reply.stop is None:
-            return await actor.submit(failure)
-        return await actor.submit(_ended(request_id, reply.stop, reply.usage))
+    outcome = failure if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
+    return await actor.submit(outcome)
 
 
 async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply) -> None:

@@ -7,8 +7,6 @@ Must never: hold a task after its session's journal refused a write.
 
 import logging
 
-import anyio
-
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.engine.actor import Actor, Running
 from gloveport.server.engine.apply_run import apply_changes, settle_apply
@@ -93,8 +91,7 @@ async def _perform(actor: Actor, effect: Effect, running: Running) -> tuple[Effe
 
 async def _broken(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...]:
     try:
-        with anyio.CancelScope(shield=True):
-            return await _failed(actor, effect, words)
+        return await _failed(actor, effect, words)
     except Exception:  # outer edge: the outcome stays open in the journal and is looked at after a restart
         _log.exception("the outcome of %s could not be written", key_of(effect))
         return ()

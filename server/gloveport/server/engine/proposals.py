@@ -12,7 +12,7 @@ from gloveport.protocol.journal.events import ChangeProposed, ChangeWithdrawn, E
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.policy.protected import runs_by_itself
 from gloveport.server.session.state import SessionState
-from gloveport.server.workspace.facade import Proposal
+from gloveport.server.workspace.proposal import Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ def _proposed(proposal: Proposal, origin: Origin) -> ChangeProposed:
                 hunk_id=hunk.hunk_id,
                 digest=hunk.digest,
                 old_start=hunk.old_start,
-                old_count=hunk.old_count,
+                old_count=len(hunk.old_lines),
                 new_start=hunk.new_start,
-                new_count=hunk.new_count,
+                new_count=len(hunk.new_lines),
             )
             for hunk in proposal.hunks
         ),

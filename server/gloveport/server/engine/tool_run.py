@@ -12,7 +12,7 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events.base import LabelRecord
-from gloveport.server.engine.actor import Actor, Running
+from gloveport.server.engine.actor import FATAL, Actor, Running
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import Hands, Place, own_python
 from gloveport.server.engine.judging import judge
@@ -25,7 +25,6 @@ from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejecte
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
 NOT_SHOWN: Final = "\n[more output is kept and not shown here]"
-_FATAL: Final = frozenset({ErrorCode.NOT_SAVED, ErrorCode.CONFLICT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         plan = await bench.tool.plan(bench.arguments, bench.context)
         given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
     except GloveportError as error:
-        if error.code in _FATAL:
+        if error.code in FATAL:
             raise
         given = CallRejected(effect.call_id, f"{error.message}. {error.hint}")
     return await actor.submit(given)
@@ -157,7 +156,7 @@ async def _perform(actor: Actor, call: Call, running: Running, pieces: Coalescer
             return await bench.tool.attach(bench.arguments, call.started.fingerprint, bench.context)
         return await bench.tool.perform(bench.arguments, bench.context)
     except GloveportError as error:
-        if error.code in _FATAL:
+        if error.code in FATAL:
             raise
         outcome: Any = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
         return Performed(outcome, f"{error.message}. {error.hint}", f"{error.code}: {error.message}", label)
@@ -167,7 +166,7 @@ async def _kept(actor: Actor, done: Performed) -> str | None:
     if not done.output:
         return None
     text = actor.room.redactor.redact(done.output.decode("utf-8", "surrogateescape"))
-    return await actor.room.blobs.put(text.encode("utf-8", "surrogateescape"))
+    return (await actor.room.blobs.put(text.encode("utf-8", "surrogateescape"))).digest
 
 
 async def _forget(actor: Actor, call: Call) -> None:
@@ -183,7 +182,7 @@ async def reconcile_call(actor: Actor, call: Call) -> CallReconciled:
         fingerprint = call.started.fingerprint if call.started is not None else ()
         found = await bench.tool.reconcile(bench.arguments, fingerprint, bench.context)
     except GloveportError as error:
-        if error.code in _FATAL:
+        if error.code in FATAL:
             raise
         return CallReconciled(call.call_id, "unknown", f"{error.code}: {error.message}")
     return CallReconciled(call.call_id, found.finding, found.evidence)

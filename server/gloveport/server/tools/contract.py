@@ -132,11 +132,19 @@ class Found:
 class Tool(Protocol):
     """One hand of the model."""
 
-    name: str
-    description: str
-    arguments: type[Arguments]
+    @property
+    def name(self) -> str:
+        """As the model calls it."""
 
-    def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
+    @property
+    def description(self) -> str:
+        """What a model is told of it."""
+
+    @property
+    def arguments(self) -> type[Arguments]:
+        """The shape of its arguments."""
+
+    async def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
         """Declare effects and recovery. Reads only. Raises GloveportError when the call cannot be done."""
 
     async def perform(self, arguments: Any, context: ToolContext) -> Performed:
