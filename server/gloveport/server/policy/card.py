@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.ids import Sha256
-from gloveport.server.policy.checks import destination_host
 from gloveport.server.policy.decide import Decision
 from gloveport.server.policy.display import argv_text, command_display, escape_display, hidden_characters
 from gloveport.server.policy.effects import OUTGOING_KINDS, PATH_KINDS, Effect, EffectKind
@@ -67,7 +66,9 @@ def build_card(request: Request, decision: Decision, context: Context, *, summar
         "command": _command(request),
         "effects": [_effect(effect) for effect in decision.effects],
         "unknown_effects": [escape_display(one) for one in request.unknown],
-        "destinations": sorted({_place(effect) for effect in decision.effects if effect.kind in OUTGOING_KINDS}),
+        "destinations": sorted(
+            {escape_display(effect.target) for effect in decision.effects if effect.kind in OUTGOING_KINDS}
+        ),
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
         "provenance": _provenance(request.label),
@@ -123,11 +124,6 @@ def _effect(effect: Effect) -> dict[str, Any]:
         "words": effect_words(effect),
         "notes": [escape_display(note) for note in notes],
     }
-
-
-def _place(effect: Effect) -> str:
-    """`host:port` where the target is one; else the whole command that reaches out."""
-    return escape_display(effect.target if effect.fact("from") is None else destination_host(effect))
 
 
 def _sandbox(facts: SandboxFacts | None, needed: int) -> dict[str, Any] | None:

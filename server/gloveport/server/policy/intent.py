@@ -58,5 +58,5 @@ def _names_target(text: str, effect: Effect) -> bool:
         name = (path_facts(effect.target).exact or ("",))[-1].casefold()
     else:
         return False
-    found = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)
+    found = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])(?!\.\w)", text)
     return len(name) >= NAME_CHARACTERS_MIN and found is not None
