@@ -27,6 +27,9 @@ BALLAST_BYTES: Final = 8 * 1024 * 1024
 BALLAST_ROOM: Final = 3
 """A reserve is only made where this many times its size is free: it must not be what fills the disk."""
 
+ROOM_BYTES_MIN: Final = 256 * 1024
+"""A disk with less than this counts as full when an open fails on it."""
+
 _TRIAL_FILE: Final = ".lock-trial"
 _STATFS_BYTES: Final = 256
 
@@ -134,6 +137,21 @@ def fsync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def fsync_file(path: Path) -> None:
+    """Make a file's bytes durable, whoever wrote them; raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def has_room(directory: Path) -> bool:
+    """Whether the disk below `directory` has room for anything at all."""
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize >= ROOM_BYTES_MIN
 
 
 def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:

@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gloveport.server.journal.errors import corrupt, is_damage, refused_by_disk, refused_by_sqlite
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.errors import (
+    JournalError,
+    corrupt,
+    disk_full,
+    is_damage,
+    is_full,
+    refused_by_disk,
+    refused_by_sqlite,
+)
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file, has_room
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
@@ -62,11 +70,16 @@ def open_database(found: Found) -> Opened:
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise corrupt(f"{DATABASE_FILE} cannot be read; put it aside or restore a backup") from error
-        raise refused_by_sqlite(error) from error
+        raise _refusal(found, error) from error
     except sqlite3.Error as error:
-        raise refused_by_sqlite(error) from error
+        raise _refusal(found, error) from error
     except OSError as error:
         raise refused_by_disk(f"{DATABASE_FILE} cannot be opened", error) from error
+
+
+def _refusal(found: Found, error: sqlite3.Error) -> JournalError:
+    # Some ways of SQLite to meet a full disk (no room for its index file) come out as a plain IO error.
+    return refused_by_sqlite(error) if has_room(found.directory) else disk_full(str(error))
 
 
 def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
@@ -79,9 +92,7 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
         connection.text_factory = tolerant_text
         report = _check(connection, found)
         connection.text_factory = str
-        # Rewrites the log's pages into the database and fsyncs it: what was found is durable from here on.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        fsync_directory(path.parent)
+        _make_durable(connection, path)
         touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
         position = connection.execute("SELECT coalesce(max(position), 0) FROM session_index").fetchone()[0]
     except BaseException:
@@ -96,6 +107,18 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
         migrated_from=migrated_from,
     )
     return Opened(connection, touched, position, report)
+
+
+def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
+    """What was found is durable from here on: moved from the log into the database, or at least fsynced in the log."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        if not is_full(error):
+            raise
+        fsync_file(path.with_name(path.name + "-wal"))
+        fsync_file(path)
+    fsync_directory(path.parent)
 
 
 def _claim_file(path: Path) -> None:

@@ -6,7 +6,6 @@ the name; each copied chain verifies; a stream that lost events is in a new epoc
 Must never: run on a file of which nothing can be read, or leave an old write-ahead log beside a new database.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import ChainBreak, ChainPoint, next_point
 from gloveport.server.journal.errors import corrupt, is_unreadable
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 from gloveport.server.journal.reader import EVENT_COLUMNS, is_well_formed, to_event, tolerant_text
 from gloveport.server.journal.records import Quarantined
 from gloveport.server.journal.schema import connect, migrate
@@ -126,12 +125,8 @@ def _exchange(path: Path, fresh: Path) -> str:
         number += 1
     kept = folder / f"{path.name}.{number}"
     fresh.chmod(0o600)
-    fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.link(path, kept)
+    fsync_file(fresh)
+    kept.hardlink_to(path)
     for suffix in ("-wal", "-shm"):
         log = path.with_name(path.name + suffix)
         if log.exists():
