@@ -24,6 +24,7 @@ from gloveport.protocol.journal.envelope import (
     cursor_at,
     payload_hash,
 )
+from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.base import Empty, WireModel
 from gloveport.protocol.wire.methods import METHODS, Method
 from gloveport.protocol.wire.reducer import View
@@ -108,6 +109,7 @@ class MemoryBackend:
         self.started = 0
         self.cancelled = 0
         self.gate = anyio.Event()
+        self._lengths: dict[str, int] = {}
         self._answers: dict[str, WireModel] = {}
         self._snapshot_items = snapshot_items
         self.hub = Hub(self.journal, Projections(read_ops, self.project, self.digest))
@@ -121,13 +123,10 @@ class MemoryBackend:
 
     def tell_text(self, session_id: str, *pieces: str) -> None:
         """Append each piece to the session's one answer."""
-        view = self.views[session_stream(SessionId(session_id))]
         for piece in pieces:
-            text = next((item["fields"]["text"] for item in view.items() if item["id"] == "answer/1"), "")
-            offset = len(text.encode("utf-16-le")) // 2
-            self.tell(
-                session_id, {"op": "append", "item": "answer/1", "field": "text", "offset": offset, "text": piece}
-            )
+            at = self._lengths.get(session_id, 0)
+            self._lengths[session_id] = at + utf16_length(piece)
+            self.tell(session_id, {"op": "append", "item": "answer/1", "field": "text", "offset": at, "text": piece})
 
     def open_session(self, session_id: str) -> None:
         """A session with one empty answer."""
