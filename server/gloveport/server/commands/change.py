@@ -66,7 +66,9 @@ def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
         if change is None:
             raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "a selected proposal is not pending")
         if change.digest != one.digest:
-            raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown")
+            raise GloveportError(
+                ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown"
+            )
         chosen.append(Selected(one.change_id, one.digest, one.hunk_digests))
     return tuple(chosen)
 

@@ -29,8 +29,8 @@ from gloveport.protocol.wire.turn import (
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.perform import start as start_effects
-from gloveport.server.engine.sessions import body_of
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import CancelTurn, SendMessage, UnqueueMessage
 
@@ -112,7 +112,7 @@ async def _facts_of(house: House, actor: Actor, call_id: str) -> list[EventBody]
     while events := await house.sessions.room.journal.read(stream, after, READ_EVENTS, READ_BYTES):
         after = events[-1].seq
         for event in events:
-            body = None if event.erased else body_of(event.type, event.version, event.payload)
+            body = body_of(event)
             if body is not None and getattr(body, "call_id", None) == call_id:
                 found.append(body)
     return found
