@@ -1,5 +1,7 @@
 """The default table, row by row: what a user meets who has configured nothing."""
 
+import tomllib
+
 import pytest
 from tests.kit.policy_cases import (
     BUBBLEWRAP,
@@ -22,7 +24,7 @@ from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.request import Request
 from gloveport.server.policy.rules.load import load_rules
-from gloveport.server.policy.rules.rule import Source
+from gloveport.server.policy.rules.rule import Rule, Source
 from gloveport.server.policy.rules.ruleset import build_ruleset
 from gloveport.server.policy.rung import TrustLevel
 
@@ -88,11 +90,9 @@ def test_every_kind_of_effect_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("rule", default_rules().rules, ids=lambda rule: rule.rule_id)
-def test_shipped_rule_has_examples_both_ways(rule: object) -> None:
-    import tomllib
-
+def test_shipped_rule_has_examples_both_ways(rule: Rule) -> None:
     tables = {table["id"]: table for table in tomllib.loads(builtin_text())["rule"]}
-    table = tables[rule.rule_id]  # type: ignore[attr-defined] # a Rule; parametrize erases it
+    table = tables[rule.rule_id]
     assert table["match"]
     assert table["not_match"]
 
@@ -178,7 +178,9 @@ def test_a_weaker_rung_for_untrusted_text_is_only_ever_for_one_call() -> None:
     assert decision.need is not None
     assert decision.need.ceiling == "once"
     assert "kernel:rung" in decision.rule_ids
-    assert judge(command("pytest", label=UNTRUSTED, sandbox=MACHINE)).need.ceiling == "session"  # type: ignore[union-attr] # asked
+    stronger = judge(command("pytest", label=UNTRUSTED, sandbox=MACHINE)).need
+    assert stronger is not None
+    assert stronger.ceiling == "session"
 
 
 def test_an_unknown_worktree_counts_as_untrusted() -> None:

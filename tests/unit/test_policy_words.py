@@ -1,6 +1,8 @@
 """Intake of plans, intent, explanations and what is shown of the rules."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from gloveport.protocol.wire.place import PolicyShowResult
 from gloveport.server.policy import checks
 from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card
+from gloveport.server.policy.effects import Effect
 from gloveport.server.policy.explain import KERNEL_CHECKS, explain, show
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
@@ -84,8 +87,8 @@ def test_the_framework_of_a_test_run(argv: tuple[str, ...], framework: str) -> N
         ("pushing", effect("publish", "git push"), "absent"),
     ],
 )
-def test_intent_is_in_the_users_own_words(text: str, one: object, expected: str) -> None:
-    assert intent_of([text], [one]) == expected  # type: ignore[list-item] # an Effect; parametrize erases it
+def test_intent_is_in_the_users_own_words(text: str, one: Effect, expected: str) -> None:
+    assert intent_of([text], [one]) == expected
 
 
 def test_the_least_intended_effect_counts() -> None:
@@ -157,3 +160,15 @@ def test_every_check_of_the_kernel_is_listed() -> None:
         and isinstance(call.args[0], ast.Constant)
     }
     assert used == set(KERNEL_CHECKS)
+
+
+def test_the_room_loads_neither_pydantic_nor_a_toml_parser() -> None:
+    """Import cost: the kernel is loaded by every command; the parser only where rules are read."""
+    program = (
+        "import sys, pkgutil, importlib, gloveport.server.policy as room;"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(room.__path__, room.__name__ + '.')];"
+        "print(sorted({'pydantic', 'tomllib', 'asyncio', 'socket'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"
