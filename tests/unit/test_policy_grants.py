@@ -98,6 +98,13 @@ def test_a_lasting_exact_grant_is_bound_to_the_script_it_ran() -> None:
     assert verdict(replace(call, file_digests=(("tool.py", Sha256("c" * 64)),)), grant) == "ask"
 
 
+def test_a_lasting_grant_is_for_one_tool() -> None:
+    call = command("pytest", "-q")
+    grant = allow(call, Scope.session)
+    assert verdict(replace(call, call_id="call-2"), grant) == "allow"
+    assert verdict(replace(call, tool="run_tests"), grant) == "ask"
+
+
 def test_a_stronger_sandbox_is_within_a_grant_and_a_weaker_or_open_one_is_not() -> None:
     call = command("pytest")
     grant = allow(call, Scope.session)

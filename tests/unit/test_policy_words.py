@@ -1,6 +1,7 @@
 """Intake of plans, intent, explanations and what is shown of the rules."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
