@@ -187,7 +187,7 @@ def test_over_broad_grants_are_never_offered(program: str) -> None:
 )
 def test_paths_are_contained_component_by_component(target: str, expected: str) -> None:
     """B12: a name that begins like the root's, a way up, or a path nobody can read is outside."""
-    assert verdict(request(effect("read", target), tool="read")) == expected
+    assert verdict(request(effect("read", target), tool="read_file")) == expected
     assert verdict(request(effect("write", target))) == ("allow" if expected == "allow" else "deny")
 
 
@@ -228,7 +228,7 @@ def test_a_folder_grant_does_not_reach_its_namesake() -> None:
 )
 def test_files_that_run_later_are_never_written_unasked(target: str, expected: str) -> None:
     """B14, G01, G02: at any depth, in any spelling, absent or not, by whatever tool; each on its own card."""
-    for tool in ("edit", "write", "delete", "fs__write"):
+    for tool in ("edit_file", "write_file", "delete_file", "fs__write"):
         for kind in ("write", "delete"):
             call = request(effect(kind, target), tool=tool)
             assert verdict(call) == expected
@@ -250,7 +250,7 @@ def test_one_answer_for_one_protected_file() -> None:
 
 def test_the_agent_never_changes_how_it_is_approved() -> None:
     """G01: by no tool, in no circumstances, whatever was granted."""
-    for tool in ("edit", "settings__set"):
+    for tool in ("edit_file", "settings__set"):
         assert verdict(request(effect("configure", "approvals.auto"), tool=tool, label=USER, intent="named")) == "deny"
 
 
@@ -291,7 +291,7 @@ def test_nothing_runs_or_changes_before_the_workspace_is_trusted() -> None:
 
 def test_an_injected_chain_meets_a_question_at_every_step() -> None:
     """S1's combined attack: issue text, then a secret, then a request that sends it."""
-    read = request(effect("read", ".env"), tool="read", label=UNTRUSTED, intent="absent")
+    read = request(effect("read", ".env"), tool="read_file", label=UNTRUSTED, intent="absent")
     assert verdict(read) == "ask"
     tainted = replace(UNTRUSTED, readers=frozenset())
     send = request(effect("network", "debug.example:443"), tool="http_request", label=tainted, intent="absent")

@@ -113,6 +113,12 @@ def derived_effects(argv: Argv) -> tuple[Effect, ...]:
     return (*found.values(), *_named_secrets(argv))
 
 
+def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words that can be files of the workspace; those that exist are digested, so that an answer binds them."""
+    words = [word for word in argv if is_plain_name(word)]
+    return tuple(dict.fromkeys(path_facts(word).text for word in words))
+
+
 def run_effect(argv: Argv) -> Effect:
     """The effect of starting this program."""
     return Effect(EffectKind.execute, argv_text(argv), (("from", "argv"),))
