@@ -89,7 +89,7 @@ rules = st.builds(
     kinds=st.frozensets(st.sampled_from(EffectKind), min_size=1),
     verdict=st.sampled_from([Verdict.ask, Verdict.deny]),
     justification=st.just("Added."),
-    tools=st.sampled_from([(), ("run_command",), ("edit", "write")]),
+    tools=st.sampled_from([(), ("run_command",), ("edit_file", "write_file")]),
     paths=st.sampled_from([(), ("src/**",), ("**",)]),
     argv=st.sampled_from([(), (("pytest",),), (("rm",), ("git", "push"))]),
     ceiling=st.sampled_from(Scope),
@@ -292,5 +292,5 @@ def test_the_same_question_has_the_same_answer(call: Request, where: Context) ->
 
 def test_the_ordinary_case_is_not_vacuous() -> None:
     """The laws above would hold for a decision that denies everything; this one does not."""
-    call = Request(CallId("c"), "edit", (Effect(EffectKind.write, "a.py"),), BOTTOM, Sha256("a" * 64), 1)
+    call = Request(CallId("c"), "edit_file", (Effect(EffectKind.write, "a.py"),), BOTTOM, Sha256("a" * 64), 1)
     assert judge(call).verdict is Verdict.allow

@@ -98,6 +98,40 @@ def test_a_lasting_exact_grant_is_bound_to_the_script_it_ran() -> None:
     assert verdict(replace(call, file_digests=(("tool.py", Sha256("c" * 64)),)), grant) == "ask"
 
 
+def test_a_lasting_grant_is_for_one_tool() -> None:
+    call = command("pytest", "-q")
+    grant = allow(call, Scope.session)
+    assert verdict(replace(call, call_id="call-2"), grant) == "allow"
+    assert verdict(replace(call, tool="run_tests"), grant) == "ask"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cwd": "sub"},
+        {"environment": (("CI", "1"),)},
+        {"label": UNTRUSTED},
+        {"sandbox": BUBBLEWRAP},
+        {"sandbox": replace(MACHINE, network=True)},
+        {"file_digests": (("tool.py", Sha256("c" * 64)),)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_lasting_grant_is_bound_to_place_variables_files_and_provenance(change: dict[str, Any]) -> None:
+    """B16: each of them alone ends the match."""
+    call = command("python", "tool.py", sandbox=MACHINE, file_digests=(("tool.py", Sha256("b" * 64)),))
+    grant = allow(call, Scope.session)
+    assert verdict(replace(call, call_id="call-2"), grant) == "allow"
+    assert verdict(replace(call, call_id="call-2", **change), grant) == "ask"
+
+
+def test_a_grant_that_names_one_request_answers_no_other() -> None:
+    """Whatever its scope says: a stored grant is read strictly."""
+    call = command("pytest", "-q")
+    grant = allow(call, Scope.session)
+    assert verdict(call, replace(grant, bound=replace(grant.bound, request=Sha256("f" * 64)))) == "ask"
+
+
 def test_a_stronger_sandbox_is_within_a_grant_and_a_weaker_or_open_one_is_not() -> None:
     call = command("pytest")
     grant = allow(call, Scope.session)
@@ -166,11 +200,11 @@ def test_the_narrowest_grant_answers() -> None:
         command("bash", "-c", "pytest"),
         command("rm", "-rf", "build"),
         command("make", environment=(("LD_PRELOAD", "./e.so"),)),
-        request(effect("read", ".env"), tool="read"),
+        request(effect("read", ".env"), tool="read_file"),
         request(effect("write", "conftest.py")),
         request(effect("write", "a.py"), reversible=False),
         request(effect("network", "api.example:443"), tool="http_request"),
-        request(effect("delete", "src", recursive="true"), tool="delete"),
+        request(effect("delete", "src", recursive="true"), tool="delete_file"),
         request(unknown=("teleport:mars",)),
         command("pytest", label=UNTRUSTED),
     ],
