@@ -32,9 +32,15 @@ def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     if card["sandbox"] is not None:
         feed.line(f"  in {card['sandbox']['name']} ({card['sandbox']['strength_words']})")
     feed.line(f"  risk {card['risk']}: {card['reason']}")
-    for number, option in enumerate(card["options"], start=1):
-        feed.line(f"  [{number}] allow: {option['sentence']}")
+    for number, option in enumerate(short_options(card), start=1):
+        feed.line(f"  [{number}] allow: {card['options'][option]['sentence']}")
     feed.line("  [n] no")
+
+
+def short_options(card: Mapping[str, Any]) -> tuple[int, ...]:
+    """The first option of each scope: what a terminal offers. Clients with more room show all."""
+    scopes = [option["scope"] for option in card["options"]]
+    return tuple(scopes.index(scope) for scope in dict.fromkeys(scopes))
 
 
 def option_of(card: Mapping[str, Any], scope: str) -> int | None:
@@ -63,13 +69,13 @@ async def waiting(client: Client, session_id: str) -> tuple[ApprovalInfo, ...]:
 async def ask(feed: Feed, client: Client, session_id: str, shown: ApprovalInfo) -> None:
     """Show a card and take the answer from the terminal."""
     show_card(feed, shown.card)
-    count = len(shown.card["options"])
+    options = short_options(shown.card)
     while True:
         typed = (await asyncio.to_thread(input, "  answer: ")).strip().lower()
         if typed in ("n", "no"):
             return await answer(client, session_id, shown, None)
         if typed in ("y", "yes"):
             typed = "1"
-        if typed.isdecimal() and 1 <= int(typed) <= count:
-            return await answer(client, session_id, shown, int(typed) - 1)
-        feed.line(f"  type a number from 1 to {count}, or n")
+        if typed.isdecimal() and 1 <= int(typed) <= len(options):
+            return await answer(client, session_id, shown, options[int(typed) - 1])
+        feed.line(f"  type a number from 1 to {len(options)}, or n")

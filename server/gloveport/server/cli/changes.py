@@ -5,7 +5,8 @@ Invariant: a decision names what was listed in the same command.
 Must never: write a file.
 """
 
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 import typer
 
@@ -26,7 +27,7 @@ Session = Annotated[str, typer.Option("--session", "-s", help="A part of the ses
 Paths = Annotated[list[str] | None, typer.Argument(help="Paths; none: all.")]
 Hunks = Annotated[list[str] | None, typer.Option("--hunk", help="A hunk's id or number in the diff, for one path.")]
 
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
 
 
 async def pending(client: Client, session_id: str, paths: list[str] | None = None) -> tuple[ChangeInfo, ...]:

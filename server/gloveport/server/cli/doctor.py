@@ -7,7 +7,8 @@ Must never: claim what was not probed.
 
 import json
 import sys
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 import typer
 
@@ -16,7 +17,9 @@ from gloveport.protocol.wire.place import SandboxDoctorParams, SandboxInfo
 from gloveport.server.cli.link import Exit, out, plain, with_client
 from gloveport.server.client.connect import Client
 
-_MARKS = {"holds": ("✓", "green"), "does_not_hold": ("✗", "red"), "not_claimed": ("–", "yellow")}
+_MARKS: Final = MappingProxyType(
+    {"holds": ("✓", "green"), "does_not_hold": ("✗", "red"), "not_claimed": ("–", "yellow")}
+)
 
 
 def doctor(

@@ -6,6 +6,7 @@ Must never: keep more than marks of what was printed.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from rich.console import Console
@@ -13,19 +14,21 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.link import plain
 
-_STATES: Final = {
-    "ok": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "timeout": ("✗", "red"),
-    "oom": ("✗", "red"),
-    "killed": ("✗", "red"),
-    "policy": ("✗", "red"),
-    "denied": ("⊘", "yellow"),
-    "invalid": ("⊘", "yellow"),
-    "cancelled": ("■", "yellow"),
-    "lost": ("?", "magenta"),
-    "unknown": ("?", "magenta"),
-}
+_STATES: Final = MappingProxyType(
+    {
+        "ok": ("✓", "green"),
+        "failed": ("✗", "red"),
+        "timeout": ("✗", "red"),
+        "oom": ("✗", "red"),
+        "killed": ("✗", "red"),
+        "policy": ("✗", "red"),
+        "denied": ("⊘", "yellow"),
+        "invalid": ("⊘", "yellow"),
+        "cancelled": ("■", "yellow"),
+        "lost": ("?", "magenta"),
+        "unknown": ("?", "magenta"),
+    }
+)
 FAILURES_SHOWN_MAX: Final = 20
 
 
@@ -47,7 +50,7 @@ class Feed:
             if op["op"] == "append":
                 self._append(op)
             elif op["op"] == "upsert":
-                self._upsert(event.type, op["item"], op["kind"], op["fields"])
+                self._upsert(event.type, op["item"], op["fields"])
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line of its own."""
@@ -67,7 +70,7 @@ class Feed:
         self._console.print(plain(op["text"], "" if is_answer else "dim"), end="")
         self._open_line = not op["text"].endswith("\n")
 
-    def _upsert(self, type_name: str, item: str, kind: str, fields: Mapping[str, Any]) -> None:
+    def _upsert(self, type_name: str, item: str, fields: Mapping[str, Any]) -> None:
         printer = {
             "ToolExecutionStarted": self._tool_started,
             "ToolExecutionFinished": self._tool_finished,
@@ -141,8 +144,8 @@ class Feed:
     def _turn_cancelled(self, _item: str, _fields: Mapping[str, Any]) -> None:
         self.line("■ stopped", "yellow")
 
-    def _approval(self, _item: str, fields: Mapping[str, Any]) -> None:
-        if fields["state"] != "allowed":
+    def _approval(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("approval/") and fields["state"] != "allowed":
             self.line(f"⊘ {fields['state']}", "yellow")
 
     def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:

@@ -7,35 +7,61 @@ Must never: print a secret that redaction knows, unless asked for the raw log.
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Protocol
 
 import typer
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
 from gloveport.server.cli.link import Exit, fail, out, pick_session, plain, with_client
 from gloveport.server.client.connect import Client
+from gloveport.server.client.paths import find_places
 
 SessionArgument = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")]
 
 
-def replay(session: SessionArgument = "") -> None:
-    """Fold a session's log anew with today's code; prints events, chain, state and the view's digest."""
-    from gloveport.protocol.errors import GloveportError
-    from gloveport.server.client.paths import find_places
-    from gloveport.server.replay import replay_session
+class ReplayReport(Protocol):
+    """What a replay found."""
 
-    try:
-        report = replay_session(find_places().data_dir, session)
-    except GloveportError as error:
-        fail(error.message, error.hint)
-    console = out()
-    console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
-    console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
-    console.print(plain(f"state: {report.state}"))
-    console.print(plain(f"view: {report.items} items, digest {report.view_digest}"))
-    raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def unknown(self) -> int: ...
+    @property
+    def chain(self) -> str: ...
+    @property
+    def chain_holds(self) -> bool: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def items(self) -> int: ...
+    @property
+    def view_digest(self) -> str: ...
+
+
+def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], None]:
+    """The command `replay`; `read` folds the log of a data directory."""
+
+    def replay(session: SessionArgument = "") -> None:
+        """Fold a session's log anew with today's code; prints events, chain, state and the view's digest."""
+        try:
+            report = read(find_places().data_dir, session)
+        except GloveportError as error:
+            fail(error.message, error.hint)
+        console = out()
+        console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
+        console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
+        console.print(plain(f"state: {report.state}"))
+        console.print(plain(f"view: {report.items} items, digest {report.view_digest}"))
+        raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
+
+    return replay
 
 
 def export(

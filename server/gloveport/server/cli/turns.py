@@ -11,7 +11,8 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
@@ -21,7 +22,7 @@ from gloveport.server.cli.link import Exit, out, request_id
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
-_ENDS = {"completed": Exit.OK, "failed": Exit.TURN_FAILED, "cancelled": Exit.TURN_CANCELLED}
+_ENDS: Final = MappingProxyType({"completed": Exit.OK, "failed": Exit.TURN_FAILED, "cancelled": Exit.TURN_CANCELLED})
 
 
 @dataclass(slots=True)

@@ -5,6 +5,9 @@ Invariant: an accepted message is on disk when it is answered.
 Must never: wait for a turn.
 """
 
+from types import MappingProxyType
+from typing import Final
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import session_stream
 from gloveport.protocol.journal.events import (
@@ -37,14 +40,16 @@ from gloveport.server.turn.inputs import CancelTurn, SendMessage, UnqueueMessage
 READ_EVENTS = 500
 READ_BYTES = 4 * 1024 * 1024
 
-_HINTS = {
-    "denied": "Allow it when asked, or ask for another way.",
-    "timeout": "Give it more time, or narrow what it runs.",
-    "oom": "It used more memory than its limit; narrow what it runs.",
-    "policy": "The sandbox refused what it tried; see the evidence.",
-    "lost": "Whether it took effect is unknown; look before you run it again.",
-    "unknown": "Whether it took effect is unknown; look before you run it again.",
-}
+_HINTS: Final = MappingProxyType(
+    {
+        "denied": "Allow it when asked, or ask for another way.",
+        "timeout": "Give it more time, or narrow what it runs.",
+        "oom": "It used more memory than its limit; narrow what it runs.",
+        "policy": "The sandbox refused what it tried; see the evidence.",
+        "lost": "Whether it took effect is unknown; look before you run it again.",
+        "unknown": "Whether it took effect is unknown; look before you run it again.",
+    }
+)
 
 
 async def start(house: House, params: TurnStartParams, caller: Caller, once: Once) -> TurnStartResult:

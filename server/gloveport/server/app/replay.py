@@ -50,7 +50,7 @@ def replay_session(data_dir: Path, wanted: str) -> ReplayReport:
         unknown=state.unknown_events,
         chain="holds" if chain.ok else f"broken at {chain.broken_seq}: {chain.reason}",
         chain_holds=chain.ok,
-        state=f"{state.phase}, goal {state.goal_revision}, {len(state.changes)} proposals, {len(state.history)} entries",
+        state=f"{state.phase}, goal {state.goal_revision}, {len(state.changes)} proposals",
         items=len(loaded.view),
         view_digest=loaded.view.digest(),
     )
