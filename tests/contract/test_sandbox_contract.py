@@ -15,11 +15,19 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Limits
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest_asyncio.fixture(params=BACKENDS)
-async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+
+@pytest_asyncio.fixture(params=BACKENDS, scope="module", loop_scope="module")
+async def opened(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig
+
+
+@pytest.fixture
+def rig(opened: Rig) -> Rig:
+    opened.empty_project()
+    return opened
 
 
 async def test_every_claim_is_held_or_declared_not_held(rig: Rig) -> None:

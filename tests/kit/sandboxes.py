@@ -67,6 +67,11 @@ class Rig:
         """Another backend on the same run folders, as a daemon after a restart has."""
         return open_backend(self.name, self.runs_dir, hidden=self.hidden)
 
+    def empty_project(self) -> None:
+        """Begin with nothing in the project again."""
+        shutil.rmtree(self.project)
+        self.project.mkdir()
+
     def words(self, name: str, *arguments: str) -> tuple[str, ...]:
         """The command in this backend's words."""
         return (name, *arguments) if self.name == "memory" else _SHELL[name](*arguments)

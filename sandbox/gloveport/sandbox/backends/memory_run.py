@@ -6,9 +6,8 @@ Must never: run a program beyond its end being told.
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,7 +82,7 @@ class Stage:
         raise PermissionError(f"{path} is in no mount")
 
 
-Program = Callable[[Stage], Awaitable[int]]
+Program = Callable[[Stage], Coroutine[None, None, int]]
 """A program: from its stage to its exit status."""
 
 
@@ -98,8 +97,8 @@ class MemoryExecution:
         stage = Stage(command.argv, command.stdin, environment, profile, self._flow)
         self._began = time.monotonic()
         self._result: Result | None = None
-        self._stopped = False
-        self._task = asyncio.get_running_loop().create_task(self._perform(program(stage)))
+        self._program = asyncio.ensure_future(program(stage))
+        self._watch = asyncio.get_running_loop().create_task(self._perform())
 
     @property
     def run_id(self) -> str:
@@ -131,36 +130,32 @@ class MemoryExecution:
 
     async def stop(self) -> None:
         """Cancel the program and wait for its end."""
-        if not self._task.done():
-            self._stopped = True
-            self._task.cancel()
+        self._program.cancel()
         await self.result()
 
-    async def _perform(self, running: Awaitable[int]) -> None:
+    async def _perform(self) -> None:
         try:
-            self._result = await self._await_end(asyncio.ensure_future(running))
-        except asyncio.CancelledError:
-            words = "stopped on request" if self._stopped else "the program's loop is going down"
-            self._result = self._describe(ResultKind.KILLED, None, words)
+            self._result = await self._await_end()
         finally:
+            self._program.cancel()
             self._flow.wake()
 
-    async def _await_end(self, running: "asyncio.Future[int]") -> Result:
-        try:
-            while not running.done():
-                now = time.monotonic()
-                if (words := _limit_passed(self._limits, self._began, self._flow.last_at, now)) is not None:
-                    return self._describe(ResultKind.TIMEOUT, None, words)
-                await asyncio.wait({running}, timeout=_time_left(self._limits, self._began, self._flow.last_at, now))
-            return self._read_end(running)
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError, OSError, ValueError):
-                await running
+    async def _await_end(self) -> Result:
+        while not self._program.done():
+            now = time.monotonic()
+            if (words := _limit_passed(self._limits, self._began, self._flow.last_at, now)) is not None:
+                self._program.cancel()
+                await asyncio.wait({self._program})
+                return self._describe(ResultKind.TIMEOUT, None, words)
+            left = _time_left(self._limits, self._began, self._flow.last_at, now)
+            await asyncio.wait({self._program}, timeout=left)
+        return self._read_end()
 
-    def _read_end(self, running: "asyncio.Future[int]") -> Result:
+    def _read_end(self) -> Result:
         try:
-            code = running.result()
+            code = self._program.result()
+        except asyncio.CancelledError:
+            return self._describe(ResultKind.KILLED, None, "stopped on request")
         except (OSError, ValueError) as error:
             self._flow.write(f"{error}\n".encode())
             code = 1
