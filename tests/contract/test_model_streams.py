@@ -10,6 +10,7 @@ from tests.kit.model_server import Behaviour, Dialect, ModelServer
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import (
+    AssistantTurn,
     ErrorClass,
     ModelError,
     ModelRequest,
@@ -18,6 +19,7 @@ from gloveport.server.models.contract import (
     Stop,
     ToolArgsDelta,
     ToolCallPart,
+    ToolResultPart,
     UsagePart,
     UserText,
 )
@@ -130,8 +132,6 @@ async def test_text_that_cannot_be_encoded_goes_out_mended(dialect: Dialect) -> 
     assert "out\ufffd" in sent
 
 
-def turn_with(call: ToolCallPart, result: str) -> tuple[Any, ...]:
+def turn_with(call: ToolCallPart, result: str) -> tuple[AssistantTurn, ToolResultPart]:
     """One call and its result."""
-    from gloveport.server.models.contract import AssistantTurn, ToolResultPart
-
     return AssistantTurn("", (call,)), ToolResultPart(call.call_id, result)
