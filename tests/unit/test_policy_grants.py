@@ -432,6 +432,23 @@ def test_a_card_differs_wherever_the_call_does() -> None:
     assert len(digests) == len(others) + 1
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (command("curl", "https://evil.example"), ["has no network"]),
+        (command("pip", "install", "x"), ["has no network"]),
+        (command("pytest", sandbox=PROCESS), ["leaves the network open", "act as you"]),
+        (command("pytest"), []),
+        (request(effect("write", "conftest.py")), []),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_card_says_what_will_not_work_and_what_is_not_held(call: Request, words: list[str]) -> None:
+    notes = card_of(call)["notes"]
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
+
+
 def test_destinations_are_named_with_their_port() -> None:
     card = card_of(request(effect("network", "api.example:8443", data="2 files"), tool="http_request"))
     assert card["destinations"] == ["api.example:8443"]
