@@ -21,14 +21,14 @@ from anyio import to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
-from gloveport.server.workspace.applying import Applied, Trees, apply_plan, finish_plan, roll_back_plan
+from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
-from gloveport.server.workspace.reconcile import Reconciled, reconcile_plan
+from gloveport.server.workspace.reconcile import Reconciled, finish_plan, reconcile_plan, roll_back_plan
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
 from gloveport.server.workspace.state import SnapshotInfo, WorkspaceState, load_state, save_state
 from gloveport.server.workspace.store import ContentStore
