@@ -25,6 +25,7 @@ from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
+from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
@@ -45,7 +46,9 @@ class SessionWorkspace:
     `workspace.not_a_file`, `workspace.file_too_large`, `workspace.disk_full`, `change.*`, …
     """
 
-    def __init__(self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits) -> None:
+    def __init__(
+        self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits, seen: dict[str, Seen]
+    ) -> None:
         self.session_dir = session_dir
         self._state = state
         self._limits = limits
@@ -53,7 +56,8 @@ class SessionWorkspace:
         self._stack = ExitStack()
         self._store = self._stack.enter_context(ContentStore(session_dir))
         self._tree = self._stack.enter_context(Root(self.worktree))
-        self._comparison = Comparison(self._tree, self._store, limits)
+        self._look = Look(self._tree, limits, seen)
+        self._comparison = Comparison(self._look, self._store)
 
     @classmethod
     async def create(
@@ -70,14 +74,14 @@ class SessionWorkspace:
         Raises WorkspaceError: `workspace.missing`, `workspace.unreadable`, `limit.reached`, `workspace.disk_full`,
         `journal.conflict` when the session has a workspace already. Nothing is left when it fails.
         """
-        state = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
-        return cls(session_dir, state, limits)
+        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
+        return cls(session_dir, taken.state, limits, taken.seen)
 
     @classmethod
     async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS) -> Self:
         """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one."""
         state = await to_thread.run_sync(load_state, session_dir)
-        return cls(session_dir, state, limits)
+        return cls(session_dir, state, limits, {})
 
     def close(self) -> None:
         """Give files and handles back."""
@@ -106,7 +110,7 @@ class SessionWorkspace:
     @property
     def unproposable(self) -> tuple[NotCovered, ...]:
         """Worktree paths that the last `proposals` could not look at, and why."""
-        return self._comparison.unproposable
+        return self._look.not_covered
 
     async def read(self, path: str) -> bytes:
         """Bytes of a file of the worktree."""

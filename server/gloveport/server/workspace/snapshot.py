@@ -7,6 +7,7 @@ Must never: write below the root, make a hard link, follow a link out, or leave 
 
 import os
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.look import Seen, stamp_of
 from gloveport.server.workspace.state import (
     STATE_NAME,
     FileState,
@@ -42,6 +44,14 @@ _REASONS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A complete snapshot, and the worktree's files as they were when written."""
+
+    state: WorkspaceState
+    seen: dict[str, Seen]
+
+
 @dataclass(slots=True)
 class _Taking:
     walk: Walk
@@ -49,6 +59,7 @@ class _Taking:
     worktree: str
     limits: WorkspaceLimits
     base: dict[str, FileState] = field(default_factory=dict)
+    written: dict[str, os.stat_result] = field(default_factory=dict)
     bytes_total: int = 0
     folders_made: int = 0
 
@@ -64,6 +75,14 @@ class _Taking:
                 self.walk.leave_out(entry.path, reason)
         self._make_folders()
 
+    def seen(self) -> dict[str, Seen]:
+        """Nobody else has had the worktree yet, so what was written is what is there now."""
+        at_ns = time.time_ns()
+        return {
+            path: Seen(stamp_of(info), FileState("file", self.base[path].digest, info.st_mode & PERMISSIONS), at_ns)
+            for path, info in self.written.items()
+        }
+
     def _take(self, entry: Entry) -> None:
         if entry.is_link:
             self._take_link(entry)
@@ -71,7 +90,7 @@ class _Taking:
         read = read_entry(entry.folder_fd, entry.name, entry.path, self.limits.file_bytes_max)
         self._count(len(read.data))
         mode = read.info.st_mode & PERMISSIONS
-        _write_new(f"{self.worktree}/{entry.path}", read.data, mode | _OWNER_MAY)
+        self.written[entry.path] = _write_new(f"{self.worktree}/{entry.path}", read.data, mode | _OWNER_MAY)
         self.base[entry.path] = FileState("file", self.store.put(read.data), mode)
 
     def _take_link(self, entry: Entry) -> None:
@@ -110,7 +129,7 @@ class _Taking:
         self.folders_made = len(self.walk.folders)
 
 
-def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Iterable[Path]) -> WorkspaceState:
+def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Iterable[Path]) -> Taken:
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
@@ -124,7 +143,7 @@ def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclud
             raise
 
 
-def _taken(walk: Walk, session_dir: Path, identity: str) -> WorkspaceState:
+def _taken(walk: Walk, session_dir: Path, identity: str) -> Taken:
     worktree = session_dir / WORKTREE_NAME
     with ContentStore(session_dir) as store:
         try:
@@ -144,7 +163,7 @@ def _taken(walk: Walk, session_dir: Path, identity: str) -> WorkspaceState:
     )
     state = WorkspaceState(walk.root.path, identity, info, taking.base)
     save_state(session_dir, state)
-    return state
+    return Taken(state, taking.seen())
 
 
 def _prepare(session_dir: Path) -> None:
@@ -176,13 +195,14 @@ def _keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-def _write_new(path: str, data: bytes, mode: int) -> None:
+def _write_new(path: str, data: bytes, mode: int) -> os.stat_result:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
+            return os.fstat(fd)
         finally:
             os.close(fd)
     except OSError as error:

@@ -104,11 +104,11 @@ class Walk:
                 below.append((path, here))
 
     def _is_content(self, path: str, name: str, info: os.stat_result, rules: IgnoreRules) -> bool:
-        if is_git_name(name) or is_temp_name(name):
-            return False
         folder = stat.S_ISDIR(info.st_mode)
         if not folder and path in self.known:
             return self._is_plain(path, info)
+        if is_git_name(name) or is_temp_name(name):
+            return False
         if not self._has_fit_name(path):
             return False
         if folder and self._is_dependency(path, name, rules):
