@@ -8,7 +8,7 @@ Must never: write below the root, make a hard link, follow a link out, or leave 
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,11 +25,12 @@ from gloveport.server.workspace.state import (
     SnapshotInfo,
     WorkspaceState,
     folder_identity,
+    folder_keys,
     save_state,
     snapshot_name,
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
-from gloveport.server.workspace.walk import Entry, Walk
+from gloveport.server.workspace.walk import Entry, Walk, over_limit
 
 WORKTREE_NAME: Final = "worktree"
 PERMISSIONS: Final = 0o777
@@ -108,17 +109,8 @@ class _Taking:
 
     def _count(self, size: int) -> None:
         self.bytes_total += size
-        for name, value, bound in (
-            ("files_max", len(self.base) + 1, self.limits.files_max),
-            ("total_bytes_max", self.bytes_total, self.limits.total_bytes_max),
-        ):
-            if value > bound:
-                raise WorkspaceError(
-                    ErrorCode.LIMIT,
-                    f"the workspace is larger than {name} = {bound}",
-                    hint="Open a smaller folder, or ignore what is not source (.gitignore).",
-                    limit=name,
-                )
+        if self.bytes_total > self.limits.total_bytes_max:
+            raise over_limit("total_bytes_max", self.limits.total_bytes_max)
 
     def _make_folders(self) -> None:
         for folder in self.walk.folders[self.folders_made :]:
@@ -129,21 +121,21 @@ class _Taking:
         self.folders_made = len(self.walk.folders)
 
 
-def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Iterable[Path]) -> Taken:
+def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Sequence[Path]) -> Taken:
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
     with Root(real) as handle:
         _prepare(session_dir)
-        walk = Walk(handle, limits, skip=_keys((session_dir, *exclude)))
+        walk = Walk(handle, limits, skip=folder_keys((session_dir, *exclude)))
         try:
-            return _taken(walk, session_dir, identity)
+            return _taken(walk, session_dir, identity, tuple(map(str, exclude)))
         except BaseException:
             _discard(session_dir)
             raise
 
 
-def _taken(walk: Walk, session_dir: Path, identity: str) -> Taken:
+def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ...]) -> Taken:
     worktree = session_dir / WORKTREE_NAME
     with ContentStore(session_dir) as store:
         try:
@@ -161,7 +153,7 @@ def _taken(walk: Walk, session_dir: Path, identity: str) -> Taken:
         walk.not_covered_total,
         tuple(sorted(walk.dependencies)),
     )
-    state = WorkspaceState(walk.root.path, identity, info, taking.base)
+    state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded)
     save_state(session_dir, state)
     return Taken(state, taking.seen())
 
@@ -184,15 +176,6 @@ def _discard(session_dir: Path) -> None:
     for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME):
         with suppress(OSError):
             (session_dir / name).unlink()
-
-
-def _keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
-    found = set()
-    for folder in folders:
-        with suppress(OSError):
-            info = os.stat(folder)
-            found.add((info.st_dev, info.st_ino))
-    return frozenset(found)
 
 
 def _write_new(path: str, data: bytes, mode: int) -> os.stat_result:
