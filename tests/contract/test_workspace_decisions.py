@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import orjson
 import pytest
 import unidiff
@@ -326,3 +327,56 @@ async def test_a_change_within_the_clocks_grain_is_seen(workspace: SessionWorksp
         os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
         found = await propose(workspace)
         assert found["src/a.py"].hunks[0].new_lines == (text,)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+async def test_an_edit_caught_by_a_crash_comes_back(workspace: SessionWorkspace, forward: bool) -> None:
+    """A user's save between the check and the swap, then a crash before the look at what came out: it is put back."""
+    await workspace.write("src/a.py", b"a = 2\n")
+    plan = await workspace.plan_accept(whole(*await workspace.proposals()))
+    (workspace.root / "src" / "a.py").write_bytes(b"a = 2\n")
+    (workspace.root / "src" / plan.staged(0)).write_bytes(b"mine\n")
+    assert (await workspace.reconcile(plan)).finding == "partial"
+    if forward:
+        with pytest.raises(GloveportError) as refusal:
+            await workspace.finish(plan)
+        assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+    else:
+        await workspace.roll_back(plan)
+    assert read_tree(workspace.root / "src") == {"a.py": (0o644, b"mine\n"), "b.py": (0o644, b"b = 1\n")}
+    assert (await workspace.reconcile(plan)).finding == "unknown"
+
+
+async def test_an_edit_after_a_crash_is_unknown(workspace: SessionWorkspace) -> None:
+    """Neither before nor after: said so, with the path; neither way out touches it."""
+    await workspace.write("src/a.py", b"a = 2\n")
+    plan = await workspace.plan_accept(whole(*await workspace.proposals()))
+    (workspace.root / "src" / "a.py").write_bytes(b"mine\n")
+    found = await workspace.reconcile(plan)
+    assert (found.finding, found.words) == ("unknown", "root src/a.py: other; base src/a.py: before")
+    with pytest.raises(GloveportError):
+        await workspace.finish(plan)
+    assert await workspace.roll_back(plan) == ()
+    assert (workspace.root / "src" / "a.py").read_bytes() == b"mine\n"
+
+
+async def test_calls_at_once_do_not_mix(workspace: SessionWorkspace) -> None:
+    """Writes, looks and applies started together run one after the other; a second apply of a plan is refused."""
+    await change_everything(workspace)
+    plan = await workspace.plan_accept(whole(*await workspace.proposals()))
+    outcomes: list[str] = []
+
+    async def once() -> None:
+        try:
+            await workspace.apply(plan)
+        except GloveportError as error:
+            outcomes.append(error.code.value)
+        else:
+            outcomes.append("applied")
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(once)
+            group.start_soon(workspace.proposals)
+    assert sorted(outcomes) == ["applied", "change.superseded", "change.superseded"]
+    assert read_tree(workspace.root) == read_tree(workspace.worktree)

@@ -135,8 +135,8 @@ class _Placing:
             raise conflict(self.step, found)
 
     def settle(self) -> None:
-        """The former file is no longer needed."""
-        with self._folder() as (fd, _):
+        """The former file is no longer needed. Everything is done already, so nothing here can fail the plan."""
+        with suppress(OSError, GloveportError), self._folder() as (fd, _):
             placing.drop(fd, self.staged)
             placing.sync_fd(fd)
         if self.step.after is None:
@@ -235,7 +235,11 @@ def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
 
 def _refuse_look_alike(fd: int, name: str, path: str) -> None:
     wanted = fold_name(name)
-    for other in os.listdir(fd):
+    try:
+        others = os.listdir(fd)
+    except OSError as error:
+        raise os_failure(error, path) from None
+    for other in others:
         if other != name and fold_name(other) == wanted:
             raise WorkspaceError(
                 ErrorCode.CHANGE_CONFLICT,

@@ -171,7 +171,7 @@ class SessionWorkspace:
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planner([]).undo, Plan.from_json(record))
+        return await self._run(self._planned_undo, Plan.from_json(record))
 
     async def apply(self, plan: Plan) -> Applied:
         """Carry the plan out: all steps, read back, or none. Raises `change.conflict` with nothing written."""
@@ -227,6 +227,9 @@ class SessionWorkspace:
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())
         return planner.accept(selections) if action == "accept" else planner.reject(selections)
+
+    def _planned_undo(self, done: Plan) -> Plan:
+        return self._planner(()).undo(done)
 
     def _planner(self, proposals: Sequence[Proposal]) -> Planner:
         return Planner(self._state, self._tree, self._store, self._limits, proposals)

@@ -61,6 +61,7 @@ def finish_plan(plan: Plan, trees: Trees) -> Applied:
         if fits(found, step.before, step.after):
             todo.append((index, step))
         elif not fits(found, step.after, step.before):
+            _sweep(plan, trees)
             raise conflict(step, found)
     carry_out(plan, todo, trees)
     _sweep(plan, trees)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -35,14 +36,16 @@ from gloveport.server.workspace.walk import Entry, Walk, over_limit
 WORKTREE_NAME: Final = "worktree"
 PERMISSIONS: Final = 0o777
 _OWNER_MAY: Final = 0o600
-_REASONS: Final = {
-    ErrorCode.TOO_LARGE_FILE: "too_large",
-    ErrorCode.PROTECTED_PATH: "hard_link",
-    ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
-    ErrorCode.FILE_MISSING: "gone",
-    ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
-    ErrorCode.NOT_A_FILE: "special",
-}
+_REASONS: Final = MappingProxyType(
+    {
+        ErrorCode.TOO_LARGE_FILE: "too_large",
+        ErrorCode.PROTECTED_PATH: "hard_link",
+        ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
+        ErrorCode.FILE_MISSING: "gone",
+        ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
+        ErrorCode.NOT_A_FILE: "special",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
