@@ -151,7 +151,9 @@ LOG_FAULTS: list[tuple[str, Fault]] = [
     ("no card outlives its call", move(ev.ToolExecutionFinished, ev.ApprovalResolved)),
     (
         "no start after its end",
-        both(alter(ev.ToolExecutionFinished, outcome="denied"), move(ev.ToolExecutionFinished, ev.ToolExecutionStarted)),
+        both(
+            alter(ev.ToolExecutionFinished, outcome="denied"), move(ev.ToolExecutionFinished, ev.ToolExecutionStarted)
+        ),
     ),
     ("apply intended", drop(ev.ChangeApplyStarted)),
     ("apply intended", double(ev.ChangeApplied)),
@@ -219,9 +221,7 @@ def deaf_to_stop(state: SessionState, given: inp.Input) -> Step:
 def ends_twice(state: SessionState, given: inp.Input) -> Step:
     """A machine that writes the end of a call twice."""
     right = step(state, given)
-    bodies = tuple(
-        copy for body in right.events for copy in [body] * (1 + isinstance(body, ev.ToolExecutionFinished))
-    )
+    bodies = tuple(copy for body in right.events for copy in [body] * (1 + isinstance(body, ev.ToolExecutionFinished)))
     return Step(bodies, right.effects, refold(state, bodies))
 
 
@@ -338,7 +338,9 @@ def test_a_changed_record_is_caught() -> None:
     """A payload that was changed after it was stored breaks the chain."""
     run = Simulation(1)
     run.feed(inp.SendMessage("m1", "t1", "hello", queue=False))
-    run.ledger.stored[2] = replace(run.ledger.stored[2], payload=run.ledger.stored[2].payload.replace(b"hello", b"jello"))
+    run.ledger.stored[2] = replace(
+        run.ledger.stored[2], payload=run.ledger.stored[2].payload.replace(b"hello", b"jello")
+    )
     with pytest.raises(AssertionError):
         run.checkpoint()
 

@@ -91,7 +91,9 @@ def judgement(verdict: str, grant_id: str | None = None, uses_left: int | None =
 
 def card(approval: str, expires_at: int | None) -> inp.CardShown:
     """The card of an approval."""
-    return inp.CardShown(card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at)
+    return inp.CardShown(
+        card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at
+    )
 
 
 def grant(grant_id: str, scope: str, call_id: str) -> ev.GrantIssued:

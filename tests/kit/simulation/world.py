@@ -214,7 +214,9 @@ class World:
 
     def _allow(self, key: str, state: SessionState) -> inp.Input:
         card = state.approvals[key]
-        grant = mat.grant(f"g{self.number()}", self.rng.choice(("once", "once", "once", "turn", "session")), card.call_id)
+        grant = mat.grant(
+            f"g{self.number()}", self.rng.choice(("once", "once", "once", "turn", "session")), card.call_id
+        )
         return inp.ApprovalAnswered(key, card.card_digest, "allowed", grant, "user")
 
     def _user_offers(self, state: SessionState) -> Iterator[Offer]:
