@@ -4,12 +4,12 @@ Ratios are against the time that this machine needs to encode and decode one tex
 machines can be compared.
 """
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / name) for name in ("protocol", "sandbox", "server", ".")]
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.driver import Simulation
+from tests.kit.simulation.opening import opened
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.wire.reducer import View
@@ -18,9 +18,6 @@ from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import project_ops
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.machine import step
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.opening import opened
 
 
 def timed(work: Callable[[], object], repeat: int = 3) -> float:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gloveport.protocol.wire.reducer import View, ViewGapError
 from tests.kit.simulation import vectors
+
+from gloveport.protocol.wire.reducer import View, ViewGapError
 
 HERE = Path(__file__).resolve().parent
 VECTORS = sorted((HERE / "view_vectors").glob("*.json"))

@@ -8,12 +8,13 @@ from random import Random
 from typing import get_args
 
 import pytest
-from gloveport.protocol.journal import events as ev
-from gloveport.server.session.state import Phase
-from gloveport.server.turn import inputs as inp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.simulation.driver import Simulation, seeds
+
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.state import Phase
+from gloveport.server.turn import inputs as inp
 
 MOVES = 250
 # First seed, how many, crashes per move.

@@ -1,8 +1,9 @@
 """UTF-16 units: counted, found and scrubbed as editors do it."""
 
-from gloveport.protocol.text import scrub_surrogates, utf16_index, utf16_length
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from gloveport.protocol.text import scrub_surrogates, utf16_index, utf16_length
 
 ANY = st.text()  # no lone surrogates
 WILD = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.characters(categories=["Cs"])))

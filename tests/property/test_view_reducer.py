@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from gloveport.protocol.text import utf16_length
-from gloveport.protocol.wire.reducer import View, ViewGapError, canonical_json, join_text
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gloveport.protocol.text import utf16_length
+from gloveport.protocol.wire.reducer import View, ViewGapError, canonical_json, join_text
 
 TEXT = st.text(max_size=6)
 ITEMS = st.sampled_from(["a", "b", "c"])

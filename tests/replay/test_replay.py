@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.simulation.digest import state_digest
+from tests.kit.simulation.monitor import Monitor
+from tests.kit.simulation.recordings import FOLDER, HISTORIES, replay
+
 from gloveport.protocol.journal.events import REGISTRY, decode_body, encode_body
 from gloveport.protocol.wire.reducer import ViewGapError
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
-from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.monitor import Monitor
-from tests.kit.simulation.recordings import FOLDER, HISTORIES, replay
 
 RECORDINGS = sorted(FOLDER.glob("*.json"))
 

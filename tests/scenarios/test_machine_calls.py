@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.story import Story, call
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
@@ -12,8 +15,6 @@ from gloveport.server.turn.draft import TurnError
 from gloveport.server.turn.effects import CallModel, JudgeCall, RunTool
 from gloveport.server.turn.flow import TURN_REQUESTS_MAX
 from gloveport.server.turn.machine import step
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.story import Story, call
 
 
 def asked() -> Story:

@@ -3,6 +3,9 @@
 from typing import Literal
 
 import pytest
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.story import Story, call
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.fold import APPLIED_KEPT_MAX
@@ -10,8 +13,6 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import TurnError
 from gloveport.server.turn.effects import ApplyChanges
 from gloveport.server.turn.machine import step
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.story import Story, call
 
 Action = Literal["accept", "reject", "undo"]
 

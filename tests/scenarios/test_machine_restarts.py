@@ -3,13 +3,14 @@
 from typing import Literal
 
 import pytest
+from tests.kit.simulation.story import Story, call
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.effects import AttachTool, CallModel, JudgeCall, RunTool, StopTool
 from gloveport.server.turn.machine import pending_effects
-from tests.kit.simulation.story import Story, call
 
 
 def running() -> Story:

@@ -3,6 +3,10 @@
 from typing import Literal
 
 import pytest
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.opening import opened
+from tests.kit.simulation.story import Story, call
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.fold import fold_event
@@ -11,9 +15,6 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import CallModel, StopModel, StopTool
 from gloveport.server.turn.machine import pending_effects, step
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.opening import opened
-from tests.kit.simulation.story import Story, call
 
 
 def test_stop_while_the_model_streams() -> None:

@@ -11,6 +11,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from tests.kit.simulation import ledger, opening
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.digest import state_digest
+from tests.kit.simulation.monitor import BrokenRuleError, Monitor, hold
+from tests.kit.simulation.world import World
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events import EventBody
 from gloveport.protocol.wire.reducer import View
@@ -21,11 +27,6 @@ from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Step, TurnError
 from gloveport.server.turn.machine import pending_effects, step
-from tests.kit.simulation import ledger, opening
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.monitor import Broken, Monitor, hold
-from tests.kit.simulation.world import World
 
 Stepper = Callable[[SessionState, inp.Input], Step]
 Projector = Callable[[EventBody | None, str, int], tuple[Op, ...]]
@@ -86,16 +87,16 @@ class Simulation:
     # --- running
 
     def run(self, moves: int) -> "Simulation":
-        """Make moves, then bring the session to rest and check everything once more. Raises Broken."""
+        """Make moves, then bring the session to rest and check everything once more. Raises BrokenRuleError."""
         try:
             for _ in range(moves):
                 self.move()
             self.drain()
             self.checkpoint()
         except AssertionError as broken:
-            rule = broken.rule if isinstance(broken, Broken) else "assertion"
+            rule = broken.rule if isinstance(broken, BrokenRuleError) else "assertion"
             where = f"{broken}\nseed={self.seed} crash_rate={self.crash_rate} move={self.moves}; the last inputs:\n"
-            raise Broken(rule, where + "\n".join(self.trace)) from broken
+            raise BrokenRuleError(rule, where + "\n".join(self.trace)) from broken
         return self
 
     def move(self) -> None:
@@ -143,7 +144,7 @@ class Simulation:
             given = self._choose()
             if isinstance(given, inp.RequestFailed | inp.ToolEnded | inp.ApplyDone | inp.ApplyRefused):
                 return given
-        raise Broken("somebody works on it", f"nothing ends what is open in {self.state.phase}")
+        raise BrokenRuleError("somebody works on it", f"nothing ends what is open in {self.state.phase}")
 
     # --- one step
 
@@ -201,6 +202,7 @@ class Simulation:
     def _check_intent(self, effect: eff.Effect) -> None:
         state, turn = self.state, self.state.turn
         call = state.call(getattr(effect, "call_id", ""))
+        intended = False
         match effect:
             case eff.CallModel(request_id):
                 intended = turn is not None and turn.request is not None and turn.request.request_id == request_id
@@ -343,7 +345,7 @@ def _check_numbers(value: Any, where: str) -> None:
         for part in value:
             _check_numbers(part, where)
     elif isinstance(value, float):
-        raise Broken("integers only", where)
+        raise BrokenRuleError("integers only", where)
     elif isinstance(value, int):
         hold(abs(value) <= INTEGER_MAX, "integers only", where)
 

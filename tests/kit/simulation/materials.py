@@ -62,11 +62,10 @@ def some_calls(rng: Random) -> tuple[inp.ModelCall, ...]:
 
 def some_plan(rng: Random) -> inp.Plan:
     """What a call would do."""
-    recovery = rng.choice(("read_only", "idempotent", "fingerprinted", "probeable", "opaque"))
     return inp.Plan(
         title=clean_text(rng),
         effects=(EffectRecord(kind="read", target="a.py"),),
-        recovery=recovery,
+        recovery=rng.choice(("read_only", "idempotent", "fingerprinted", "probeable", "opaque")),
         stop_class=rng.choice(("killable", "atomic", "opaque")),
         executor="memory",
         fingerprint=(FileFingerprint(path="a.py", base_hash=sha("a"), result_hash=None),),

@@ -1,8 +1,8 @@
 """What must hold of every log, checked without the fold.
 
 Purpose: an independent reading of a session's events that knows the rules of the house and nothing of the machine.
-Invariant: a broken rule raises `Broken` with the rule's name at the event that breaks it; each rule has a control
-    that plants the fault (tests/property/test_controls.py).
+Invariant: a broken rule raises `BrokenRuleError` with the rule's name at the event that breaks it; each rule has a
+    control that plants the fault (tests/property/test_controls.py).
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
 UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled"})
 
 
-class Broken(AssertionError):
+class BrokenRuleError(AssertionError):
     """A rule does not hold; `rule` is its name."""
 
     def __init__(self, rule: str, detail: object) -> None:
@@ -30,9 +30,9 @@ class Broken(AssertionError):
 
 
 def hold(condition: bool, rule: str, detail: object) -> None:
-    """Raise Broken unless the condition holds."""
+    """Raise BrokenRuleError unless the condition holds."""
     if not condition:
-        raise Broken(rule, detail)
+        raise BrokenRuleError(rule, detail)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Monitor:
         self.seen: dict[str, set[str]] = {}
 
     def take(self, body: ev.EventBody) -> None:
-        """Check one event. Raises Broken."""
+        """Check one event. Raises BrokenRuleError."""
         if isinstance(body, TurnBody) and not isinstance(body, _OUTSIDE):
             self._in_turn(body)
         check = _CHECKS.get(type(body))

@@ -14,6 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.digest import state_digest
+from tests.kit.simulation.driver import Simulation
+from tests.kit.simulation.story import Story, call
+
 from gloveport.protocol.journal.events import REGISTRY, decode_body
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
@@ -21,10 +26,6 @@ from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import project_ops
 from gloveport.server.turn import inputs as inp
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.story import Story, call
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "replay"
 
@@ -73,6 +74,14 @@ def reattached() -> Simulation:
     return story.user_stops().daemon_restarts("still_running").tool_ends("killed")
 
 
+def surrogates() -> Simulation:
+    """A model and a tool that send halves of characters."""
+    story = Story().user_says("mend it 😀").model_streams("a\ud83d", "😀", "\ude00b")
+    story.model_answers(call("run_command"), call("to\udc80ol", provider_id="\ud800")).policy_says("allow")
+    story.tool_prints("x😀").tool_prints("\ud800y").tool_ends("ok", "\udfff").policy_says("deny")
+    return story.model_streams("é").model_answers()
+
+
 def seeded(seed: int) -> Callable[[], Simulation]:
     """A history of the simulation."""
     return lambda: Simulation(seed, crash_rate=0.08).run(70)
@@ -86,6 +95,7 @@ HISTORIES: Final[tuple[tuple[str, Callable[[], Simulation]], ...]] = (
     ("streaming", streaming),
     ("lost", lost),
     ("reattached", reattached),
+    ("surrogates", surrogates),
     ("seed-21", seeded(21)),
     ("seed-22", seeded(22)),
     ("seed-23", seeded(23)),

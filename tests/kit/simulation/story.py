@@ -7,15 +7,16 @@ Invariant: every step of a story passes the same checks as a simulated one; noth
 from collections.abc import Mapping
 from typing import Any
 
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.driver import Simulation
+from tests.kit.simulation.world import Truth
+
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import Call, CallStage, Phase
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Step
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.world import Truth
 
 
 def call(tool: str = "read_file", arguments: str = '{"path":"a.py"}', provider_id: str = "p1") -> inp.ModelCall:
@@ -63,7 +64,7 @@ class Story(Simulation):
         return self
 
     def model_answers(self, *calls: inp.ModelCall, stop: Any = None) -> "Story":
-        ending = stop or ("tool_calls" if calls else "end")
+        ending: Any = stop or ("tool_calls" if calls else "end")
         return self.when(inp.ResponseEnded(self.request_id, calls, ending, 10, 5, 0))
 
     def model_fails(self, code: str = "model.unreachable") -> "Story":

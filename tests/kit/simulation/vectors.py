@@ -18,13 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tests.kit.simulation.recordings import FOLDER
+
+from gloveport.protocol.journal.events import REGISTRY, decode_body
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.reducer import View, ViewGapError
 from gloveport.server.session.views.ops import append, project_ops, upsert
-from gloveport.server.turn import inputs as inp
-from tests.kit.simulation import materials as mat
-from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.story import Story, call
 
 Ops = list[dict[str, Any]]
 Items = list[dict[str, Any]]
@@ -109,26 +108,21 @@ def made_by_hand() -> Iterator[tuple[str, Items | None, Ops]]:
     yield "digest-numbers", None, [upsert("a", "note", v=[0, -1, 2**53 - 1, -(2**53 - 1)], t=True, f=False, n=None)]
 
 
-def made_by_the_machine() -> Iterator[tuple[str, Items | None, Ops]]:
-    """What sessions really send."""
-    story = Story().user_says("mend it 😀").model_streams("a\ud83d", "😀", "\ude00b")
-    story.model_answers(call("run_command"), call("to\udc80ol")).policy_says("ask").user_answers("session")
-    story.policy_says("allow", grant_id="g1").tool_prints("x😀").tool_prints("\ud800y")
-    story.tool_ends("ok", "done", mat.change("t1", 1, "t1.c1", 1)).policy_says("deny").model_answers()
-    story.when(inp.ApplyRequested("a1", "accept", {}, "user")).when(inp.ApplyDone("a1", ("a.py",), {}, ()))
-    once = operations(story)
-    yield "session-with-lone-surrogates", None, once
-    yield "session-sent-twice", None, [op for op in once for _ in range(2)]
-    for seed in (11, 12):
-        yield f"session-of-seed-{seed}", None, operations(Simulation(seed, crash_rate=0.05).run(40))
-    run = Simulation(13, crash_rate=0.05).run(60)
-    whole, cut = operations(run), len(operations(run)) // 2
+def recorded() -> Iterator[tuple[str, Items | None, Ops]]:
+    """What sessions really send: the operations of recorded histories, whole, repeated, and from a snapshot."""
+    for name in ("surrogates", "approved", "seed-21", "seed-22"):
+        yield f"session-{name}", None, operations(name)
+    yield "session-sent-twice", None, [op for op in operations("surrogates") for _ in range(2)]
+    whole = operations("seed-23")
+    cut = len(whole) // 2
     yield "session-from-a-snapshot-with-overlap", reduce(None, whole[:cut]).items(), whole[cut - 3 :]
 
 
-def operations(run: Simulation) -> Ops:
-    """All operations of a session, in order."""
-    return [op for entry in run.ledger.read() for op in project_ops(entry.body, entry.type, entry.seq)]
+def operations(name: str) -> Ops:
+    """All operations of a recorded history, in order."""
+    events = json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))["events"]
+    bodies = [(event["type"], decode_body(REGISTRY[event["type"]], event["payload"])) for event in events]
+    return [op for seq, (name, body) in enumerate(bodies, 1) for op in project_ops(body, name, seq)]
 
 
 def refused() -> Iterator[tuple[str, Items | None, Ops]]:
@@ -154,7 +148,7 @@ def reduce(base: Items | None, ops: Ops) -> View:
 def build() -> dict[str, dict[str, Any]]:
     """All vectors by their path below tests/golden."""
     files: dict[str, dict[str, Any]] = {}
-    for name, base, ops in (*made_by_hand(), *made_by_the_machine()):
+    for name, base, ops in (*made_by_hand(), *recorded()):
         view = reduce(base, ops)
         vector = {"name": name, "base": base, "ops": ops, "expected": view.items(), "digest": view.digest()}
         files[f"view_vectors/{name}.json"] = vector
