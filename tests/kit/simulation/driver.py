@@ -112,7 +112,7 @@ class Simulation:
             self.late(self.rng.choice(self.past))
         elif chance > 0.84:
             self.probe()
-        elif chance > 0.82:
+        elif chance > 0.78:
             fact = mat.outside_fact(self.rng, list(self.state.grants), self.moves)
             self._store((fact,), fold_event(self.state, fact))
         else:
