@@ -78,7 +78,7 @@ class Actor:
 
     @property
     def workspace(self) -> SessionWorkspace:
-        """The session's worktree. Raises GloveportError when it could not be opened; the log is readable all the same."""
+        """The session's worktree. Raises GloveportError when it could not be opened; the log can be read still."""
         if isinstance(self._workspace, GloveportError):
             raise self._workspace
         return self._workspace

@@ -58,7 +58,7 @@ async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effec
 
 async def done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> ApplyDone:
     """The outcome of a plan that holds: who decided what, and what is still pending."""
-    facts = _decided(actor.state, started) + await _pending(actor, started)
+    facts = _decided(started) + await _pending(actor, started)
     return ApplyDone(apply_id=started.apply_id, paths=applied.paths, record=applied.record, facts=facts)
 
 
@@ -74,7 +74,7 @@ def _choices(started: ChangeApplyStarted) -> list[dict[str, Any]]:
     return list(choices)
 
 
-def _decided(state: SessionState, started: ChangeApplyStarted) -> tuple[EventBody, ...]:
+def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
     facts: list[EventBody] = []
     for choice in _choices(started):
         facts.append(

@@ -7,10 +7,10 @@ Must never: hold a handle or a callback.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from gloveport.protocol.journal.events import EventBody, GrantIssued
-from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.base import Json, LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
 
@@ -97,7 +97,7 @@ class Plan:
     executor: str
     fingerprint: tuple[FileFingerprint, ...]
     label: LabelRecord
-    security_context: Mapping[str, Any]
+    security_context: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Judgement:
 class CardShown:
     """The card to be shown when policy asks."""
 
-    card: Mapping[str, Any]
+    card: Mapping[str, Json]
     card_digest: str
     expires_at: int | None
 
@@ -190,7 +190,7 @@ class ApplyRequested:
 
     apply_id: str
     action: Literal["accept", "reject", "undo"]
-    plan: Mapping[str, Any]
+    plan: Mapping[str, Json]
     by: str
 
 
@@ -200,7 +200,7 @@ class ApplyDone:
 
     apply_id: str
     paths: tuple[str, ...]
-    record: Mapping[str, Any]
+    record: Mapping[str, Json]
     facts: tuple[EventBody, ...]
 
 
