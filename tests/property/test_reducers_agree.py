@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +11,35 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.require import require_node
-from tests.kit.view_vectors import apply_batches, make_vector
+from tests.kit.view_vectors import append, apply_batches, each, make_vector, upsert
 
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.reducer import View
 
 PROGRAM = Path(__file__).resolve().parents[1] / "e2e" / "node" / "reduce.mjs"
-LETTERS = 'ab é漢𝒳😀ｚ\n"\\\x00\x7f\u2028'
-TEXT = st.text(alphabet=LETTERS, max_size=6)
-NAMES = st.sampled_from(["a", "b", "𝒳", "10", "2", "__proto__"])
-FIELDS = st.sampled_from(["text", "output", "ｚ", "😀"])
+TEXT = st.sampled_from(["", "a", "bc", "é", "漢", "𝒳", "😀y", "𝒳😀", "ｚ", '\n"\\\x00\x7f\u2028'])
+NAMES = st.sampled_from(["a", "a", "𝒳", "10", "2", "__proto__"])
+FIELDS = st.sampled_from(["text", "ｚ", "😀", "__proto__"])
 INTEGERS = st.integers(-(2**53) + 1, 2**53 - 1)
-VALUES = st.recursive(
-    st.none() | st.booleans() | INTEGERS | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | TEXT, inner, max_size=3),
-    max_leaves=6,
-)
+PLAIN = st.none() | st.booleans() | INTEGERS | TEXT
+VALUES = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(FIELDS | TEXT, PLAIN, max_size=4)
 UPSERTS = st.builds(
-    lambda item, texts, more: {"op": "upsert", "item": item, "kind": "k 𝒳", "fields": {"more": more, **texts}},
-    NAMES, st.dictionaries(FIELDS, TEXT, max_size=2), VALUES,
+    lambda item, texts, more: {"op": "upsert", "item": item, "kind": "k 𝒳", "fields": {**texts, "more": more}},
+    NAMES, st.dictionaries(FIELDS, TEXT, max_size=4), VALUES,
 )  # fmt: skip
 APPENDS = st.builds(
     lambda item, field, offset, text: {"op": "append", "item": item, "field": field, "offset": offset, "text": text},
-    NAMES, FIELDS, st.integers(0, 8), TEXT,
+    NAMES, FIELDS, st.integers(0, 4), TEXT,
 )  # fmt: skip
-OPS = st.lists(UPSERTS | UPSERTS | APPENDS | st.just({"op": "reset"}), max_size=4)
-BATCHES = st.lists(st.builds(lambda seq, ops: {"seq": seq, "ops": ops}, st.integers(0, 12), OPS), max_size=6)
+BATCH = st.tuples(st.integers(0, 2), st.lists(UPSERTS | UPSERTS | APPENDS | st.just({"op": "reset"}), max_size=3))
+
+
+def number(batches: list[tuple[int, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Give the batches their seq from the steps between them: repeated, following, or with a hole."""
+    seqs = accumulate((step for step, _ in batches), initial=1)
+    return [{"seq": seq, "ops": ops} for seq, (_, ops) in zip(seqs, batches, strict=False)]
+
+
 Reduce = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -65,11 +69,19 @@ def expect(vector: dict[str, Any]) -> dict[str, Any]:
     return {**vector["expected"], "digest": vector["digest"]}
 
 
-@given(batches=BATCHES)
+@given(batches=st.lists(BATCH, max_size=5).map(number))
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_batches(reduce: Reduce, batches: list[dict[str, Any]]) -> None:
-    """Any operations in any order of seq, gaps included."""
+    """Any operations with any steps of seq, gaps included."""
     vector = make_vector("any", None, batches)
+    assert reduce(vector) == expect(vector)
+
+
+@given(before=TEXT, offset=st.integers(0, 6), text=TEXT)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_append(reduce: Reduce, before: str, offset: int, text: str) -> None:
+    """An append anywhere: joined, overlapping, already there, inside a code point, beyond the end."""
+    vector = make_vector("append", None, each(upsert("m", text=before), append("m", offset, text)))
     assert reduce(vector) == expect(vector)
 
 
