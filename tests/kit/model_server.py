@@ -227,9 +227,7 @@ def _events(behaviour: Behaviour, dialect: Dialect) -> Iterator[tuple[str, str]]
     if behaviour.raw_events is not None:
         yield from behaviour.raw_events
     elif dialect == "openai":
-        yield from (
-            ("", data if isinstance(data, str) else json.dumps(data)) for data in chat_events(behaviour)
-        )
+        yield from (("", data if isinstance(data, str) else json.dumps(data)) for data in chat_events(behaviour))
     else:
         yield from ((str(data["type"]), json.dumps(data)) for data in messages_events(behaviour))
 
@@ -293,9 +291,7 @@ def messages_events(behaviour: Behaviour) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _block(
-    index: int, head: Mapping[str, object], key: str, pieces: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+def _block(index: int, head: Mapping[str, object], key: str, pieces: Sequence[str]) -> Iterator[dict[str, Any]]:
     kinds = {"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}
     yield {"type": "content_block_start", "index": index, "content_block": head}
     for piece in pieces:
@@ -305,9 +301,7 @@ def _block(
 
 async def _stdin_lines() -> AsyncIterator[bytes]:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         yield line
 

