@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.require import require_node
-from tests.kit.view_vectors import append, apply_batches, each, make_vector, upsert
+from tests.kit.view_batches import append, apply_batches, each, make_vector, upsert
 
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.reducer import View
