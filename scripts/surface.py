@@ -18,7 +18,7 @@ from typing import Any, Final
 import typer
 import typer.main
 
-# Where the command line's `typer.Typer` stands, or the function that builds it; and whose docstring shows the user's settings file.
+# Where the command line's `typer.Typer` stands, or the function that builds it; whose docstring shows the settings.
 CLI_MODULES: Final = ("gloveport.server.cli.root", "gloveport.server.cli", "gloveport.server.__main__")
 CLI_BUILDER: Final = "build_app"
 SETTINGS_MODULE: Final = "gloveport.server.settings"
