@@ -18,7 +18,11 @@ PROTOCOL: Final = "gloveport.protocol"
 JAIL: Final = "gloveport.protocol.jail"
 RUNNER: Final = "gloveport.sandbox.runner"
 CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
-SETTINGS: Final = "gloveport.server.settings"
+# What a client and the command line may know beside the protocol and each other.
+CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
+CLI: Final = "gloveport.server.cli"
+# The doors by which the command line works without a daemon: it becomes one, or reads a journal at rest.
+CLI_DOORS: Final = ("gloveport.server.foreground", "gloveport.server.replay")
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
@@ -33,6 +37,9 @@ BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "gloveport.server.workspace": ("gloveport.server.policy", "gloveport.server.turn"),
     "gloveport.server.journal": tuple(f"gloveport.server.{room}" for room in ("session", "turn", "policy", "edit")),
+    "gloveport.server.commands": tuple(
+        f"gloveport.server.transports.{name}" for name in ("lsp", "acp", "hub", "subscription", "tail")
+    ),
     "gloveport.server.transports": tuple(f"gloveport.server.{room}" for room in ("policy", "tools", "turn", "models")),
     "gloveport.sandbox": ("gloveport.server",),
 }
@@ -170,14 +177,15 @@ def check_runner_bareness(root: Path) -> list[str]:
 
 
 def check_clients(root: Path) -> list[str]:
-    """Client library and command line: the protocol, the client and the settings, no room of the daemon."""
-    allowed = (PROTOCOL, *CLIENTS, SETTINGS)
+    """Client library and command line: no room of the daemon but by the command line's two doors."""
+    allowed = (PROTOCOL, *CLIENTS, *CLIENTS_MAY)
     return [
         f"{source.path}:{line}: {'.'.join(source.module.split('.')[:3])} may not import {name}"
         for source in walk_shipped(root)
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
         if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
+        if not (_is_under(source.module, (CLI,)) and _is_under(name, CLI_DOORS))
     ]
 
 

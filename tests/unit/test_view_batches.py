@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.view_vectors import FOLDER, apply_batches, list_scenes, load_view, make_vector
+from tests.kit.view_batches import FOLDER, apply_batches, list_scenes, load_view, make_vector
 
 from gloveport.protocol.wire.reducer import View, ViewGapError
 

@@ -1,8 +1,8 @@
-"""Hand-driven vectors of the view, written with the reference reducer.
+"""Hand-driven batches for the view, written with the reference reducer.
 
-Usage: python -m tests.kit.view_vectors     rewrites tests/golden/view_vectors/*.json of this file's scenes
+Usage: python -m tests.kit.view_batches     rewrites tests/golden/view_batches/*.json of this file's scenes
 
-Purpose: one set of inputs and results that every reducer, in any language, is held to.
+Purpose: whole events with their seq, for every reducer in any language, as view_vectors holds single operations.
 Invariant: a vector is {"name", "base", "ops", "expected", "digest"}: `base` null or {"items", "watermark"}, `ops` a
 list of {"seq", "ops"} (one per event), `expected` {"items", "watermark"} or null where a batch leaves a gap.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gloveport.protocol.wire.reducer import View, ViewGapError
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "golden" / "view_vectors"
+FOLDER: Final = Path(__file__).resolve().parents[1] / "golden" / "view_batches"
 Json = dict[str, Any]
 ASTRAL: Final = "a𝒳b😀"
 
@@ -76,23 +76,23 @@ def list_scenes() -> Iterator[tuple[str, Json | None, list[Json]]]:
     """All scenes: name, base, batches."""
     held = {"items": [{"id": "m", "kind": "k", "fields": {"text": ASTRAL, "n": 1}}], "watermark": 4}
     yield "empty", None, []
-    yield "hand_upsert_keeps_place_and_merges", None, each(upsert("b", x=1, y=2), upsert("a"), upsert("b", "j", y=3))
-    yield "hand_append_astral", None, each(upsert("m", text=""), append("m", 0, ASTRAL), append("m", 6, "漢é"))
-    yield "hand_append_creates_field", None, each(upsert("m"), append("m", 0, "𝒳", "output"))
-    yield "hand_append_twice_is_not_doubled", held, each(append("m", 1, "𝒳b😀"), append("m", 3, "b"), first=5)
-    yield "hand_append_overlaps_and_extends", held, each(append("m", 3, "b😀!"), append("m", 7, "?"), first=5)
-    yield "hand_append_inside_code_point", held, each(append("m", 2, "x"), first=5)
-    yield "hand_append_beyond_the_end", held, each(append("m", 7, "x"), first=5)
-    yield "hand_append_to_unknown_item", None, each(append("nobody", 0, "x"))
-    yield "hand_reset_forgets", held, each({"op": "reset"}, upsert("n", text="neu"), first=5)
-    yield "hand_reset_alone", held, each({"op": "reset"}, first=9)
-    yield "hand_old_events_change_nothing", held, [{"seq": 4, "ops": [{"op": "reset"}]}, {"seq": 3, "ops": []}]
-    yield "hand_several_ops_in_one_event", None, [{"seq": 7, "ops": [upsert("a", text="x"), append("a", 1, "y")]}]
-    yield "hand_gap_in_seq_is_fine", None, [{"seq": 2, "ops": [upsert("a")]}, {"seq": 900, "ops": [upsert("b")]}]
-    yield "hand_canonical_json", None, each(upsert('é"\\/', "kind 😀", **_deep()))
-    yield "hand_names_of_the_language", None, each(upsert("__proto__", "constructor", __proto__=1, length=2))
+    yield "upsert_keeps_place_and_merges", None, each(upsert("b", x=1, y=2), upsert("a"), upsert("b", "j", y=3))
+    yield "append_astral", None, each(upsert("m", text=""), append("m", 0, ASTRAL), append("m", 6, "漢é"))
+    yield "append_creates_field", None, each(upsert("m"), append("m", 0, "𝒳", "output"))
+    yield "append_twice_is_not_doubled", held, each(append("m", 1, "𝒳b😀"), append("m", 3, "b"), first=5)
+    yield "append_overlaps_and_extends", held, each(append("m", 3, "b😀!"), append("m", 7, "?"), first=5)
+    yield "append_inside_code_point", held, each(append("m", 2, "x"), first=5)
+    yield "append_beyond_the_end", held, each(append("m", 7, "x"), first=5)
+    yield "append_to_unknown_item", None, each(append("nobody", 0, "x"))
+    yield "reset_forgets", held, each({"op": "reset"}, upsert("n", text="neu"), first=5)
+    yield "reset_alone", held, each({"op": "reset"}, first=9)
+    yield "old_events_change_nothing", held, [{"seq": 4, "ops": [{"op": "reset"}]}, {"seq": 3, "ops": []}]
+    yield "several_ops_in_one_event", None, [{"seq": 7, "ops": [upsert("a", text="x"), append("a", 1, "y")]}]
+    yield "gap_in_seq_is_fine", None, [{"seq": 2, "ops": [upsert("a")]}, {"seq": 900, "ops": [upsert("b")]}]
+    yield "canonical_json", None, each(upsert('é"\\/', "kind 😀", **_deep()))
+    yield "names_of_the_language", None, each(upsert("__proto__", "constructor", __proto__=1, length=2))
     numbered = {**upsert("1"), "fields": {"10": 0, "9": 1}}
-    yield "hand_numbers_as_keys_keep_order", None, each(upsert("2"), upsert("10"), numbered)
+    yield "numbers_as_keys_keep_order", None, each(upsert("2"), upsert("10"), numbered)
 
 
 def main() -> None:
