@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import gloveport
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
@@ -121,7 +120,7 @@ def daemon_environment(environ: Mapping[str, str], places: Places) -> dict[str, 
     """What of the caller's environment a daemon gets; modules are found where this process found them."""
     kept = {key: value for key, value in environ.items() if key in KEPT_NAMES or key.startswith(KEPT_PREFIXES)}
     kept["GLOVEPORT_HOME"] = os.fspath(places.data_dir)
-    kept["PYTHONPATH"] = os.pathsep.join(os.path.dirname(root) for root in gloveport.__path__)
+    kept["PYTHONPATH"] = os.pathsep.join(os.path.dirname(root) for root in sys.modules["gloveport"].__path__)
     return kept
 
 
