@@ -14,7 +14,7 @@ def utf16_length(text: str) -> int:
 def utf16_index(text: str, offset: int) -> int | None:
     """The index in `text` that lies `offset` UTF-16 units from its start; null inside a code point or beyond."""
     if text.isascii():
-        return offset if offset <= len(text) else None
+        return offset if 0 <= offset <= len(text) else None
     units = 0
     for index, char in enumerate(text):
         if units >= offset:

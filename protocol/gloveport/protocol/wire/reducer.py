@@ -61,9 +61,10 @@ class View:
             self._items[item] = (op["kind"], {**fields, **op["fields"]})
         else:
             kind, fields = self._items.get(item, ("", {}))
-            if not kind:
-                raise ViewGapError(f"append to the unknown item {item}")
-            joined = join_text(str(fields.get(op["field"], "")), op["offset"], op["text"])
+            current = fields.get(op["field"], "")
+            if not kind or not isinstance(current, str):
+                raise ViewGapError(f"append to {op['field']} of {item}, which is not a text that is there")
+            joined = join_text(current, op["offset"], op["text"])
             self._items[item] = (kind, {**fields, op["field"]: joined})
         self._digests.pop(item, None)
 
@@ -89,9 +90,10 @@ class View:
 
 def join_text(current: str, offset: int, text: str) -> str:
     """`current` with `text` written at `offset` UTF-16 units; what is already there is not doubled."""
-    if offset == utf16_length(current):
+    length = utf16_length(current)
+    if offset == length:
         return current + text
     index = utf16_index(current, offset)
     if index is None:
-        raise ViewGapError(f"append at {offset} beyond the {utf16_length(current)} units that are there")
-    return current[:index] + text if len(current) - index <= len(text) else current
+        raise ViewGapError(f"append at {offset} joins no place of the {length} units that are there")
+    return current[:index] + text if length - offset <= utf16_length(text) else current

@@ -5,6 +5,7 @@ Invariant: the program has its three pipes and the request's blobs open, nothing
 Must never: return in the child.
 """
 
+import fcntl
 import os
 import resource
 import signal
@@ -98,8 +99,6 @@ def _restore_signals() -> None:
 
 def _place_descriptors(pipes: ChildPipes, blobs: list[int], reason_fd: int) -> int:
     """Copy everything out of the low numbers first, so that no copy overwrites a source."""
-    import fcntl
-
     move: Callable[[int], int] = lambda fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)  # noqa: E731
     wanted = [(0, move(pipes.stdin)), (1, move(pipes.output)), (2, move(pipes.output))]
     if pipes.status is not None:

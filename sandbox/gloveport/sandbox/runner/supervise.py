@@ -45,9 +45,11 @@ def supervise(run_dir: str, wake_fd: int) -> None:
     run = _Run(folder, request, wake_fd)
     end = run.perform()
     rundir.write_exit(folder, end)
-    os.close(wake_fd)
+    os.close(wake_fd)  # the daemon knows now; what follows costs it no time
     if request.cgroup is not None:
         groups.remove_groups(request.cgroup)
+    run.spool.sync()
+    rundir.sync_exit(folder)
 
 
 class _Run:
@@ -84,7 +86,6 @@ class _Run:
             self._loop()
         if plan is not None:
             kills, peak = groups.count_memory_kills(plan), groups.read_peak_bytes(plan)
-        self.spool.close()
         return self._describe(failure, kills, peak)
 
     def _take_signals(self) -> int:

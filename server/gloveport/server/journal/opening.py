@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.errors import (
+    JournalError,
+    corrupt,
+    disk_full,
+    is_damage,
+    is_full,
+    refused_by_disk,
+    refused_by_sqlite,
+)
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file, has_room
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
@@ -63,11 +70,16 @@ def open_database(found: Found) -> Opened:
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise corrupt(f"{DATABASE_FILE} cannot be read; put it aside or restore a backup") from error
-        raise not_saved(str(error)) from error
+        raise _refusal(found, error) from error
     except sqlite3.Error as error:
-        raise not_saved(str(error)) from error
+        raise _refusal(found, error) from error
     except OSError as error:
-        raise not_saved(error.strerror or str(error)) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened", error) from error
+
+
+def _refusal(found: Found, error: sqlite3.Error) -> JournalError:
+    # Some ways of SQLite to meet a full disk (no room for its index file) come out as a plain IO error.
+    return refused_by_sqlite(error) if has_room(found.directory) else disk_full(str(error))
 
 
 def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
@@ -80,9 +92,7 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
         connection.text_factory = tolerant_text
         report = _check(connection, found)
         connection.text_factory = str
-        # Rewrites the log's pages into the database and fsyncs it: what was found is durable from here on.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        fsync_directory(path.parent)
+        _make_durable(connection, path)
         touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
         position = connection.execute("SELECT coalesce(max(position), 0) FROM session_index").fetchone()[0]
     except BaseException:
@@ -99,14 +109,25 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
     return Opened(connection, touched, position, report)
 
 
+def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
+    """What was found is durable from here on: moved from the log into the database, or at least fsynced in the log."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        if not is_full(error):
+            raise
+        fsync_file(path.with_name(path.name + "-wal"))
+        fsync_file(path)
+    fsync_directory(path.parent)
+
+
 def _claim_file(path: Path) -> None:
     if not path.exists() and path.with_name(path.name + "-wal").exists():
         raise corrupt(f"{DATABASE_FILE} is gone but its log is there; restore the file or put the log aside")
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        reason = f"{DATABASE_FILE} cannot be opened for writing ({error.strerror})"
-        raise JournalError(ErrorCode.NOT_SAVED, reason) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened for writing", error) from error
 
 
 def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
@@ -126,7 +147,7 @@ def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
     connection.execute("BEGIN IMMEDIATE")
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
-    other_boot = unclean and meta.get("boot_id") != found.boot_id
+    other_boot = unclean and (not found.boot_id or meta.get("boot_id") != found.boot_id)
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
     if other_boot:
         connection.execute("UPDATE stream SET epoch=epoch+1")

@@ -13,9 +13,9 @@ from gloveport.protocol.journal.envelope import (
     CURSOR_DIGEST_CHARS,
     Cursor,
     Durability,
+    Head,
     NewEvent,
     StoredEvent,
-    cursor_at,
 )
 
 STREAM_CHARS_MAX: Final = 200
@@ -77,21 +77,6 @@ class Append:
     durability: Durability = Durability.FULL
     request: ClientRequest | None = None
     index: tuple[IndexUpdate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Where a stream stands. Events up to `durable_seq` survive power loss; `next_seq` - 1 is the last one."""
-
-    epoch: int
-    next_seq: int
-    digest: str
-    durable_seq: int
-
-    @property
-    def cursor(self) -> Cursor:
-        """The cursor after the last event."""
-        return cursor_at(self.epoch, self.next_seq - 1, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +151,17 @@ class OpenReport:
 
 @dataclass(frozen=True, slots=True)
 class JournalHealth:
-    """State for doctor and alarms. `wal_alarm`: a reader holds the log so long that it grows beyond its limit."""
+    """State for doctor and alarms.
+
+    `disk_full`: it stopped for want of room. `has_ballast` False: the reserve is spent or there was no room for one;
+    only what ends work (a cancel, a clean-up) should be appended then. `wal_alarm`: a reader holds the log so long
+    that it grows beyond its limit.
+    """
 
     accepting: bool
     stopped_reason: str
+    disk_full: bool
+    has_ballast: bool
     wal_bytes: int
     wal_alarm: bool
 

@@ -11,10 +11,12 @@ import json
 import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ErrorClass, ModelError
+from gloveport.server.secrets.detect import Redactor
 
 WORDS_CHARS_MAX: Final = 500
 REQUEST_ID_CHARS_MAX: Final = 200
@@ -38,42 +40,48 @@ _CONTEXT_MARKS: Final = (
     "context window",
     "request_too_large",
 )
-_TYPE_CLASSES: Final[Mapping[str, ErrorClass]] = {
-    "overloaded_error": ErrorClass.OVERLOADED,
-    "api_error": ErrorClass.SERVER,
-    "server_error": ErrorClass.SERVER,
-    "timeout_error": ErrorClass.SERVER,
-    "rate_limit_error": ErrorClass.RATE,
-    "rate_limit_exceeded": ErrorClass.RATE,
-    "authentication_error": ErrorClass.AUTH,
-    "permission_error": ErrorClass.AUTH,
-    "invalid_request_error": ErrorClass.REFUSED,
-}
-_STATUS_CLASSES: Final[Mapping[int, ErrorClass]] = {
-    401: ErrorClass.AUTH,
-    402: ErrorClass.QUOTA,
-    403: ErrorClass.AUTH,
-    408: ErrorClass.SERVER,
-    413: ErrorClass.CONTEXT,
-    429: ErrorClass.RATE,
-    503: ErrorClass.OVERLOADED,
-    529: ErrorClass.OVERLOADED,
-}
-_CODES: Final[Mapping[ErrorClass, ErrorCode]] = {
-    ErrorClass.CONNECT: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.IDLE: ErrorCode.MODEL_BROKEN,
-    ErrorClass.SERVER: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.OVERLOADED: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.AUTH: ErrorCode.MODEL_AUTH,
-    ErrorClass.RATE: ErrorCode.MODEL_RATE,
-    ErrorClass.QUOTA: ErrorCode.MODEL_QUOTA,
-    ErrorClass.CONTEXT: ErrorCode.MODEL_REFUSED,
-    ErrorClass.REFUSED: ErrorCode.MODEL_REFUSED,
-    ErrorClass.TRUNCATED: ErrorCode.MODEL_BROKEN,
-    ErrorClass.MALFORMED: ErrorCode.MODEL_BROKEN,
-    ErrorClass.TOO_LARGE: ErrorCode.MODEL_BROKEN,
-    ErrorClass.CONFIG: ErrorCode.MODEL_UNKNOWN,
-}
+_TYPE_CLASSES: Final[Mapping[str, ErrorClass]] = MappingProxyType(
+    {
+        "overloaded_error": ErrorClass.OVERLOADED,
+        "api_error": ErrorClass.SERVER,
+        "server_error": ErrorClass.SERVER,
+        "timeout_error": ErrorClass.SERVER,
+        "rate_limit_error": ErrorClass.RATE,
+        "rate_limit_exceeded": ErrorClass.RATE,
+        "authentication_error": ErrorClass.AUTH,
+        "permission_error": ErrorClass.AUTH,
+        "invalid_request_error": ErrorClass.REFUSED,
+    }
+)
+_STATUS_CLASSES: Final[Mapping[int, ErrorClass]] = MappingProxyType(
+    {
+        401: ErrorClass.AUTH,
+        402: ErrorClass.QUOTA,
+        403: ErrorClass.AUTH,
+        408: ErrorClass.SERVER,
+        413: ErrorClass.CONTEXT,
+        429: ErrorClass.RATE,
+        503: ErrorClass.OVERLOADED,
+        529: ErrorClass.OVERLOADED,
+    }
+)
+_CODES: Final[Mapping[ErrorClass, ErrorCode]] = MappingProxyType(
+    {
+        ErrorClass.CONNECT: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.IDLE: ErrorCode.MODEL_BROKEN,
+        ErrorClass.SERVER: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.OVERLOADED: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.AUTH: ErrorCode.MODEL_AUTH,
+        ErrorClass.RATE: ErrorCode.MODEL_RATE,
+        ErrorClass.QUOTA: ErrorCode.MODEL_QUOTA,
+        ErrorClass.CONTEXT: ErrorCode.MODEL_REFUSED,
+        ErrorClass.REFUSED: ErrorCode.MODEL_REFUSED,
+        ErrorClass.TRUNCATED: ErrorCode.MODEL_BROKEN,
+        ErrorClass.MALFORMED: ErrorCode.MODEL_BROKEN,
+        ErrorClass.TOO_LARGE: ErrorCode.MODEL_BROKEN,
+        ErrorClass.CONFIG: ErrorCode.MODEL_UNKNOWN,
+    }
+)
 
 
 def parse_retry_after(value: str | None, now_us: int) -> float | None:
@@ -136,6 +144,18 @@ def provider_words(body: object) -> tuple[str, str]:
 def model_error(error_class: ErrorClass, message: str, *, request_id: str | None = None) -> ModelError:
     """An error of a class, with the code that belongs to it."""
     return ModelError(_CODES[error_class], message, error_class=error_class, provider_request_id=request_id)
+
+
+def without_secrets(err: ModelError, redactor: Redactor) -> ModelError:
+    """The same error with known secrets taken out of its words."""
+    return ModelError(
+        err.code,
+        redactor.redact(err.message),
+        error_class=err.error_class,
+        retry_after_s=err.retry_after_s,
+        provider_request_id=err.provider_request_id and redactor.redact(err.provider_request_id),
+        hint=err.hint,
+    )
 
 
 def classify_answer(status: int, headers: Mapping[str, str], body: object, *, now_us: int) -> ModelError:

@@ -30,8 +30,7 @@ USER_AGENT: Final = "gloveport"
 WIRE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 _HEADERS_SENT: Final = frozenset(
-    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
-    | {"anthropic-version"}
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"} | {"anthropic-version"}
 )
 
 
@@ -86,9 +85,7 @@ def build_client(endpoint: Endpoint) -> httpx2.AsyncClient:
 
     async def cap_response(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise model_error(
-                ErrorClass.MALFORMED, "the provider sent a compressed answer, which was not asked for"
-            )
+            raise model_error(ErrorClass.MALFORMED, "the provider sent a compressed answer, which was not asked for")
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
             response.stream = _guarded(stream, endpoint.wire_bytes_max)
