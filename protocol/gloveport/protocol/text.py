@@ -8,7 +8,7 @@ Must never: normalise or otherwise change text.
 
 def utf16_length(text: str) -> int:
     """Number of UTF-16 code units of `text`."""
-    return len(text) + sum(1 for char in text if char > "\uffff") if not text.isascii() else len(text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def utf16_index(text: str, offset: int) -> int | None:
