@@ -20,9 +20,6 @@ RUNNER: Final = "gloveport.sandbox.runner"
 CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
 # What a client and the command line may know beside the protocol and each other.
 CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
-CLI: Final = "gloveport.server.cli"
-# The doors by which the command line works without a daemon: it becomes one, or reads a journal at rest.
-CLI_DOORS: Final = ("gloveport.server.foreground", "gloveport.server.replay")
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
@@ -185,7 +182,6 @@ def check_clients(root: Path) -> list[str]:
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
         if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
-        if not (_is_under(source.module, (CLI,)) and _is_under(name, CLI_DOORS))
     ]
 
 
