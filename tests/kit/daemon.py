@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import gloveport
-from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnStartParams
