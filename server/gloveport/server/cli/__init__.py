@@ -1,6 +1,6 @@
-"""The command line: one file per command.
+"""The command line: one file per group of commands.
 
-Purpose: turn arguments into calls of the client and results into what people read.
-Invariant: what a command can do, any client can do over the wire.
-Must never: reach past the client into the server's rooms.
+Purpose: a client like any other, for a terminal.
+Invariant: everything goes over the wire; whatever is printed is made safe for a terminal first.
+Must never: import a room of the daemon, except to start it or to read a log that no daemon owns.
 """

@@ -90,7 +90,7 @@ class SdkProvider(ABC):
         """See `Provider.stream`."""
         return self._stream(request)
 
-    async def lookup(self, provider_request_id: str) -> Fate | None:  # noqa: ARG002 - contract
+    async def lookup(self, provider_request_id: str) -> Fate | None:
         """Neither API can be asked about an earlier streamed request."""
         return None
 
