@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -93,7 +94,7 @@ async def test_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
         os.setxattr(target, "user.note", b"kept")
     except OSError:
         require(False, "extended attributes are not supported here")
-    if os.geteuid() == 0:
+    with suppress(PermissionError):
         os.chown(target, 12345, 12345)
     owner = target.stat().st_uid
     await workspace.apply(await workspace.plan_accept(whole((await propose(workspace))["a.txt"])))
