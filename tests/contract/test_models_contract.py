@@ -106,9 +106,7 @@ async def wired(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
         await provider.close()
 
 
-async def read_all(
-    provider: Provider, request: ModelRequest = REQUEST
-) -> tuple[list[Part], ModelError | None]:
+async def read_all(provider: Provider, request: ModelRequest = REQUEST) -> tuple[list[Part], ModelError | None]:
     """Everything a stream yields, and how it failed."""
     parts: list[Part] = []
     try:
@@ -194,9 +192,7 @@ async def test_a_refusal_is_told(bench: Bench) -> None:
     ("status", "code"),
     [(401, ErrorCode.MODEL_AUTH), (429, ErrorCode.MODEL_RATE), (503, ErrorCode.MODEL_UNREACHABLE)],
 )
-async def test_a_refused_request_is_a_typed_error_without_a_stop(
-    bench: Bench, status: int, code: ErrorCode
-) -> None:
+async def test_a_refused_request_is_a_typed_error_without_a_stop(bench: Bench, status: int, code: ErrorCode) -> None:
     bench.play(Behaviour(status=status, body={"error": {"message": "no", "type": "x"}}))
     parts, err = await read_all(bench.provider)
     assert err is not None
@@ -382,9 +378,7 @@ async def test_an_error_event_in_mid_stream_is_typed(wired: Bench) -> None:
     assert err.provider_request_id == "req_abc"
 
 
-@pytest.mark.parametrize(
-    "data", ['{"half', "[]", '"text"', "1", "{}", '{"choices": 3, "type": 3}', "[" * 100_000]
-)
+@pytest.mark.parametrize("data", ['{"half', "[]", '"text"', "1", "{}", '{"choices": 3, "type": 3}', "[" * 100_000])
 async def test_malformed_events_are_broken_not_a_crash(wired: Bench, data: str) -> None:
     wired.play(Behaviour(raw_events=(("message_start", data),)))
     _, err = await read_all(wired.provider)
@@ -395,7 +389,7 @@ async def test_malformed_events_are_broken_not_a_crash(wired: Bench, data: str) 
 async def test_an_answer_over_the_byte_limit_is_stopped() -> None:
     for name in ("openai", "anthropic"):
         async with ModelServer([Behaviour(text=("x" * 1000,), repeat=1000)]) as server:
-            provider = make_adapter(name, server.base_url(name), wire_bytes_max=50_000)  # type: ignore[arg-type]  # a literal
+            provider = make_adapter(name, server.base_url(name), wire_bytes_max=50_000)  # type: ignore[arg-type]  # - a literal
             parts, err = await read_all(provider)
             await provider.close()
             assert err is not None
@@ -414,9 +408,7 @@ async def test_nobody_at_the_address_is_unreachable() -> None:
         assert parts == []
 
 
-async def test_g06_nothing_of_the_environment_reaches_the_wire(
-    wired: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_g06_nothing_of_the_environment_reaches_the_wire(wired: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = {
         "HTTP_PROXY": "http://127.0.0.1:9",
         "ALL_PROXY": "http://127.0.0.1:9",
@@ -446,7 +438,7 @@ async def test_g06_nothing_of_the_environment_reaches_the_wire(
 async def test_without_a_key_none_is_sent() -> None:
     for name in ("openai", "anthropic"):
         async with ModelServer() as server:
-            provider = make_adapter(name, server.base_url(name), key=None)  # type: ignore[arg-type]  # a literal
+            provider = make_adapter(name, server.base_url(name), key=None)  # type: ignore[arg-type]  # - a literal
             _, err = await read_all(provider)
             await provider.close()
             assert err is None
@@ -455,9 +447,7 @@ async def test_without_a_key_none_is_sent() -> None:
 
 async def test_a_redirect_is_not_followed(wired: Bench) -> None:
     async with ModelServer() as other:
-        wired.play(
-            Behaviour(status=307, headers={"location": f"http://127.0.0.1:{other.port}/v1/messages"}, body={})
-        )
+        wired.play(Behaviour(status=307, headers={"location": f"http://127.0.0.1:{other.port}/v1/messages"}, body={}))
         _, err = await read_all(wired.provider)
         assert err is not None
         assert err.code is ErrorCode.MODEL_REFUSED

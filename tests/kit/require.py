@@ -4,8 +4,12 @@ Purpose: a missing tool skips with its reason on a workstation and fails where e
 """
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
+
+NODE_PACKAGES = Path(__file__).resolve().parents[2] / "client-vscode" / "node_modules"
 
 
 def require(condition: bool, what: str) -> None:
@@ -15,3 +19,11 @@ def require(condition: bool, what: str) -> None:
     if os.environ.get("GLOVEPORT_REQUIRE") == "all":
         pytest.fail(what)
     pytest.skip(what)
+
+
+def require_node() -> str:
+    """The node program, with the client's packages in place; skips or fails without them."""
+    node = shutil.which("node")
+    require(node is not None, "node is not installed (Node 20 or newer)")
+    require((NODE_PACKAGES / "vscode-jsonrpc").is_dir(), "the client's packages are missing (make client)")
+    return str(node)

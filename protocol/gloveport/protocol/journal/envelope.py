@@ -86,6 +86,26 @@ class Cursor:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a stream: its last event (`seq`, `digest`) and the last seq that a power loss can't take back."""
+
+    epoch: int
+    seq: int
+    digest: str
+    durable_seq: int
+
+    @property
+    def next_seq(self) -> int:
+        """What the next append to the stream must expect."""
+        return self.seq + 1
+
+    @property
+    def cursor(self) -> Cursor:
+        """The cursor after the last event."""
+        return cursor_at(self.epoch, self.seq, self.digest)
+
+
 class CursorError(GloveportError):
     """A cursor that this version did not issue; its holder needs a snapshot."""
 
@@ -99,15 +119,15 @@ def payload_hash(payload: bytes) -> str:
 
 
 def chain_digest(
-    prev: str, *, stream: str, epoch: int, seq: int, type: str, version: int, at: int, payload_hash: str
+    prev: str, *, stream: str, epoch: int, seq: int, event_type: str, version: int, at: int, payload_hash: str
 ) -> str:
     """The digest of one event after `prev`, in the canonical form of this module's head.
 
     Raises ValueError when `stream` or `type` holds a line feed, since two events could then share one form.
     """
-    if "\n" in stream or "\n" in type:
+    if "\n" in stream or "\n" in event_type:
         raise ValueError("a stream or event type must not hold a line feed")
-    form = f"{prev}\n{stream}\n{epoch}\n{seq}\n{type}\n{version}\n{at}\n{payload_hash}"
+    form = f"{prev}\n{stream}\n{epoch}\n{seq}\n{event_type}\n{version}\n{at}\n{payload_hash}"
     return hashlib.sha256(form.encode()).hexdigest()
 
 
@@ -118,7 +138,7 @@ def event_digest(prev: str, event: StoredEvent) -> str:
         stream=event.stream,
         epoch=event.epoch,
         seq=event.seq,
-        type=event.type,
+        event_type=event.type,
         version=event.version,
         at=event.at,
         payload_hash=event.payload_hash,

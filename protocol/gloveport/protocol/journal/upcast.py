@@ -19,18 +19,18 @@ Registry = Mapping[tuple[str, int], Upcaster]
 UPCASTERS: Final[Registry] = MappingProxyType({})
 
 
-def upcast(type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:
+def upcast(event_type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:
     """The payload in the newest shape this version knows; `payload` itself is left alone."""
     current = dict(payload)
-    while (step := registry.get((type, version))) is not None:
+    while (step := registry.get((event_type, version))) is not None:
         current = step(current)
         version += 1
     return current
 
 
-def current_version(type: str, written: int, registry: Registry = UPCASTERS) -> int:
+def current_version(event_type: str, written: int, registry: Registry = UPCASTERS) -> int:
     """The version that `upcast` brings a payload written as `written` to."""
-    while (type, written) in registry:
+    while (event_type, written) in registry:
         written += 1
     return written
 
@@ -38,10 +38,10 @@ def current_version(type: str, written: int, registry: Registry = UPCASTERS) -> 
 def registry_gaps(registry: Registry = UPCASTERS) -> tuple[tuple[str, int], ...]:
     """Missing steps of a registry: a type's entries must run from its lowest version without a hole."""
     versions: dict[str, list[int]] = {}
-    for type, version in registry:
-        versions.setdefault(type, []).append(version)
+    for event_type, version in registry:
+        versions.setdefault(event_type, []).append(version)
     return tuple(
-        (type, missing)
-        for type, known in sorted(versions.items())
+        (event_type, missing)
+        for event_type, known in sorted(versions.items())
         for missing in sorted(set(range(min(known), max(known))) - set(known))
     )

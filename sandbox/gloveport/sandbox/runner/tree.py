@@ -6,6 +6,7 @@ Must never: select a process by its name.
 """
 
 import contextlib
+import functools
 import os
 import signal
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Process:
     cpu_s: float
 
 
+@functools.cache
 def read_boot_id() -> str:
     """Identifier of this boot; start times are comparable within one boot only."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

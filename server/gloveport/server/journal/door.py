@@ -6,7 +6,7 @@ Must never: be opened outside this room, or hand its connection out.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 import aiosqlite
@@ -29,12 +29,23 @@ class Door(aiosqlite.Connection):
         What is begun is finished: a cancelled caller waits for it (or, when its task is cancelled natively, leaves
         it behind, still running to its end), so no transaction is ever abandoned half way.
         """
+        execute = cast(Callable[..., Awaitable[T]], self._execute)
+        outcome: T
         with anyio.CancelScope(shield=True):
-            return cast(T, await self._execute(work, self._conn))
+            outcome = await execute(work, self._conn)
+        return outcome
+
+    def join(self) -> None:
+        """Wait for the thread of a door that could not be opened: it has one last word for this event loop."""
+        self._thread.join()
 
 
 async def open_door(connector: Callable[[], sqlite3.Connection]) -> Door:
     """Open a connection; what `connector` raises comes through."""
     door = Door(connector)
-    await door
+    try:
+        await door
+    except BaseException:
+        door.join()
+        raise
     return door

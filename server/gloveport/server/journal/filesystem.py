@@ -18,11 +18,17 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, not_saved
+from gloveport.server.journal.errors import JournalError, refused_by_disk
 
 BALLAST_FILE: Final = "ballast"
 BALLAST_BYTES: Final = 8 * 1024 * 1024
 """Space held back, so that a full disk can still be cleaned: deleting rows needs space too."""
+
+BALLAST_ROOM: Final = 3
+"""A reserve is only made where this many times its size is free: it must not be what fills the disk."""
+
+ROOM_BYTES_MIN: Final = 256 * 1024
+"""A disk with less than this counts as full when an open fails on it."""
 
 _TRIAL_FILE: Final = ".lock-trial"
 _STATFS_BYTES: Final = 256
@@ -77,7 +83,7 @@ def try_locks(directory: Path) -> None:
             raise JournalError(ErrorCode.UNSUPPORTED_FS, "locks on the data directory's file system do not exclude")
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO}:
-            raise not_saved(f"the data directory cannot be written ({error.strerror})") from error
+            raise refused_by_disk("the data directory cannot be written", error) from error
         reason = f"the data directory's file system does not lock files ({error.strerror})"
         raise JournalError(ErrorCode.UNSUPPORTED_FS, reason) from error
     finally:
@@ -115,7 +121,7 @@ def prepare_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.lstat()
     except OSError as error:
-        raise not_saved(f"the data directory cannot be made ({error.strerror})") from error
+        raise refused_by_disk("the data directory cannot be made", error) from error
     if not stat.S_ISDIR(status.st_mode):
         raise JournalError(ErrorCode.UNSAFE_DIRECTORY, "the data directory is not a directory of its own")
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
@@ -133,6 +139,21 @@ def fsync_directory(directory: Path) -> None:
         os.close(fd)
 
 
+def fsync_file(path: Path) -> None:
+    """Make a file's bytes durable, whoever wrote them; raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def has_room(directory: Path) -> bool:
+    """Whether the disk below `directory` has room for anything at all."""
+    room = os.statvfs(directory)
+    return room.f_bavail * room.f_frsize >= ROOM_BYTES_MIN
+
+
 def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:
     """Reserve `size_bytes` of real space; False when the disk has no room for it (the journal still opens)."""
     path = directory / BALLAST_FILE
@@ -144,6 +165,10 @@ def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:
         status = os.fstat(fd)
         if status.st_size >= size_bytes and status.st_blocks > 0:
             return True
+        room = os.fstatvfs(fd)
+        if room.f_bavail * room.f_frsize < BALLAST_ROOM * size_bytes:
+            path.unlink(missing_ok=True)
+            return False
         os.posix_fallocate(fd, 0, size_bytes)
     except OSError:
         path.unlink(missing_ok=True)  # half a reserve would take the last space and give nothing
@@ -153,6 +178,11 @@ def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:
     return True
 
 
+def has_ballast(directory: Path) -> bool:
+    """Whether the reserve is in place."""
+    return (directory / BALLAST_FILE).exists()
+
+
 def release_ballast(directory: Path) -> bool:
     """Give the reserved space back to a full disk; False when there was none. The next open reserves it again."""
     try:
@@ -160,5 +190,5 @@ def release_ballast(directory: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise not_saved(f"the reserve cannot be released ({error.strerror})") from error
+        raise refused_by_disk("the reserve cannot be released", error) from error
     return True

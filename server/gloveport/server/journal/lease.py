@@ -14,12 +14,13 @@ import fcntl
 import json
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, not_saved
+from gloveport.server.journal.errors import JournalError, refused_by_disk
 
 LOCK_FILE: Final = "daemon.lock"
 _LOCK_BYTES_MAX: Final = 4096
@@ -28,7 +29,10 @@ _STAT_START_FIELD: Final = 19  # of /proc/<pid>/stat, counted after the command'
 
 @dataclass(frozen=True, slots=True)
 class LeaseOwner:
-    """Who holds a lease: process id, its start time (clock ticks since boot) and the lease's generation."""
+    """Who holds a lease: process id, its start time (clock ticks since boot) and the lease's generation.
+
+    A process id of 0 means that the last owner gave it back.
+    """
 
     pid: int
     start_ticks: int
@@ -42,6 +46,14 @@ def process_start_ticks(pid: int) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[_STAT_START_FIELD])
+
+
+def current_boot_id() -> str:
+    """A name of this boot of the machine; empty where there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def read_owner(directory: Path) -> LeaseOwner | None:
@@ -81,6 +93,11 @@ class DataLease:
         return cls(fd, owner)
 
     @property
+    def generation(self) -> int:
+        """How many owners the directory has had, this one included."""
+        return self.owner.generation
+
+    @property
     def fileno(self) -> int:
         """The descriptor that carries the lock (for a forked child to close)."""
         return self._fd
@@ -93,6 +110,8 @@ class DataLease:
     def release(self) -> None:
         """Give the lease up; a second call does nothing."""
         if self._fd >= 0:
+            with suppress(JournalError):  # for readers without a lease only: nobody owns it any more
+                _write_owner(self._fd, LeaseOwner(0, 0, self.owner.generation))
             fcntl.flock(self._fd, fcntl.LOCK_UN)  # ends the lock even where a forked child kept a copy
             os.close(self._fd)
             self._fd = -1
@@ -110,7 +129,7 @@ def _open_lock_file(path: Path) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _unsafe("the lock file is a link") from error
-        raise not_saved(f"the lock file cannot be opened ({error.strerror})") from error
+        raise refused_by_disk("the lock file cannot be opened", error) from error
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(fd)
@@ -123,7 +142,7 @@ def _lock(fd: int, directory: Path) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         owner = read_owner(directory)
-        pid = owner.pid if owner is not None else None
+        pid = owner.pid if owner is not None and owner.pid > 0 else None
         named = f"process {pid}" if pid is not None else "another process"
         raise JournalError(ErrorCode.LEASE_HELD, f"the data directory belongs to {named}", pid=pid) from error
     except OSError as error:
@@ -140,7 +159,7 @@ def _write_owner(fd: int, owner: LeaseOwner) -> None:
         os.ftruncate(fd, len(text))
         os.fsync(fd)
     except OSError as error:
-        raise not_saved(f"the lock file cannot be written ({error.strerror})") from error
+        raise refused_by_disk("the lock file cannot be written", error) from error
 
 
 def _unsafe(reason: str) -> JournalError:

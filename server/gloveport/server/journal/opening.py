@@ -9,13 +9,26 @@ Must never: open a damaged tail silently, or take a missing database with a left
 import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode
-from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.errors import (
+    JournalError,
+    corrupt,
+    disk_full,
+    is_damage,
+    is_full,
+    refused_by_disk,
+    refused_by_sqlite,
+)
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file, has_room
+from gloveport.server.journal.generation import (
+    next_generation,
+    read_generation,
+    stored_generation,
+    write_generation,
+)
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
@@ -63,11 +76,16 @@ def open_database(found: Found) -> Opened:
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             raise corrupt(f"{DATABASE_FILE} cannot be read; put it aside or restore a backup") from error
-        raise not_saved(str(error)) from error
+        raise _refusal(found, error) from error
     except sqlite3.Error as error:
-        raise not_saved(str(error)) from error
+        raise _refusal(found, error) from error
     except OSError as error:
-        raise not_saved(error.strerror or str(error)) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened", error) from error
+
+
+def _refusal(found: Found, error: sqlite3.Error) -> JournalError:
+    # Some ways of SQLite to meet a full disk (no room for its index file) come out as a plain IO error.
+    return refused_by_sqlite(error) if has_room(found.directory) else disk_full(str(error))
 
 
 def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
@@ -80,23 +98,26 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
         connection.text_factory = tolerant_text
         report = _check(connection, found)
         connection.text_factory = str
-        # Rewrites the log's pages into the database and fsyncs it: what was found is durable from here on.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        fsync_directory(path.parent)
+        _make_durable(connection, path)
         touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
         position = connection.execute("SELECT coalesce(max(position), 0) FROM session_index").fetchone()[0]
     except BaseException:
         connection.close()
         raise
-    report = OpenReport(
-        unclean=report.unclean,
-        other_boot=report.other_boot,
-        quarantined=lost + report.quarantined,
-        lost=report.lost,
-        salvaged=salvaged,
-        migrated_from=migrated_from,
-    )
+    report = replace(report, quarantined=lost + report.quarantined, salvaged=salvaged, migrated_from=migrated_from)
     return Opened(connection, touched, position, report)
+
+
+def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
+    """What was found is durable from here on: moved from the log into the database, or at least fsynced in the log."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        if not is_full(error):
+            raise
+        fsync_file(path.with_name(path.name + "-wal"))
+        fsync_file(path)
+    fsync_directory(path.parent)
 
 
 def _claim_file(path: Path) -> None:
@@ -105,8 +126,7 @@ def _claim_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        reason = f"{DATABASE_FILE} cannot be opened for writing ({error.strerror})"
-        raise JournalError(ErrorCode.NOT_SAVED, reason) from error
+        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened for writing", error) from error
 
 
 def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
@@ -126,17 +146,20 @@ def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
     connection.execute("BEGIN IMMEDIATE")
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
-    other_boot = unclean and meta.get("boot_id") != found.boot_id
+    other_boot = unclean and (not found.boot_id or meta.get("boot_id") != found.boot_id)
+    restored = bool(meta) and stored_generation(connection) < read_generation(found.directory)
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
-    if other_boot:
+    if other_boot or restored:
         connection.execute("UPDATE stream SET epoch=epoch+1")
     lost = tuple(
         stream for stream, seq in sorted(found.acknowledged.items()) if _begin_epoch_if_short(connection, stream, seq)
     )
     for key, value in (("clean", 0), ("boot_id", found.boot_id)):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    generation = next_generation(connection, found.directory)
     connection.execute("COMMIT")
-    return OpenReport(unclean=unclean, other_boot=other_boot, quarantined=quarantined, lost=lost)
+    write_generation(found.directory, generation)
+    return OpenReport(unclean=unclean, other_boot=other_boot, restored=restored, quarantined=quarantined, lost=lost)
 
 
 def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowledged_seq: int) -> bool:
@@ -144,7 +167,11 @@ def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowled
     return connection.execute(sql, (stream, acknowledged_seq)).rowcount > 0
 
 
-def mark_clean(connection: sqlite3.Connection) -> None:
+def mark_clean(connection: sqlite3.Connection, directory: Path) -> None:
     """Say that the data was closed in good order; raises sqlite3.Error."""
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('clean', 1)")
+    generation = next_generation(connection, directory)
+    connection.execute("COMMIT")
+    write_generation(directory, generation)

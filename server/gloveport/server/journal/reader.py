@@ -8,6 +8,7 @@ Must never: write, checkpoint, or answer a list by reading events.
 import sqlite3
 from typing import Any, Final
 
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import (
     GENESIS_DIGEST,
     ChainBreak,
@@ -16,8 +17,8 @@ from gloveport.protocol.journal.envelope import (
     StoredEvent,
     next_point,
 )
-from gloveport.server.journal.errors import corrupt
-from gloveport.server.journal.records import Head, SessionRow, VerifyReport, shares_digest
+from gloveport.server.journal.errors import JournalError, corrupt
+from gloveport.server.journal.records import SessionRow, VerifyReport, shares_digest
 
 READ_EVENTS_MAX: Final = 10_000
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -49,11 +50,11 @@ def to_event(row: tuple[Any, ...]) -> StoredEvent:
 
 
 def read_events(
-    connection: sqlite3.Connection, stream: str, after_seq: int, limit: int, max_bytes: int
+    connection: sqlite3.Connection, stream: str, after_seq: int, limit: int, bytes_max: int
 ) -> tuple[StoredEvent, ...]:
     """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one."""
     events: list[StoredEvent] = []
-    budget = min(max_bytes, READ_BYTES_MAX)
+    budget = min(bytes_max, READ_BYTES_MAX)
     cursor = connection.execute(_SELECT_AFTER, (stream, after_seq, min(limit, READ_EVENTS_MAX)))
     for row in cursor:
         if type(row[6]) is not bytes or type(row[7]) is not bytes:
@@ -66,16 +67,25 @@ def read_events(
     return tuple(events)
 
 
-def read_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str]:
-    """Epoch, next seq and digest of a stream; an unknown stream stands before its first event."""
+def find_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str] | None:
+    """Epoch, next seq and digest of a stream; None when there is no such stream."""
     row = connection.execute("SELECT epoch, next_seq, digest FROM stream WHERE name=?", (stream,)).fetchone()
-    return (row[0], row[1], row[2].hex()) if row is not None else (1, 1, GENESIS_DIGEST)
+    return (row[0], row[1], row[2].hex()) if row is not None else None
 
 
-def read_answer(connection: sqlite3.Connection, client_request_id: str) -> bytes | None:
-    """The recorded result of a client request."""
-    row = connection.execute("SELECT result FROM request WHERE id=?", (client_request_id,)).fetchone()
-    return bytes(row[0]) if row is not None else None
+def read_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str]:
+    """Like `find_place`; an unknown stream stands before its first event."""
+    return find_place(connection, stream) or (1, 1, GENESIS_DIGEST)
+
+
+def read_answer(connection: sqlite3.Connection, client_request_id: str, fingerprint: str | None) -> bytes | None:
+    """The recorded result of a client request; raises JournalError(CONFLICT) when `fingerprint` is another one."""
+    row = connection.execute("SELECT result, fingerprint FROM request WHERE id=?", (client_request_id,)).fetchone()
+    if row is None:
+        return None
+    if fingerprint is not None and row[1] != fingerprint:
+        raise JournalError(ErrorCode.CONFLICT, "this client request id was used for another request")
+    return bytes(row[0])
 
 
 def read_sessions(

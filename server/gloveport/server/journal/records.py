@@ -13,9 +13,9 @@ from gloveport.protocol.journal.envelope import (
     CURSOR_DIGEST_CHARS,
     Cursor,
     Durability,
+    Head,
     NewEvent,
     StoredEvent,
-    cursor_at,
 )
 
 STREAM_CHARS_MAX: Final = 200
@@ -80,21 +80,6 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """Where a stream stands. Events up to `durable_seq` survive power loss; `next_seq` - 1 is the last one."""
-
-    epoch: int
-    next_seq: int
-    digest: str
-    durable_seq: int
-
-    @property
-    def cursor(self) -> Cursor:
-        """The cursor after the last event."""
-        return cursor_at(self.epoch, self.next_seq - 1, self.digest)
-
-
-@dataclass(frozen=True, slots=True)
 class Appended:
     """What an append did. `answered` is set, and nothing was appended, when the client request was known."""
 
@@ -150,13 +135,15 @@ class OpenReport:
     """What opening found and did.
 
     `unclean`: the last owner did not close. `other_boot`: it was on another boot of the machine, so the tail of
-    relaxed appends may be gone; every stream has begun a new epoch. `lost`: streams whose acknowledged relaxed
-    tail is gone after a write error. `salvaged`: name of the damaged file that was set aside.
+    relaxed appends may be gone; every stream has begun a new epoch. `restored`: the database is older than the last one
+    that was open here (put back from a copy); every stream has begun a new epoch. `lost`: streams whose acknowledged
+    relaxed tail is gone after a write error. `salvaged`: name of the damaged file that was set aside.
     `has_ballast`: whether the reserve for a full disk is in place.
     """
 
     unclean: bool = False
     other_boot: bool = False
+    restored: bool = False
     quarantined: tuple[Quarantined, ...] = ()
     lost: tuple[str, ...] = ()
     salvaged: str | None = None
@@ -166,10 +153,17 @@ class OpenReport:
 
 @dataclass(frozen=True, slots=True)
 class JournalHealth:
-    """State for doctor and alarms. `wal_alarm`: a reader holds the log so long that it grows beyond its limit."""
+    """State for doctor and alarms.
+
+    `disk_full`: it stopped for want of room. `has_ballast` False: the reserve is spent or there was no room for one;
+    only what ends work (a cancel, a clean-up) should be appended then. `wal_alarm`: a reader holds the log so long
+    that it grows beyond its limit.
+    """
 
     accepting: bool
     stopped_reason: str
+    disk_full: bool
+    has_ballast: bool
     wal_bytes: int
     wal_alarm: bool
 

@@ -6,7 +6,6 @@ the name; each copied chain verifies; a stream that lost events is in a new epoc
 Must never: run on a file of which nothing can be read, or leave an old write-ahead log beside a new database.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import ChainBreak, ChainPoint, next_point
 from gloveport.server.journal.errors import corrupt, is_unreadable
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 from gloveport.server.journal.reader import EVENT_COLUMNS, is_well_formed, to_event, tolerant_text
 from gloveport.server.journal.records import Quarantined
 from gloveport.server.journal.schema import connect, migrate
@@ -37,6 +36,7 @@ def salvage(path: Path, now: int) -> tuple[str, tuple[Quarantined, ...]]:
     for leftover in (fresh, fresh.with_name(fresh.name + "-journal")):
         leftover.unlink(missing_ok=True)
     source = connect(path, read_only=True)
+    source.execute("PRAGMA writable_schema=ON")  # lets a file be read that is shorter than its header says
     source.text_factory = tolerant_text
     target = connect(fresh)
     try:
@@ -66,7 +66,7 @@ def _copy_stream(
     source: sqlite3.Connection, target: sqlite3.Connection, name: str, head: tuple[Any, ...] | None
 ) -> Quarantined | None:
     point, reason = ChainPoint(), ""
-    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608
+    rows = _good_rows(source, f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", name)  # noqa: S608 - constant
     for row in rows:
         step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
         if isinstance(step, ChainBreak):
@@ -97,7 +97,7 @@ def _good_rows(source: sqlite3.Connection, sql: str, *values: object) -> Iterato
 
 def _is_readable(source: sqlite3.Connection) -> bool:
     try:
-        return source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        return bool(source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError:
         return False
 
@@ -125,12 +125,8 @@ def _exchange(path: Path, fresh: Path) -> str:
         number += 1
     kept = folder / f"{path.name}.{number}"
     fresh.chmod(0o600)
-    fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.link(path, kept)
+    fsync_file(fresh)
+    kept.hardlink_to(path)
     for suffix in ("-wal", "-shm"):
         log = path.with_name(path.name + suffix)
         if log.exists():

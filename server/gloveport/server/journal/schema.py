@@ -6,7 +6,6 @@ transaction; a file that is not ours is never taken for an empty one.
 Must never: drop a table of events, skip a version, or migrate without a backup that is already on disk.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.journal.errors import JournalError, corrupt
-from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 
 DATABASE_FILE: Final = "journal.db"
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
@@ -142,10 +141,6 @@ def write_backup(connection: sqlite3.Connection, path: Path, version: int) -> No
     finally:
         copy.close()
     temporary.chmod(0o600)
-    fd = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    fsync_file(temporary)
     temporary.replace(final)
     fsync_directory(path.parent)

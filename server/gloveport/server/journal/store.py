@@ -13,23 +13,25 @@ from itertools import cycle
 from pathlib import Path
 from typing import Final, TypeVar
 
+import anyio
+
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, StoredEvent
+from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import reader
 from gloveport.server.journal.door import Door, open_door
-from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved
+from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
 from gloveport.server.journal.filesystem import (
     BALLAST_BYTES,
     ensure_ballast,
+    has_ballast,
     prepare_directory,
     release_ballast,
 )
-from gloveport.server.journal.lease import DataLease
+from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
 from gloveport.server.journal.records import (
     Append,
     Appended,
-    Head,
     JournalHealth,
     OpenReport,
     SessionRow,
@@ -69,19 +71,21 @@ class Journal:
         directory: Path,
         *,
         clock: Callable[[], int],
-        boot_id: str,
+        boot_id: str | None = None,
         lease: DataLease | None = None,
         ballast_bytes: int = BALLAST_BYTES,
-    ) -> "Journal":
-        """Open (or create) the journal of a data directory; `report` says what was found.
+    ) -> "tuple[Journal, OpenReport]":
+        """Open (or create) the journal of a data directory; the report says what was found.
 
         `clock` gives UTC microseconds and stamps set-aside rows and migrations only. `boot_id` names this boot of the
-        machine. `lease` is the directory's lease when the caller holds it already; otherwise the journal takes it.
-        Raises JournalError: UNSAFE_DIRECTORY, UNSUPPORTED_FS, LEASE_HELD, NEWER_DATA, NOT_SAVED, CORRUPT.
+        machine (default: the kernel's name for it). `lease` is the directory's lease when the caller holds it
+        already; otherwise the journal takes it. Raises JournalError: UNSAFE_DIRECTORY, UNSUPPORTED_FS, LEASE_HELD,
+        NEWER_DATA, NOT_SAVED, DATA_FULL, CORRUPT.
         """
         prepare_directory(directory)
         held = lease if lease is not None else DataLease.acquire(directory)
-        journal = cls(directory, clock, boot_id, held, owns_lease=lease is None)
+        boot = boot_id if boot_id is not None else current_boot_id()
+        journal = cls(directory, clock, boot, held, owns_lease=lease is None)
         journal._ballast_bytes = ballast_bytes
         try:
             await journal._open_doors({})
@@ -89,14 +93,15 @@ class Journal:
             if lease is None:
                 held.release()
             raise
-        return journal
+        return journal, journal.report
 
     async def append(self, batch: Append) -> Appended:
         """Append one batch: all of it or nothing, on disk to its durability when this returns.
 
         A known client request appends nothing and returns its recorded answer. Raises JournalError: CONFLICT (another
-        append came first; nothing written), LIMIT or INVALID_PARAMS (nothing written), NOT_SAVED (the disk refused;
-        the journal has stopped). A cancelled caller's append is either not begun or complete.
+        append came first, or the request's id has another fingerprint; nothing written), LIMIT or INVALID_PARAMS
+        (nothing written), NOT_SAVED or DATA_FULL (the disk refused; the journal has stopped). A cancelled caller's
+        append is either not begun or complete.
         """
         item = Pending(batch)
         door = self._writing()
@@ -114,19 +119,25 @@ class Journal:
         return await self.append(Append((part,), at, Durability.FULL))
 
     async def read(
-        self, stream: str, after_seq: int, limit: int = reader.READ_EVENTS_MAX, max_bytes: int = reader.READ_BYTES_MAX
+        self, stream: str, after_seq: int, limit: int = reader.READ_EVENTS_MAX, bytes_max: int = reader.READ_BYTES_MAX
     ) -> tuple[StoredEvent, ...]:
         """Events after `after_seq`, oldest first; both budgets are capped; at least one when there is one."""
-        return await self._read(lambda c: reader.read_events(c, stream, after_seq, limit, max_bytes))
+        return await self._read(lambda c: reader.read_events(c, stream, after_seq, limit, bytes_max))
 
-    async def head(self, stream: str) -> Head:
-        """Where a stream stands; an unknown stream is empty, at epoch 1."""
-        epoch, next_seq, digest = await self._read(lambda c: reader.read_place(c, stream))
-        return Head(epoch, next_seq, digest, self._writer.durable_seq(stream, next_seq - 1))
+    async def head(self, stream: str) -> Head | None:
+        """The end of a stream; None when nothing was ever appended to it (the next append expects seq 1 then)."""
+        place = await self._read(lambda c: reader.find_place(c, stream))
+        if place is None:
+            return None
+        epoch, next_seq, digest = place
+        return Head(epoch, next_seq - 1, digest, self._writer.durable_seq(stream, next_seq - 1))
 
-    async def answered(self, client_request_id: str) -> bytes | None:
-        """The recorded answer of a client request; None when it never committed."""
-        return await self._read(lambda c: reader.read_answer(c, client_request_id))
+    async def answered(self, client_request_id: str, fingerprint: str | None = None) -> bytes | None:
+        """The recorded answer of a client request; None when it never committed.
+
+        Raises JournalError(CONFLICT) when a `fingerprint` is given and the id was used for another content.
+        """
+        return await self._read(lambda c: reader.read_answer(c, client_request_id, fingerprint))
 
     async def shares_past(self, stream: str, cursor: Cursor) -> bool:
         """Whether events after `cursor` continue exactly what its holder has; otherwise it needs a snapshot."""
@@ -173,29 +184,41 @@ class Journal:
         except OSError:
             wal_bytes = 0
         reason = self._writer.stopped_reason
-        accepting = self._write_door is not None and not reason
-        return JournalHealth(accepting, reason, wal_bytes, wal_bytes > WAL_ALARM_BYTES)
+        return JournalHealth(
+            accepting=self._write_door is not None and not reason,
+            stopped_reason=reason,
+            disk_full=self._writer.full,
+            has_ballast=has_ballast(self._directory),
+            wal_bytes=wal_bytes,
+            wal_alarm=wal_bytes > WAL_ALARM_BYTES,
+        )
 
     def release_ballast(self) -> bool:
         """Give the reserved disk space back, so that a full disk can be cleaned; the next open reserves it again."""
         return release_ballast(self._directory)
 
     async def reopen(self) -> OpenReport:
-        """Open anew after NOT_SAVED; what the journal then holds is the truth, so states must be folded again."""
+        """Open anew after NOT_SAVED; what the journal then holds is the truth, so states must be folded again.
+
+        After DATA_FULL the reserve is given back first, so that what ends work still fits; `has_ballast` of the report
+        is False until a later open finds room for a new reserve.
+        """
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
-        reason = self._writer.stopped_reason or "reopening"
+        self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
+        if self._writer.full:
+            release_ballast(self._directory)
         await self._close_doors(clean=False)
-        self._writer.stopped_reason = reason
         await self._open_doors(acknowledged)
         return self.report
 
     async def close(self) -> None:
         """Make everything durable, mark the data as closed in good order and give the lease back."""
-        try:
-            await self._close_doors(clean=not self._writer.stopped_reason)
-        finally:
-            if self._owns_lease:
-                self._lease.release()
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._close_doors(clean=not self._writer.stopped_reason)
+            finally:
+                if self._owns_lease:
+                    self._lease.release()
 
     async def _open_doors(self, acknowledged: dict[str, int]) -> None:
         found = Found(self._directory, self._clock(), self._boot_id, acknowledged)
@@ -205,7 +228,7 @@ class Journal:
             results.append(open_database(found))
             return results[0].connection
 
-        has_ballast = ensure_ballast(self._directory, self._ballast_bytes)
+        reserved = ensure_ballast(self._directory, self._ballast_bytes)
         self._write_door = await open_door(make)
         try:
             path = self._directory / DATABASE_FILE
@@ -216,28 +239,28 @@ class Journal:
             raise
         opened = results[0]
         self._writer = Writer(opened.touched, opened.position)
-        self.report = replace(opened.report, has_ballast=has_ballast)
+        self.report = replace(opened.report, has_ballast=reserved)
 
     async def _close_doors(self, *, clean: bool) -> None:
         # Readers first: the last connection to close checkpoints, and that must be the writer.
-        for door in self._read_doors:
-            await door.close()
+        for read_door in self._read_doors:
+            await read_door.close()
         self._read_doors.clear()
-        door, self._write_door = self._write_door, None
+        door = self._write_door
+        self._write_door = None
         if door is None:
             return
         try:
             if clean:
-                await door.run(mark_clean)
+                await door.run(lambda connection: mark_clean(connection, self._directory))
         except sqlite3.Error as error:
-            raise not_saved(str(error)) from error
+            raise refused_by_sqlite(error) from error
         finally:
             await door.close()
 
     def _writing(self) -> Door:
         if self._write_door is None:
-            reason = self._writer.stopped_reason
-            raise not_saved(f"the journal stopped: {reason}" if reason else "the journal is closed")
+            raise self._writer.refusal() if self._writer.stopped_reason else not_saved("the journal is closed")
         return self._write_door
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -8,6 +8,7 @@ Must never: read a shell string as if it were understood: it is only searched fo
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.server.policy.command_table import (
@@ -23,21 +24,24 @@ from gloveport.server.policy.command_table import (
 from gloveport.server.policy.display import argv_text
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.names import path_facts
+from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.policy.wildcard import name_matches
 
 ARGV_CHARS_MAX = 131_072
 VIEWS_MAX = 256
 ARGV_CACHED_MAX = 512
+SECRETS_MAX = 64
 
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
 _URL_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?")
-_DEFAULT_PORTS: Final = {"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"}
+_DEVICES: Final = "/dev/"
+_DEFAULT_PORTS: Final = MappingProxyType({"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"})
 
 Argv = tuple[str, ...]
 
 
 def program_of(argv: Sequence[str]) -> str:
-    """Folded base name of the program, without `.exe` or a version (`/usr/bin/Python3.11` → `python3`); may be empty."""
+    """Folded base name of the program, without `.exe` or a version (`/bin/Python3.11` → `python3`); may be empty."""
     if not argv:
         return ""
     name = re.split(r"[/\\]", argv[0].strip())[-1].casefold().removesuffix(".exe")
@@ -97,13 +101,34 @@ def loader_variable(names: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=ARGV_CACHED_MAX)
 def derived_effects(argv: Argv) -> tuple[Effect, ...]:
-    """Effects that the table knows this argv to have, beside being run; one per kind, the target in words."""
+    """Effects that the table knows this argv to have, beside being run; one per kind, the target in words.
+
+    Sensitive files that the command names are read, as far as anybody can tell.
+    """
     found: dict[EffectKind, Effect] = {}
     for view in views(argv):
         for kind, text in COMMANDS:
             if kind not in found and command_matches(tuple(text.split()), view):
                 found[kind] = Effect(kind, _target(kind, argv), (("from", text),))
-    return tuple(found.values())
+    return (*found.values(), *_named_secrets(argv))
+
+
+def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words that can be files of the workspace; those that exist are digested, so that an answer binds them."""
+    words = [word for word in argv if is_plain_name(word)]
+    return tuple(dict.fromkeys(path_facts(word).text for word in words))
+
+
+def run_effect(argv: Argv) -> Effect:
+    """The effect of starting this program."""
+    return Effect(EffectKind.execute, argv_text(argv), (("from", "argv"),))
+
+
+def _named_secrets(argv: Argv) -> tuple[Effect, ...]:
+    """Reading of every sensitive file that is named in the command, in a shell string too."""
+    pieces = {piece for word in argv[1:] for piece in (word, *_BETWEEN_WORDS.split(word))}
+    paths = {piece for piece in pieces if piece and not piece.startswith(("-", _DEVICES)) and is_sensitive(piece)}
+    return tuple(Effect(EffectKind.secret_read, path) for path in sorted(paths)[:SECRETS_MAX])
 
 
 def command_matches(pattern: Sequence[str], argv: Sequence[str]) -> bool:

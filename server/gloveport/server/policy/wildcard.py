@@ -31,7 +31,5 @@ def path_matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:
         if piece == "**":
             reachable = set(range(min(reachable), len(parts) + 1)) if reachable else set()
         else:
-            reachable = {
-                at + 1 for at in reachable if at < len(parts) and name_matches(piece, parts[at])
-            }
+            reachable = {at + 1 for at in reachable if at < len(parts) and name_matches(piece, parts[at])}
     return len(parts) in reachable

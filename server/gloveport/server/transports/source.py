@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gloveport.protocol.journal.envelope import Cursor, StoredEvent
+from gloveport.protocol.journal.envelope import Head as Head
 from gloveport.protocol.wire.session import ViewSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The end of a stream: `seq` and `digest` of its last event, and the last seq a power loss keeps."""
-
-    epoch: int
-    seq: int
-    digest: str
-    durable_seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +25,7 @@ class ProjectedView:
 class EventSource(Protocol):
     """Read access to the journal."""
 
-    async def read(
-        self, stream: str, after_seq: int, limit: int, bytes_max: int
-    ) -> tuple[StoredEvent, ...]:
+    async def read(self, stream: str, after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
         """Events with seq > `after_seq`, at most `limit` of them and about `bytes_max` payload bytes, at least one
         if there is one."""
         ...

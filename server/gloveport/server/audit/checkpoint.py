@@ -1,0 +1,106 @@
+"""The signed checkpoint beside the log.
+
+Purpose: say how far the log had come and with which digest, so that a cut or rewritten log is found.
+Invariant: a checkpoint is replaced whole or not at all; its mark (HMAC-SHA256 with a key of this user, 0600) covers
+every field.
+Must never: be taken for proof against its own user or root, who can read the key; only an exported checkpoint kept on
+another machine is that.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gloveport.server.audit.line import Link, canonical
+
+KEY_BYTES: Final = 32
+_CHECKPOINT_BYTES_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far the log had come (`seq`, `head`), when (UTC microseconds), on which boot and under which rules."""
+
+    seq: int
+    head: str
+    at: int
+    boot_id: str
+    rules_hash: str
+
+    @property
+    def link(self) -> Link:
+        """The line it speaks of."""
+        return Link(self.seq, self.head)
+
+
+def checkpoint_path(log: Path) -> Path:
+    """Where the checkpoint of a log lies."""
+    return log.with_name(log.name + ".checkpoint")
+
+
+def key_path(log: Path) -> Path:
+    """Where the key of a log's checkpoints lies unless its owner keeps it elsewhere."""
+    return log.with_name(log.name + ".key")
+
+
+def load_key(path: Path) -> bytes:
+    """The key, made at first use; raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(path, flags, 0o600), "r+b") as file:
+        key = file.read(KEY_BYTES)
+        if len(key) < KEY_BYTES:
+            key = secrets.token_bytes(KEY_BYTES)
+            file.seek(0)
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+    return key
+
+
+def read_key(path: Path) -> bytes | None:
+    """The key if it is there."""
+    try:
+        key = path.read_bytes()
+    except OSError:
+        return None
+    return key if len(key) == KEY_BYTES else None
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint, key: bytes) -> None:
+    """Replace the checkpoint: temporary file, fsync, rename. Raises OSError."""
+    values = asdict(checkpoint)
+    text = canonical({**values, "mark": _mark(checkpoint, key)})
+    part = path.with_name(path.name + ".part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(part, flags, 0o600), "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_checkpoint(path: Path, key: bytes | None) -> Checkpoint | str | None:
+    """The checkpoint; None when there is none; words when it is damaged or (given the key) its mark is wrong."""
+    try:
+        with path.open("rb") as file:
+            values: dict[str, Any] = json.loads(file.read(_CHECKPOINT_BYTES_MAX))
+        mark = str(values.pop("mark"))
+        checkpoint = Checkpoint(**values)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "the checkpoint is damaged"
+    if type(values["seq"]) is not int or type(values["head"]) is not str:
+        return "the checkpoint is damaged"
+    if key is not None and not hmac.compare_digest(mark.encode(), _mark(checkpoint, key).encode()):
+        return "the checkpoint's mark is not this user's"
+    return checkpoint
+
+
+def _mark(checkpoint: Checkpoint, key: bytes) -> str:
+    return hmac.new(key, canonical(asdict(checkpoint)), hashlib.sha256).hexdigest()

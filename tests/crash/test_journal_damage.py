@@ -1,0 +1,284 @@
+"""Damaged data: torn, zeroed, cut and altered tails are set aside and told; the good part is kept."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.kit.journal_kit import clock, open_journal, opened, texts, write
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal.envelope import Durability
+from gloveport.server.journal.errors import JournalError
+from gloveport.server.journal.offline import OfflineJournal
+from gloveport.server.journal.schema import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    backup_path,
+    connect,
+    migrate,
+    stored_version,
+)
+
+
+async def filled(directory: Path, count: int = 20) -> None:
+    """Two streams of `count` events, closed in good order."""
+    async with opened(directory) as journal:
+        for number in range(count):
+            await write(journal, "session/a", f"a{number}", durability=Durability.RELAXED)
+            await write(journal, "session/b", f"b{number}", durability=Durability.RELAXED)
+
+
+async def crashed_copy(tmp_path: Path, count: int = 20) -> Path:
+    """A data directory as a crash leaves it: everything in the log, nothing closed."""
+    source = tmp_path / "source"
+    async with opened(source) as journal:
+        for number in range(count):
+            await write(journal, "session/a", f"a{number}", durability=Durability.RELAXED)
+        target = tmp_path / "data"
+        target.mkdir(mode=0o700)
+        for name in ("journal.db", "journal.db-wal"):
+            shutil.copyfile(source / name, target / name)
+            (target / name).chmod(0o600)
+    return target
+
+
+def alter(directory: Path, sql: str, *values: object) -> None:
+    """Change stored rows behind the journal's back."""
+    connection = sqlite3.connect(directory / "journal.db")
+    connection.execute(sql, values)
+    connection.commit()
+    connection.close()
+
+
+ALTERATIONS = [
+    pytest.param("UPDATE event SET payload=zeroblob(9) WHERE stream='session/a' AND seq=18", 18, 3, id="zeroed"),
+    pytest.param("UPDATE event SET payload='text' WHERE stream='session/a' AND seq=20", 20, 1, id="wrong type"),
+    pytest.param("UPDATE event SET digest=x'00' WHERE stream='session/a' AND seq=19", 19, 2, id="digest"),
+    pytest.param("UPDATE event SET type=type||char(0) WHERE stream='session/a' AND seq=19", 19, 2, id="NUL in type"),
+    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq=18", 18, 2, id="hole"),
+    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq>17", 18, 0, id="tail gone"),
+    pytest.param("UPDATE stream SET next_seq=25 WHERE name='session/a'", 21, 0, id="head ahead"),
+]
+
+
+@pytest.mark.parametrize(("sql", "from_seq", "events"), ALTERATIONS)
+async def test_damaged_tail_is_set_aside_and_told(tmp_path: Path, sql: str, from_seq: int, events: int) -> None:
+    """The good part stays, the rest is quarantined as it was found, the stream begins an epoch; others stay."""
+    directory = tmp_path / "data"
+    await filled(directory)
+    alter(directory, sql)
+    async with opened(directory) as journal:
+        found = journal.report.quarantined
+        assert [(q.stream, q.from_seq, q.events) for q in found] == [("session/a", from_seq, events)]
+        assert found[0].reason
+        assert (await journal.verify("session/a")).ok
+        assert len(await texts(journal, "session/a")) == from_seq - 1
+        assert len(await texts(journal, "session/b")) == 20
+        done = await write(journal, "session/a", "on")
+        assert (done.events[0].epoch, done.events[0].seq) == (2, from_seq)
+        assert (await write(journal, "session/b", "on")).events[0].epoch == 1
+    connection = sqlite3.connect(directory / "journal.db")
+    assert connection.execute("SELECT count(*) FROM quarantine").fetchone()[0] == events
+    connection.close()
+    async with opened(directory) as journal:
+        assert journal.report.quarantined == ()
+
+
+async def test_damage_below_the_checked_tail_is_found_by_verify(tmp_path: Path) -> None:
+    """Opening checks the tail only; `verify` follows the whole chain and names the first break."""
+    directory = tmp_path / "data"
+    await filled(directory, 60)
+    alter(directory, "UPDATE event SET at=at+1 WHERE stream='session/a' AND seq=5")
+    async with opened(directory) as journal:
+        assert journal.report.quarantined == ()
+        report = await journal.verify("session/a")
+        assert (report.ok, report.broken_seq) == (False, 5)
+
+
+@pytest.mark.parametrize("kind", ["cut", "nul", "garbage", "bit"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.97])
+async def test_torn_log_loads_to_the_last_whole_commit(tmp_path: Path, kind: str, share: float) -> None:
+    """A torn, zeroed, overwritten or flipped log: a prefix of the events is there, whole, and the journal goes on."""
+    directory = await crashed_copy(tmp_path)
+    log = directory / "journal.db-wal"
+    data = bytearray(log.read_bytes())
+    place = int(len(data) * share)
+    if kind == "cut":
+        del data[place:]
+    elif kind == "nul":
+        data[place:] = bytes(len(data) - place)
+    elif kind == "garbage":
+        data[place:] = os.urandom(len(data) - place)
+    else:
+        data[place] ^= 0x40
+    log.write_bytes(data)
+    async with opened(directory) as journal:
+        kept = await texts(journal, "session/a")
+        assert kept == [f'{{"text":"a{number}"}}'.encode() for number in range(len(kept))]
+        assert len(kept) < 20
+        if kept:
+            assert (await journal.verify("session/a")).ok
+        await write(journal, "session/a", "on")
+
+
+@pytest.mark.parametrize("page", [2, 3, 5, -1])
+async def test_damaged_pages_are_salvaged(tmp_path: Path, page: int) -> None:
+    """A page of garbage: every stream is loaded to its last good event, the damaged file is kept whole."""
+    directory = tmp_path / "data"
+    await filled(directory, 150)
+    path = directory / "journal.db"
+    data = bytearray(path.read_bytes())
+    start = (page - 1) * 4096 if page > 0 else len(data) - 4096
+    data[start : start + 4096] = b"\xa5" * 4096
+    path.write_bytes(data)
+    async with opened(directory) as journal:
+        assert journal.report.salvaged is not None
+        assert (directory / journal.report.salvaged).stat().st_size == len(data)
+        lost = {found.stream: found.from_seq for found in journal.report.quarantined}
+        for stream in ("session/a", "session/b"):
+            assert len(await texts(journal, stream)) == lost.get(stream, 151) - 1
+            assert (await journal.verify(stream)).ok
+            assert (await write(journal, stream, "on")).events[0].epoch == (2 if stream in lost else 1)
+
+
+async def test_cut_database_is_salvaged_not_taken_for_whole(tmp_path: Path) -> None:
+    """A database file that lost its second half is noticed although its first pages are fine."""
+    directory = tmp_path / "data"
+    await filled(directory, 300)
+    path = directory / "journal.db"
+    os.truncate(path, path.stat().st_size // 2)
+    async with opened(directory) as journal:
+        assert journal.report.salvaged is not None
+        assert journal.report.quarantined
+        for stream in await journal.streams():
+            assert (await journal.verify(stream)).ok
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 300, bytes(8192)])
+async def test_file_that_cannot_be_read_at_all_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    """Nothing readable: a typed refusal, and the file stays as it was."""
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o700)
+    (directory / "journal.db").write_bytes(content)
+    with pytest.raises(JournalError) as caught:
+        await open_journal(directory)
+    assert caught.value.code is ErrorCode.CORRUPT
+    assert (directory / "journal.db").read_bytes() == content
+
+
+async def test_log_without_its_database_is_not_an_empty_journal(tmp_path: Path) -> None:
+    """Starting anew beside a left-over log would throw its events away."""
+    directory = await crashed_copy(tmp_path)
+    (directory / "journal.db").unlink()
+    with pytest.raises(JournalError) as caught:
+        await open_journal(directory)
+    assert caught.value.code is ErrorCode.CORRUPT
+    assert (directory / "journal.db-wal").exists()
+
+
+async def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
+    """Somebody else's SQLite file is not migrated into ours."""
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o700)
+    connection = sqlite3.connect(directory / "journal.db")
+    connection.execute("CREATE TABLE cats (name)")
+    connection.close()
+    before = (directory / "journal.db").read_bytes()
+    with pytest.raises(JournalError) as caught:
+        await open_journal(directory)
+    assert caught.value.code is ErrorCode.CORRUPT
+    assert (directory / "journal.db").read_bytes() == before
+
+
+async def test_newer_data_is_refused_untouched(tmp_path: Path) -> None:
+    """The version gate holds both ways, online and offline."""
+    directory = tmp_path / "data"
+    await filled(directory, 1)
+    alter(directory, "INSERT INTO schema_version VALUES (99, 1)")
+    with pytest.raises(JournalError) as caught:
+        await open_journal(directory)
+    assert caught.value.code is ErrorCode.NEWER_DATA
+    with pytest.raises(JournalError) as caught:
+        OfflineJournal.open(directory)
+    assert caught.value.code is ErrorCode.NEWER_DATA
+
+
+async def test_migration_keeps_a_backup_and_is_one_transaction(tmp_path: Path) -> None:
+    """Old data is copied aside before a migration; one that fails changes nothing."""
+    directory = tmp_path / "data"
+    await filled(directory, 3)
+    path = directory / "journal.db"
+
+    def widen(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE session_index ADD COLUMN colour TEXT")
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE event ADD COLUMN extra")
+        connection.execute("SELECT * FROM nowhere")
+
+    connection = connect(path)
+    with pytest.raises(sqlite3.Error):
+        migrate(connection, path, clock(), (*MIGRATIONS, widen, fail))
+    assert stored_version(connection) == len(MIGRATIONS)
+    assert "colour" not in str(connection.execute("SELECT sql FROM sqlite_master").fetchall())
+    assert migrate(connection, path, clock(), (*MIGRATIONS, widen)) == len(MIGRATIONS)
+    connection.close()
+    backup = connect(backup_path(path, len(MIGRATIONS)), read_only=True)
+    assert backup.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    assert backup.execute("SELECT count(*) FROM event").fetchone()[0] == 6
+    backup.close()
+
+
+Change = Callable[[Path], None]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda path: path.chmod(0o755), id="open to others"),
+        pytest.param(lambda path: (path.rename(path.with_name("real")), path.symlink_to("real")), id="a link"),
+    ],
+)
+async def test_unsafe_data_directory_is_refused(tmp_path: Path, change: Change) -> None:
+    """A directory that others may enter, or a link to one, holds no journal."""
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o700)
+    change(directory)
+    with pytest.raises(JournalError) as caught:
+        await open_journal(directory)
+    assert caught.value.code is ErrorCode.UNSAFE_DIRECTORY
+
+
+@pytest.mark.parametrize("copied", ["closed", "running"])
+async def test_database_put_back_from_a_copy_is_noticed(tmp_path: Path, copied: str) -> None:
+    """Events after the copy are gone, so old cursors, approvals and grants must not go on: a new epoch, and told."""
+    directory = tmp_path / "data"
+    await filled(directory, 2)
+    if copied == "closed":
+        shutil.copyfile(directory / "journal.db", tmp_path / "copy")
+    async with opened(directory) as journal:
+        assert not journal.report.restored
+        if copied == "running":
+            shutil.copyfile(directory / "journal.db", tmp_path / "copy")
+        await write(journal, "session/a", "after the copy")
+    shutil.copyfile(tmp_path / "copy", directory / "journal.db")
+    async with opened(directory) as journal:
+        assert journal.report.restored
+        done = await write(journal, "session/a", "on")
+        assert (done.events[0].epoch, done.events[0].seq) == (2, 3)
+        assert (await journal.verify("session/a")).ok
+    async with opened(directory) as journal:
+        assert not journal.report.restored
+
+
+async def test_generation_file_never_blocks(tmp_path: Path) -> None:
+    """A missing or senseless count says nothing."""
+    directory = tmp_path / "data"
+    await filled(directory, 1)
+    for content in (b"", b"x", b"9" * 40):
+        (directory / "journal.generation").write_bytes(content)
+        async with opened(directory) as journal:
+            assert not journal.report.restored
