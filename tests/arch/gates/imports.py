@@ -22,7 +22,7 @@ CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
 CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
 CLI: Final = "gloveport.server.cli"
 # The doors by which the command line works without a daemon: it becomes one, or reads a journal at rest.
-CLI_DOORS: Final = ("gloveport.server.foreground", "gloveport.server.replay")
+CLI_DOORS: Final = ("gloveport.server.app.foreground", "gloveport.server.app.replay")
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
