@@ -32,8 +32,7 @@ CLEAN: dict[str, str] = {
     SERVER + "models/openai.py": DOC + "\n\ndef load() -> None:\n    '''Late.'''\n    import openai\n",
     SERVER + "tools/__init__.py": DOC,
     SERVER + "client/__init__.py": DOC + "from gloveport.protocol import wire\n",
-    SERVER + "cli/__init__.py": DOC
-    + "import typer\nimport gloveport.server.client\nfrom gloveport.server.app.foreground import f\n",
+    SERVER + "cli/__init__.py": DOC + "import typer\nimport gloveport.server.client\n",
     SERVER + "transports/__init__.py": DOC,
     SERVER + "commands/__init__.py": DOC + "import gloveport.server.journal\nimport gloveport.server.transports\n",
     SERVER + "app/foreground.py": DOC + SHORT + "    import gloveport.server.app\n",

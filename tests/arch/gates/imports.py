@@ -20,9 +20,6 @@ RUNNER: Final = "gloveport.sandbox.runner"
 CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
 # What a client and the command line may know beside the protocol and each other.
 CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
-CLI: Final = "gloveport.server.cli"
-# The doors by which the command line works without a daemon: it becomes one, or reads a journal at rest.
-CLI_DOORS: Final = ("gloveport.server.app.foreground", "gloveport.server.app.replay")
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
@@ -177,7 +174,7 @@ def check_runner_bareness(root: Path) -> list[str]:
 
 
 def check_clients(root: Path) -> list[str]:
-    """Client library and command line: no room of the daemon but by the command line's two doors."""
+    """Client library and command line: no room of the daemon; `__main__` hands them what they start."""
     allowed = (PROTOCOL, *CLIENTS, *CLIENTS_MAY)
     return [
         f"{source.path}:{line}: {'.'.join(source.module.split('.')[:3])} may not import {name}"
@@ -185,7 +182,6 @@ def check_clients(root: Path) -> list[str]:
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
         if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
-        if not (_is_under(source.module, (CLI,)) and _is_under(name, CLI_DOORS))
     ]
 
 
