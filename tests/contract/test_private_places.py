@@ -38,7 +38,10 @@ def test_places_follow_the_environment() -> None:
     assert find_places({"GLOVEPORT_HOME": "/h", "XDG_STATE_HOME": "/s"}).data_dir == Path("/h")
     assert find_places({"XDG_STATE_HOME": "/s", "HOME": "/u"}).data_dir == Path("/s/gloveport")
     assert find_places({"XDG_STATE_HOME": "not/absolute", "HOME": "/u"}).data_dir == Path("/u/.local/state/gloveport")
+    assert find_places({"GLOVEPORT_HOME": "/h", "XDG_CONFIG_HOME": "/c"}).config_dir == Path("/h")
+    assert find_places({"XDG_CONFIG_HOME": "/c", "HOME": "/u"}).config_dir == Path("/c/gloveport")
     places = find_places({"HOME": "/u"})
+    assert places.config_dir == Path("/u/.config/gloveport")
     assert {places.socket.parent, places.token.parent, places.log.parent} == {places.data_dir}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import pytest
@@ -34,10 +34,31 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GLOVEPORT_HOME": str(home)}
 
 
-def start_piper(home: Path, program: str = PIPER, **more: Any) -> subprocess.Popen[bytes]:
-    """A piper with pipes for input, output and errors."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    return subprocess.Popen([sys.executable, "-c", program], env=environment(home), **pipes)
+class Start(Protocol):
+    """Starts a piper with pipes for input, output and errors."""
+
+    def __call__(self, home: Path, program: str = PIPER, **more: Any) -> subprocess.Popen[bytes]: ...
+
+
+@pytest.fixture
+def start_piper() -> Iterator[Start]:
+    """Pipers that are gone when the test is."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(home: Path, program: str = PIPER, **more: Any) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        piper = subprocess.Popen([sys.executable, "-c", program], env=environment(home), **pipes)
+        started.append(piper)
+        return piper
+
+    yield start
+    for piper in started:
+        piper.kill()
+        for stream in (piper.stdin, piper.stdout, piper.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        piper.wait()
 
 
 def request(name: int, method: str, params: object = None) -> bytes:
@@ -76,7 +97,7 @@ async def in_thread(work: Callable[[], Any]) -> Any:
     return await asyncio.to_thread(work)
 
 
-async def test_requests_go_through_and_may_decide() -> None:
+async def test_requests_go_through_and_may_decide(start_piper: Start) -> None:
     """The piper proves the token for its editor; end of input ends it, with the last reply delivered."""
     async with run_daemon() as daemon:
 
@@ -94,7 +115,7 @@ async def test_requests_go_through_and_may_decide() -> None:
         await until(lambda: daemon.endpoint.clients == 0)
 
 
-async def test_a_large_message_goes_through() -> None:
+async def test_a_large_message_goes_through(start_piper: Start) -> None:
     """H05: 5 MB each way, more than any buffer between."""
     title = "é" * 2_500_000
     async with run_daemon() as daemon:
@@ -110,7 +131,7 @@ async def test_a_large_message_goes_through() -> None:
         await in_thread(talk)
 
 
-async def test_noise_does_not_reach_the_stream() -> None:
+async def test_noise_does_not_reach_the_stream(start_piper: Start) -> None:
     """H06: prints, warnings and children of the process go to standard error."""
     noisy = (
         "import os, sys, threading, warnings\n"
@@ -133,7 +154,7 @@ async def test_noise_does_not_reach_the_stream() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-async def test_signals_end_it_at_once(number: signal.Signals) -> None:
+async def test_signals_end_it_at_once(start_piper: Start, number: signal.Signals) -> None:
     """Stock fault: SIGINT was ignored for seconds. The daemon sees the client leave and lives on."""
     async with run_daemon() as daemon:
 
@@ -149,7 +170,7 @@ async def test_signals_end_it_at_once(number: signal.Signals) -> None:
         await until(lambda: daemon.endpoint.clients == 0)
 
 
-async def test_dead_parent_is_noticed() -> None:
+async def test_dead_parent_is_noticed(start_piper: Start) -> None:
     """H02: the editor is killed while somebody else still holds the pipes open."""
     launcher = (
         "import os, subprocess, sys, time\n"
@@ -176,7 +197,7 @@ async def test_dead_parent_is_noticed() -> None:
             os.close(keep)
 
 
-async def test_the_daemons_end_ends_it() -> None:
+async def test_the_daemons_end_ends_it(start_piper: Start) -> None:
     """Nothing hangs on a socket that nobody serves."""
     async with run_daemon() as daemon:
         piper = start_piper(daemon.socket.parent)
@@ -211,7 +232,7 @@ def fresh_home() -> Iterator[Places]:
 COMMAND = (sys.executable, str(DAEMON))
 
 
-def test_a_daemon_is_started_when_none_runs_and_only_one() -> None:
+def test_a_daemon_is_started_when_none_runs_and_only_one(start_piper: Start) -> None:
     """Three at once: all are served by one daemon, which outlives them."""
     with fresh_home() as places:
         program = PIPER.replace("find_places()", f"find_places(), {list(COMMAND)!r}")
@@ -251,17 +272,24 @@ def test_the_daemons_environment_is_an_allowlist(monkeypatch: pytest.MonkeyPatch
     with fresh_home() as places:
         for name in ("PYTHONSTARTUP", "PYTHONHOME", "LD_PRELOAD", "NODE_OPTIONS", "MY_SECRET"):
             monkeypatch.setenv(name, "planted")
+        monkeypatch.setenv("MY_KEY", "wanted")
+        monkeypatch.setenv("GLOVEPORT_HOME", os.path.relpath(places.data_dir))
+        places.config_dir.mkdir(mode=0o700, exist_ok=True)
+        (places.config_dir / "config.toml").write_text(
+            '[[models]]\nkey_env = "MY_KEY"\n[[models]]\nkey_env = "LD_PRELOAD"'
+        )
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/planted", *sys.path]))
         show = "import os, sys; sys.exit(repr(sorted(os.environ.items())) + os.getcwd())"
         with pytest.raises(GloveportError):
             ensure_running(places, command=(sys.executable, "-c", show))
         told = places.log.read_text()
         assert "planted" not in told
+        assert "('MY_KEY', 'wanted')" in told
         assert f"'GLOVEPORT_HOME', '{places.data_dir}'" in told
         assert told.strip().endswith(str(places.data_dir))
 
 
-def test_without_a_daemon_to_start_it_says_so() -> None:
+def test_without_a_daemon_to_start_it_says_so(start_piper: Start) -> None:
     """One line on standard error, exit code 1, nothing on the protocol's stream."""
     with fresh_home() as places:
         program = PIPER.replace("find_places()", "find_places(), ['/nonexistent/daemon']")

@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -20,9 +20,8 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import (
     GENESIS_DIGEST,
     StoredEvent,
-    chain_digest,
     cursor_at,
-    payload_hash,
+    event_digest,
 )
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.base import Empty, WireModel
@@ -85,9 +84,8 @@ class ListJournal:
         events = self.streams.setdefault(stream, [])
         payload, seq = orjson.dumps(ops), len(events) + 1
         prev = events[-1].digest if events else GENESIS_DIGEST
-        names = {"stream": stream, "epoch": self.epoch, "seq": seq, "type": "Told", "version": 1, "at": seq}
-        digest = chain_digest(prev, payload_hash=payload_hash(payload), **names)  # type: ignore[arg-type] # - by name
-        event = StoredEvent(stream, self.epoch, seq, "Told", 1, seq, payload, digest)
+        event = StoredEvent(stream, self.epoch, seq, "Told", 1, seq, payload, "")
+        event = replace(event, digest=event_digest(prev, event))
         events.append(event)
         return event
 

@@ -10,16 +10,16 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import gloveport
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
-from gloveport.server.client.paths import Places
+from gloveport.server.client.paths import Places, find_places
 from gloveport.server.client.private import make_private_dir, open_socket
 
 START_TIMEOUT_S: Final = 20.0
@@ -37,6 +37,8 @@ KEPT_NAMES: Final = frozenset(
     | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
     | {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
 )
+REFUSED_NAMES: Final = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "LD_LIBRARY_PATH"})
+SETTINGS_NAME: Final = "config.toml"
 KEPT_PREFIXES: Final = ("LC_", "XDG_", "GLOVEPORT_")
 
 
@@ -119,10 +121,23 @@ def _spawn(places: Places, command: Sequence[str], environ: Mapping[str, str] | 
 
 def daemon_environment(environ: Mapping[str, str], places: Places) -> dict[str, str]:
     """What of the caller's environment a daemon gets; modules are found where this process found them."""
-    kept = {key: value for key, value in environ.items() if key in KEPT_NAMES or key.startswith(KEPT_PREFIXES)}
-    kept["GLOVEPORT_HOME"] = os.fspath(places.data_dir)
-    kept["PYTHONPATH"] = os.pathsep.join(os.path.dirname(root) for root in gloveport.__path__)
+    named = KEPT_NAMES | _key_names(places.config_dir / SETTINGS_NAME)
+    kept = {key: value for key, value in environ.items() if key in named or key.startswith(KEPT_PREFIXES)}
+    if kept.get("GLOVEPORT_HOME") or find_places(kept) != places:
+        kept["GLOVEPORT_HOME"] = os.fspath(places.data_dir)  # absolute: the daemon stands in another folder
+    kept["PYTHONPATH"] = os.pathsep.join(os.path.dirname(root) for root in sys.modules["gloveport"].__path__)
     return kept
+
+
+def _key_names(settings: Path) -> frozenset[str]:
+    """The variables that the user's settings name as holders of keys; faults in the file are the daemon's to tell."""
+    try:
+        models = tomllib.loads(settings.read_text(encoding="utf-8")).get("models", ())
+    except (OSError, ValueError):
+        return frozenset()
+    entries = [entry for entry in models if isinstance(entry, dict)] if isinstance(models, list) else []
+    names = (entry.get("key_env") for entry in entries)
+    return frozenset(name for name in names if isinstance(name, str) and name not in REFUSED_NAMES)
 
 
 def _wait_answer(places: Places, child: subprocess.Popen[bytes], timeout_s: float) -> Probe:

@@ -23,23 +23,28 @@ LOG_NAME: Final = "daemon.log"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Files of one daemon. `socket` lies in `data_dir`, or in a folder of its own when that path is too long."""
+    """Files of one daemon. `socket` lies in `data_dir`, or in a folder of its own when that path is too long.
+
+    `config_dir` holds the user's settings.
+    """
 
     data_dir: Path
+    config_dir: Path
     socket: Path
     token: Path
     log: Path
 
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
-    """The places that the environment names: `GLOVEPORT_HOME`, else `XDG_STATE_HOME/gloveport`.
+    """The places that the environment names: `GLOVEPORT_HOME`, else the XDG folders.
 
     Raises:
         GloveportError: UNSAFE_DIRECTORY when no place for the socket has a path short enough.
     """
     names = os.environ if environ is None else environ
     data_dir = _data_dir(names)
-    return Places(data_dir, _socket(data_dir, names), data_dir / TOKEN_NAME, data_dir / LOG_NAME)
+    socket = _socket(data_dir, names)
+    return Places(data_dir, _config_dir(names), socket, data_dir / TOKEN_NAME, data_dir / LOG_NAME)
 
 
 def _data_dir(names: Mapping[str, str]) -> Path:
@@ -49,6 +54,15 @@ def _data_dir(names: Mapping[str, str]) -> Path:
     if state and os.path.isabs(state):
         return Path(state) / "gloveport"
     return Path(names.get("HOME") or "~").expanduser() / ".local" / "state" / "gloveport"
+
+
+def _config_dir(names: Mapping[str, str]) -> Path:
+    if home := names.get("GLOVEPORT_HOME"):
+        return Path(home).expanduser().absolute()
+    config = names.get("XDG_CONFIG_HOME")
+    if config and os.path.isabs(config):
+        return Path(config) / "gloveport"
+    return Path(names.get("HOME") or "~").expanduser() / ".config" / "gloveport"
 
 
 def _socket(data_dir: Path, names: Mapping[str, str]) -> Path:

@@ -7,6 +7,7 @@ Must never: hold what no follower is near of, or grow with a slow reader.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import orjson
@@ -91,8 +92,7 @@ class Tail:
         if not self._entries or self._entries[0].event.seq > seq + 1:
             return None
         skip = seq + 1 - self._entries[0].event.seq
-        stop = min(skip + limit, len(self._entries))
-        return [self._entries[index] for index in range(skip, stop)]
+        return list(islice(self._entries, skip, skip + limit))
 
     def _clear(self) -> None:
         self._entries.clear()

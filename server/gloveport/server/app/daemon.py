@@ -25,8 +25,11 @@ from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted, encode_body
 from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.app.projections import projections_of
+from gloveport.server.app.resources import Ladder, ModelShelf, WorkspaceShelf, boot_id, load_rules, readable_roots
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.client.paths import Places
+from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.house import Facts, House
 from gloveport.server.commands.port import Commands
 from gloveport.server.commands.trust import Trust
@@ -39,13 +42,10 @@ from gloveport.server.journal.records import Append, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
-from gloveport.server.projections import projections_of
 from gloveport.server.recovery.recover import recover
-from gloveport.server.resources import Ladder, ModelShelf, WorkspaceShelf, boot_id, load_rules, readable_roots
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.settings import Settings, load_settings
 from gloveport.server.tools.registry import builtin_toolbox
-from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.endpoint import Endpoint
 from gloveport.server.transports.lsp.handlers.lifecycle import About
@@ -215,7 +215,7 @@ async def _recover_all(journal: Journal, sessions: Sessions) -> None:
                 continue
             try:
                 await sessions.open(row.session_id)
-            except Exception:  # outer edge: one damaged session must not keep the daemon from serving the others
+            except Exception:  # noqa: BLE001 - outer edge: one damaged session must not keep the daemon from serving the others
                 _log.exception("session %s could not be recovered", row.session_id)
 
 

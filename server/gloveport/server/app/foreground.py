@@ -18,7 +18,7 @@ LOG_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def settings_home() -> Path:
-    """The folder of the user's settings: `GLOVEPORT_HOME`, else `XDG_CONFIG_HOME/gloveport`, else `~/.config/gloveport`."""
+    """The user's settings: `GLOVEPORT_HOME`, else `XDG_CONFIG_HOME/gloveport`, else `~/.config/gloveport`."""
     if home := os.environ.get("GLOVEPORT_HOME"):
         return Path(home).expanduser().absolute()
     config = os.environ.get("XDG_CONFIG_HOME")
@@ -30,7 +30,7 @@ def run_daemon() -> int:
     """Serve until a signal or daemon/stop; the exit code."""
     logging.basicConfig(level=os.environ.get("GLOVEPORT_LOG", "INFO"), format=LOG_FORM, stream=sys.stderr)
     os.umask(0o077)
-    from gloveport.server.app import run
+    from gloveport.server.app.daemon import run
 
     gc.freeze()
     try:

@@ -19,6 +19,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
+from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.commands.house import Rungs
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
@@ -145,7 +146,7 @@ class ModelShelf:
             model=choice.model,
             base_url=choice.base_url,
             api_key=choice.key,
-            script_path=choice.script,
+            script_path=choice.script or (SCRIPT if choice.provider == "scripted" else None),
         )
         provider = self._providers[name, model] = provider_from_settings(wanted, self._now_us)
         return provider

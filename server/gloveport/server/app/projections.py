@@ -5,19 +5,12 @@ Invariant: a view and its cursor are of the same event.
 Must never: write.
 """
 
-from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.wire.session import ViewItem, ViewSnapshot
-from gloveport.server.engine.sessions import Sessions, body_of
-from gloveport.server.session.views.ops import Op, project_ops
+from gloveport.server.engine.folding import ops_of
+from gloveport.server.engine.sessions import Sessions
 from gloveport.server.transports.source import ProjectedView, Projections
 
 SNAPSHOT_ITEMS_MAX = 500
-
-
-def ops_of(event: StoredEvent) -> tuple[Op, ...]:
-    """What a stored event does to the view."""
-    body = None if event.erased else body_of(event.type, event.version, event.payload)
-    return project_ops(body, event.type, event.seq)
 
 
 def projections_of(sessions: Sessions) -> Projections:
@@ -34,5 +27,3 @@ def projections_of(sessions: Sessions) -> Projections:
         return None if actor is None else actor.view_digest(seq)
 
     return Projections(ops=ops_of, view=view, digest=digest)
-
-
