@@ -59,7 +59,7 @@ schema: bootstrap-dev
 	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write
 
 client:
-	@cd client-vscode && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent test
+	@cd client-vscode && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error && npm run --silent build && npm run --silent test
 
 lock:
 	@scripts/lock

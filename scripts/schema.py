@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.schema_golden import GOLDEN_FOLDER, plan_golden
+from scripts.schema_golden import DIALECTS, GOLDEN_FOLDER, plan_golden
 from scripts.schema_json import describe_jail, describe_journal, describe_wire
 from scripts.schema_reference import render_reference
 from scripts.schema_typescript import render_events, render_wire
@@ -95,8 +95,8 @@ def write(root: Path) -> None:
 def freeze(root: Path) -> None:
     """Record every golden file as part of a release; to be done once per release."""
     folder = root / GOLDEN_FOLDER
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.json"))
-    found = {name: digest_file(folder / name) for name in names if not name.startswith("view_vectors/")}
+    paths = [path for dialect in DIALECTS for path in sorted((folder / dialect).glob("*.json"))]
+    found = {path.relative_to(folder).as_posix(): digest_file(path) for path in paths}
     (root / FROZEN).write_text(render_json(found), encoding="utf-8")
     print(f"frozen {len(found)} golden files")
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from scripts.schema_json import describe_jail, describe_journal, describe_wire
 
 GOLDEN_FOLDER: Final = "tests/golden"
+DIALECTS: Final = ("wire", "journal", "jail")
 TEXT: Final = "é 漢 𝒳"
 NUMBER: Final = 7
 
@@ -111,7 +112,7 @@ def plan_golden(root: Path, frozen: frozenset[str]) -> dict[str, str | None]:
     folder = root / GOLDEN_FOLDER
     plan: dict[str, str | None] = {
         path.relative_to(root).as_posix(): None
-        for dialect in ("wire", "journal", "jail")
+        for dialect in DIALECTS
         for path in sorted((folder / dialect).glob("*.json"))
         if path.relative_to(folder).as_posix() not in frozen
     }

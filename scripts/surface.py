@@ -18,8 +18,9 @@ from typing import Any, Final
 import typer
 import typer.main
 
-# Where the command line's `typer.Typer` may stand, and whose docstring shows the user's settings file.
-CLI_MODULES: Final = ("gloveport.server.cli", "gloveport.server.cli.app", "gloveport.server.__main__")
+# Where the command line's `typer.Typer` stands, or the function that builds it; whose docstring shows the settings.
+CLI_MODULES: Final = ("gloveport.server.cli.root", "gloveport.server.cli", "gloveport.server.__main__")
+CLI_BUILDER: Final = "build_app"
 SETTINGS_MODULE: Final = "gloveport.server.settings"
 SETTING_WORDS: Final = re.compile(r"^(?P<key>\w+) = .*?#\s*(?P<words>.+)$", re.MULTILINE)
 TARGET_HELP: Final = re.compile(r'@echo "make (?P<name>[a-z0-9-]+)\s+(?P<words>[^"]+)"')
@@ -36,7 +37,10 @@ def _import_if_there(name: str) -> ModuleType | None:
 def list_cli_commands() -> dict[str, str]:
     """Commands of the program with their first line of help; groups are spelled out (`audit verify`)."""
     for name in CLI_MODULES:
-        for value in vars(_import_if_there(name) or ModuleType("none")).values():
+        module = _import_if_there(name)
+        build = getattr(module, CLI_BUILDER, None)
+        values = [build()] if callable(build) else list(vars(module).values()) if module else []
+        for value in values:
             if isinstance(value, typer.Typer):
                 return dict(sorted(_list_commands(typer.main.get_command(value), "")))
     return {}

@@ -1,7 +1,7 @@
 /** The reducer against the vectors that the Python reducer is held to, and what vectors can't say. */
 
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
@@ -14,50 +14,80 @@ interface Picture {
   readonly watermark: number;
 }
 
-interface Vector {
-  readonly name: string;
+/** Whole events with their seq; `expected` null: one of them leaves a gap. */
+interface Batches {
   readonly base: Picture | null;
   readonly ops: readonly { readonly seq: number; readonly ops: readonly ViewOp[] }[];
-  /** Null: a batch leaves a gap. */
   readonly expected: Picture | null;
   readonly digest: string | null;
 }
 
-const FOLDER = join(process.cwd(), "..", "tests", "golden", "view_vectors");
-const NAMES = readdirSync(FOLDER).filter((name) => name.endsWith(".json"));
+/** Single operations on a list of items. */
+interface Vector {
+  readonly base: readonly ViewItem[] | null;
+  readonly ops: readonly ViewOp[];
+  readonly expected: readonly ViewItem[];
+  readonly digest: string;
+}
 
-function begin(vector: Vector): View {
-  const view = new View(sha256);
-  if (vector.base !== null) {
-    view.load(vector.base.items, vector.base.watermark);
+const GOLDEN = join(process.cwd(), "..", "tests", "golden");
+
+function* readFolder<T>(folder: string): Generator<[string, T]> {
+  const path = join(GOLDEN, folder);
+  for (const name of existsSync(path) ? readdirSync(path).filter((entry) => entry.endsWith(".json")) : []) {
+    yield [`${folder}/${name}`, JSON.parse(readFileSync(join(path, name), "utf8")) as T];
   }
+}
+
+function begin(items: readonly ViewItem[] | null, watermark: number): View {
+  const view = new View(sha256);
+  view.load(items ?? [], watermark);
   return view;
 }
 
-function run(view: View, vector: Vector): void {
-  for (const batch of vector.ops) {
-    view.apply(batch.seq, batch.ops);
-  }
-}
+let vectors = 0;
 
-test("there are vectors", () => assert.ok(NAMES.length > 5));
-
-for (const name of NAMES) {
-  const vector = JSON.parse(readFileSync(join(FOLDER, name), "utf8")) as Vector;
-  test(`vector ${name}`, () => {
-    const view = begin(vector);
-    if (vector.expected === null) {
-      assert.throws(() => run(view, vector), ViewGapError);
+for (const [name, { base, ops, expected, digest }] of readFolder<Batches>("view_batches")) {
+  vectors += 1;
+  test(name, () => {
+    const view = begin(base?.items ?? null, base?.watermark ?? 0);
+    const run = (): void => ops.forEach((batch) => view.apply(batch.seq, batch.ops));
+    if (expected === null) {
+      assert.throws(run, ViewGapError);
       return;
     }
     for (const round of ["first", "again"]) {
-      run(view, vector);
-      assert.deepEqual(view.items(), vector.expected.items, round);
-      assert.equal(view.watermark, vector.expected.watermark, round);
-      assert.equal(view.digest(), vector.digest, round);
+      run();
+      assert.deepEqual(view.items(), expected.items, round);
+      assert.equal(view.watermark, expected.watermark, round);
+      assert.equal(view.digest(), digest, round);
     }
   });
 }
+
+for (const [name, { base, ops, expected, digest }] of readFolder<Vector>("view_vectors")) {
+  vectors += 1;
+  test(name, () => {
+    const [stepwise, atOnce] = [begin(base, 0), begin(base, 0)];
+    ops.forEach((op, index) => stepwise.apply(index + 1, [op]));
+    atOnce.apply(1, ops);
+    for (const view of [stepwise, atOnce]) {
+      assert.deepEqual(view.items(), expected);
+      assert.equal(view.digest(), digest);
+    }
+  });
+}
+
+for (const [name, { base, ops }] of readFolder<Vector>("view_vectors_refused")) {
+  vectors += 1;
+  test(name, () => {
+    const view = begin(base, 0);
+    ops.slice(0, -1).forEach((op, index) => view.apply(index + 1, [op]));
+    assert.throws(() => view.apply(ops.length, ops.slice(-1)), ViewGapError);
+  });
+}
+
+test("there are vectors", () => assert.ok(vectors > 10));
 
 test("a digest kept per item equals a fresh one", () => {
   const view = new View(sha256);

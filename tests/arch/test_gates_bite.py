@@ -13,6 +13,8 @@ DOC = '"""A room.\n\nPurpose: p.\nInvariant: i.\nMust never: n.\n"""\n'
 SERVER = "server/gloveport/server/"
 PROTOCOL = "protocol/gloveport/protocol/"
 RUNNER = "sandbox/gloveport/sandbox/runner/"
+TRY = "try:\n    X = 1\n"
+SHORT = "\n\ndef f() -> None:\n    '''Do.'''\n"
 CLEAN: dict[str, str] = {
     PROTOCOL + "__init__.py": DOC,
     PROTOCOL + "ids.py": DOC + "X: int = 1\n",
@@ -30,9 +32,11 @@ CLEAN: dict[str, str] = {
     SERVER + "models/openai.py": DOC + "\n\ndef load() -> None:\n    '''Late.'''\n    import openai\n",
     SERVER + "tools/__init__.py": DOC,
     SERVER + "client/__init__.py": DOC + "from gloveport.protocol import wire\n",
-    SERVER + "cli/__init__.py": DOC + "import typer\nimport gloveport.server.client\n",
+    SERVER + "cli/__init__.py": DOC
+    + "import typer\nimport gloveport.server.client\n",
     SERVER + "transports/__init__.py": DOC,
-    SERVER + "commands/__init__.py": DOC + "import gloveport.server.journal\n",
+    SERVER + "commands/__init__.py": DOC + "import gloveport.server.journal\nimport gloveport.server.transports\n",
+    SERVER + "app.py": DOC + "import gloveport.server.commands\nimport gloveport.server.client\n",
     SERVER + "settings.py": DOC + "import gloveport.server.secrets\n",
     SERVER + "secrets/__init__.py": DOC,
     "sandbox/gloveport/sandbox/backends/__init__.py": DOC,
@@ -41,8 +45,6 @@ CLEAN: dict[str, str] = {
     "client-vscode/src/common/reducer.ts": "export {};\n",
     "README.md": "Plain words.\n",
 }
-TRY = "try:\n    X = 1\n"
-SHORT = "\n\ndef f() -> None:\n    '''Do.'''\n"
 
 
 def body(lines: int) -> str:
@@ -95,6 +97,8 @@ PLANTS: tuple[Plant, ...] = (
     (imports.check_runner_bareness, RUNNER + "a.py", DOC + "import anyio\n"),
     (imports.check_runner_bareness, RUNNER + "a.py", DOC + "import gloveport.sandbox\n"),
     (imports.check_clients, SERVER + "cli/a.py", DOC + "from gloveport.server import journal\n"),
+    (imports.check_clients, SERVER + "client/a.py", DOC + "import gloveport.server.app\n"),
+    (imports.check_bounds, SERVER + "commands/a.py", DOC + "import gloveport.server.transports.lsp\n"),
     (imports.check_bounds, SERVER + "tools/a.py", DOC + "import gloveport.server.policy\n"),
     (imports.check_bounds, "sandbox/gloveport/sandbox/a.py", DOC + "import gloveport.server\n"),
     (imports.check_doors, SERVER + "turn/a.py", DOC + "import pygls\n"),
@@ -129,6 +133,14 @@ def test_every_gate_has_a_plant() -> None:
     assert {gate.__name__ for gate in GATES} == {plant[0].__name__ for plant in PLANTS}
 
 
+def test_import_contracts_are_silent_on_the_clean_tree(tmp_path: Path) -> None:
+    """The small tree keeps every contract, so what breaks one below is the plant."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    grow(tmp_path, {key: value for key, value in CLEAN.items() if key.endswith(".py")})
+    done = run_import_linter(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text", "word"),
     [
@@ -137,7 +149,6 @@ def test_every_gate_has_a_plant() -> None:
         (PROTOCOL + "attic.py", DOC, "gloveport.protocol.attic"),
         (SERVER + "journal/a.py", DOC + "import gloveport.server.models\n", "journal is not allowed"),
         (SERVER + "tools/a.py", DOC + "import gloveport.server.transports\n", "tools is not allowed"),
-        (SERVER + "commands/a.py", DOC + "import gloveport.server.transports\n", "commands is not allowed"),
         (SERVER + "transports/a.py", DOC + "import gloveport.server.commands\n", "transports is not allowed"),
         (SERVER + "journal/a.py", DOC + "import gloveport.server.commands\n", "journal is not allowed"),
         (SERVER + "secrets/__init__.py", DOC + "import gloveport.server.settings\n", "secrets is not allowed"),
@@ -158,7 +169,6 @@ def test_import_contract_bites(name: str, text: str, word: str, tmp_path: Path) 
     """An undeclared room, or an import against the floors, breaks a contract and is named."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     grow(tmp_path, {key: value for key, value in CLEAN.items() if key.endswith(".py")})
-    assert run_import_linter(tmp_path).returncode == 0
     grow(tmp_path, {name: text})
     done = run_import_linter(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -10,6 +10,7 @@ import pytest
 from tests.kit.journal_kit import clock, open_journal, opened, texts, write
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal.envelope import Durability
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.journal.schema import (
@@ -26,8 +27,8 @@ async def filled(directory: Path, count: int = 20) -> None:
     """Two streams of `count` events, closed in good order."""
     async with opened(directory) as journal:
         for number in range(count):
-            await write(journal, "session/a", f"a{number}")
-            await write(journal, "session/b", f"b{number}")
+            await write(journal, "session/a", f"a{number}", durability=Durability.RELAXED)
+            await write(journal, "session/b", f"b{number}", durability=Durability.RELAXED)
 
 
 async def crashed_copy(tmp_path: Path, count: int = 20) -> Path:
@@ -35,7 +36,7 @@ async def crashed_copy(tmp_path: Path, count: int = 20) -> Path:
     source = tmp_path / "source"
     async with opened(source) as journal:
         for number in range(count):
-            await write(journal, "session/a", f"a{number}")
+            await write(journal, "session/a", f"a{number}", durability=Durability.RELAXED)
         target = tmp_path / "data"
         target.mkdir(mode=0o700)
         for name in ("journal.db", "journal.db-wal"):
@@ -249,3 +250,35 @@ async def test_unsafe_data_directory_is_refused(tmp_path: Path, change: Change) 
     with pytest.raises(JournalError) as caught:
         await open_journal(directory)
     assert caught.value.code is ErrorCode.UNSAFE_DIRECTORY
+
+
+@pytest.mark.parametrize("copied", ["closed", "running"])
+async def test_database_put_back_from_a_copy_is_noticed(tmp_path: Path, copied: str) -> None:
+    """Events after the copy are gone, so old cursors, approvals and grants must not go on: a new epoch, and told."""
+    directory = tmp_path / "data"
+    await filled(directory, 2)
+    if copied == "closed":
+        shutil.copyfile(directory / "journal.db", tmp_path / "copy")
+    async with opened(directory) as journal:
+        assert not journal.report.restored
+        if copied == "running":
+            shutil.copyfile(directory / "journal.db", tmp_path / "copy")
+        await write(journal, "session/a", "after the copy")
+    shutil.copyfile(tmp_path / "copy", directory / "journal.db")
+    async with opened(directory) as journal:
+        assert journal.report.restored
+        done = await write(journal, "session/a", "on")
+        assert (done.events[0].epoch, done.events[0].seq) == (2, 3)
+        assert (await journal.verify("session/a")).ok
+    async with opened(directory) as journal:
+        assert not journal.report.restored
+
+
+async def test_generation_file_never_blocks(tmp_path: Path) -> None:
+    """A missing or senseless count says nothing."""
+    directory = tmp_path / "data"
+    await filled(directory, 1)
+    for content in (b"", b"x", b"9" * 40):
+        (directory / "journal.generation").write_bytes(content)
+        async with opened(directory) as journal:
+            assert not journal.report.restored

@@ -37,7 +37,8 @@ class Behaviour:
     `status` other than 200 answers with `body` as JSON and no stream. `cut_after` closes the connection in
     the middle of a chunk after so many events; `end_after` closes it cleanly there, without an end marker;
     `silence_after` stops sending there and keeps the connection open. `raw_events` replaces the whole
-    stream by (event name, data) pairs. `repeat` text is sent `repeat` times.
+    stream by (event name, data) pairs, `raw_body` by bytes as they are. `chunk_bytes` cuts what is sent into pieces of
+    that many bytes, wherever they fall. `repeat` text is sent `repeat` times.
     """
 
     text: tuple[str, ...] = ("Hello ", "world")
@@ -51,6 +52,8 @@ class Behaviour:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: object = None
     raw_events: tuple[tuple[str, str], ...] | None = None
+    raw_body: bytes | None = None
+    chunk_bytes: int | None = None
     cut_after: int | None = None
     end_after: int | None = None
     silence_after: int | None = None
@@ -186,7 +189,7 @@ async def _answer(behaviour: Behaviour, request: RecordedRequest, writer: asynci
         writer.write(_head(behaviour.status, headers) + body)
         await writer.drain()
         return True
-    headers |= {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    headers = {"content-type": "text/event-stream", **headers, "transfer-encoding": "chunked"}
     writer.write(_head(200, headers))
     await writer.drain()
     whole = await _send_events(behaviour, request, writer)
@@ -206,7 +209,18 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
+async def _send_bytes(data: bytes, behaviour: Behaviour, writer: asyncio.StreamWriter) -> None:
+    size = behaviour.chunk_bytes or len(data)
+    for at in range(0, len(data), size or 1):
+        piece = data[at : at + size]
+        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        await writer.drain()
+
+
 async def _send_events(behaviour: Behaviour, request: RecordedRequest, writer: asyncio.StreamWriter) -> bool:
+    if behaviour.raw_body is not None:
+        await _send_bytes(behaviour.raw_body, behaviour, writer)
+        return True
     dialect: Dialect = "anthropic" if request.path.endswith("/messages") else "openai"
     for sent, (event_name, event_data) in enumerate(_events(behaviour, dialect)):
         name, data = event_name, event_data
@@ -216,9 +230,7 @@ async def _send_events(behaviour: Behaviour, request: RecordedRequest, writer: a
             await asyncio.Event().wait()
         if behaviour.error_after is not None and sent == behaviour.error_after[0]:
             name, data = "error", json.dumps(behaviour.error_after[1])
-        frame = ((f"event: {name}\n" if name else "") + f"data: {data}\n\n").encode()
-        writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
-        await writer.drain()
+        await _send_bytes(((f"event: {name}\n" if name else "") + f"data: {data}\n\n").encode(), behaviour, writer)
         await asyncio.sleep(behaviour.delay_ms / 1000)
     return True
 

@@ -27,7 +27,18 @@ USER = Label(Integrity.USER, None, ("message:1",))
 WORKSPACE = Label(Integrity.WORKSPACE, None, ("workspace:src/app.py",))
 UNTRUSTED = Label(Integrity.UNTRUSTED, None, ("issue:214",))
 TOOLS = frozenset(
-    {"read", "list", "search", "edit", "write", "delete", "run_command", "run_tests", "plan", "http_request"}
+    {
+        "read_file",
+        "list_files",
+        "search",
+        "edit_file",
+        "write_file",
+        "delete_file",
+        "run_command",
+        "run_tests",
+        "update_plan",
+        "http_request",
+    }
 )
 
 
@@ -52,7 +63,7 @@ def effect(kind: str, target: str, **detail: str) -> Effect:
     return Effect(EffectKind(kind), target, tuple(detail.items()))
 
 
-def request(*effects: Effect, tool: str = "edit", **changes: Any) -> Request:
+def request(*effects: Effect, tool: str = "edit_file", **changes: Any) -> Request:
     """A call with these effects."""
     given: dict[str, Any] = {
         "call_id": CallId("call-1"),

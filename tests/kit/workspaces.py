@@ -4,6 +4,10 @@ Purpose: make a small workspace on disk, open a session's workspace over it, rea
 """
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gloveport.server.workspace.facade import SessionWorkspace
@@ -54,3 +58,14 @@ def whole(*proposals: Proposal) -> list[Selected]:
 def part(proposal: Proposal, *indices: int) -> list[Selected]:
     """Select hunks of one proposal by index."""
     return [Selected(proposal.change_id, proposal.digest, tuple(proposal.hunks[index].digest for index in indices))]
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """A folder in memory where there is one: what dies here is a process, never the power."""
+    memory = Path("/dev/shm")
+    folder = tempfile.mkdtemp(prefix="gloveport-", dir=memory if os.access(memory, os.W_OK) else None)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

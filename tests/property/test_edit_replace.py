@@ -87,7 +87,7 @@ def test_ambiguous_quote_is_refused_with_every_place() -> None:
     with pytest.raises(EditError) as refusal:
         replace_exact(data, "    return 1\n", "    return 2\n", path="f")
     assert refusal.value.code is ErrorCode.EDIT_AMBIGUOUS
-    assert [place["line"] for place in refusal.value.data["candidates"]] == [2, 5]  # type: ignore[attr-defined]
+    assert [place["line"] for place in refusal.value.data["candidates"]] == [2, 5]  # type: ignore[attr-defined] - error data is `object`
     assert replace_exact(data, "return 1", "return 2", path="f", replace_all=True).result.count(b"return 2") == 2
 
 

@@ -23,7 +23,7 @@ from gloveport.server.policy.rules.rule import Rule, Source, Verdict
 from gloveport.server.policy.rules.ruleset import RuleSet, build_ruleset
 from gloveport.server.policy.rung import TrustLevel
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=100, deadline=None)
 
 PATHS = [
     "src/a.py",
@@ -89,7 +89,7 @@ rules = st.builds(
     kinds=st.frozensets(st.sampled_from(EffectKind), min_size=1),
     verdict=st.sampled_from([Verdict.ask, Verdict.deny]),
     justification=st.just("Added."),
-    tools=st.sampled_from([(), ("run_command",), ("edit", "write")]),
+    tools=st.sampled_from([(), ("run_command",), ("edit_file", "write_file")]),
     paths=st.sampled_from([(), ("src/**",), ("**",)]),
     argv=st.sampled_from([(), (("pytest",),), (("rm",), ("git", "push"))]),
     ceiling=st.sampled_from(Scope),
@@ -257,7 +257,7 @@ capabilities = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(capabilities, capabilities, effects | st.builds(Effect, st.sampled_from(EffectKind), names), st.data())
 def test_narrowing_never_widens(narrow: Capability, wide: Capability, target: Effect, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
@@ -292,5 +292,5 @@ def test_the_same_question_has_the_same_answer(call: Request, where: Context) ->
 
 def test_the_ordinary_case_is_not_vacuous() -> None:
     """The laws above would hold for a decision that denies everything; this one does not."""
-    call = Request(CallId("c"), "edit", (Effect(EffectKind.write, "a.py"),), BOTTOM, Sha256("a" * 64), 1)
+    call = Request(CallId("c"), "edit_file", (Effect(EffectKind.write, "a.py"),), BOTTOM, Sha256("a" * 64), 1)
     assert judge(call).verdict is Verdict.allow

@@ -1,5 +1,7 @@
 """The default table, row by row: what a user meets who has configured nothing."""
 
+import tomllib
+
 import pytest
 from tests.kit.policy_cases import (
     BUBBLEWRAP,
@@ -22,28 +24,28 @@ from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.request import Request
 from gloveport.server.policy.rules.load import load_rules
-from gloveport.server.policy.rules.rule import Source
+from gloveport.server.policy.rules.rule import Rule, Source
 from gloveport.server.policy.rules.ruleset import build_ruleset
 from gloveport.server.policy.rung import TrustLevel
 
 ROWS: tuple[tuple[str, Request, str, str], ...] = (
     # (rule that decides, call, verdict, risk)
-    ("none.tool", request(tool="plan"), "allow", "low"),
-    ("read.project", request(effect("read", "src/app.py"), tool="read"), "allow", "low"),
+    ("none.tool", request(tool="update_plan"), "allow", "low"),
+    ("read.project", request(effect("read", "src/app.py"), tool="read_file"), "allow", "low"),
     ("read.project", request(effect("search", "."), tool="search"), "allow", "low"),
-    ("read.sensitive", request(effect("read", ".env"), tool="read"), "ask", "high"),
-    ("read.secret", request(effect("secret_read", "notes.txt"), tool="read"), "ask", "high"),
-    ("read.outside", request(effect("read", "/usr/include/stdio.h"), tool="read"), "ask", "high"),
-    ("read.outside-secrets", request(effect("read", "~/.ssh/id_ed25519"), tool="read"), "deny", "high"),
-    ("read.outside-secrets", request(effect("read", "~/.aws/credentials"), tool="read"), "deny", "high"),
+    ("read.sensitive", request(effect("read", ".env"), tool="read_file"), "ask", "high"),
+    ("read.secret", request(effect("secret_read", "notes.txt"), tool="read_file"), "ask", "high"),
+    ("read.outside", request(effect("read", "/usr/include/stdio.h"), tool="read_file"), "ask", "high"),
+    ("read.outside-secrets", request(effect("read", "~/.ssh/id_ed25519"), tool="read_file"), "deny", "high"),
+    ("read.outside-secrets", request(effect("read", "~/.aws/credentials"), tool="read_file"), "deny", "high"),
     ("write.worktree", request(effect("write", "src/app.py")), "allow", "low"),
     ("write.never", request(effect("write", ".git/hooks/pre-commit")), "deny", "high"),
     ("write.runs-by-itself", request(effect("write", "conftest.py")), "ask", "medium"),
     ("write.sensitive", request(effect("write", "deploy/server.pem")), "ask", "high"),
     ("write.outside", request(effect("write", "../x")), "deny", "high"),
-    ("delete.worktree", request(effect("delete", "old.py"), tool="delete"), "allow", "medium"),
-    ("delete.mass", request(effect("delete", "src", recursive="true"), tool="delete"), "ask", "medium"),
-    ("delete.mass", request(*(effect("delete", f"a{n}.py") for n in range(10)), tool="delete"), "ask", "medium"),
+    ("delete.worktree", request(effect("delete", "old.py"), tool="delete_file"), "allow", "medium"),
+    ("delete.mass", request(effect("delete", "src", recursive="true"), tool="delete_file"), "ask", "medium"),
+    ("delete.mass", request(*(effect("delete", f"a{n}.py") for n in range(10)), tool="delete_file"), "ask", "medium"),
     ("execute.default", command("pytest", "-q", tool="run_tests"), "ask", "medium"),
     ("execute.looks-only", command("ls", "-la"), "allow", "medium"),
     ("install.default", command("npm", "install"), "ask", "high"),
@@ -88,11 +90,9 @@ def test_every_kind_of_effect_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("rule", default_rules().rules, ids=lambda rule: rule.rule_id)
-def test_shipped_rule_has_examples_both_ways(rule: object) -> None:
-    import tomllib
-
+def test_shipped_rule_has_examples_both_ways(rule: Rule) -> None:
     tables = {table["id"]: table for table in tomllib.loads(builtin_text())["rule"]}
-    table = tables[rule.rule_id]  # type: ignore[attr-defined] # a Rule; parametrize erases it
+    table = tables[rule.rule_id]
     assert table["match"]
     assert table["not_match"]
 
@@ -178,7 +178,9 @@ def test_a_weaker_rung_for_untrusted_text_is_only_ever_for_one_call() -> None:
     assert decision.need is not None
     assert decision.need.ceiling == "once"
     assert "kernel:rung" in decision.rule_ids
-    assert judge(command("pytest", label=UNTRUSTED, sandbox=MACHINE)).need.ceiling == "session"  # type: ignore[union-attr] # asked
+    stronger = judge(command("pytest", label=UNTRUSTED, sandbox=MACHINE)).need
+    assert stronger is not None
+    assert stronger.ceiling == "session"
 
 
 def test_an_unknown_worktree_counts_as_untrusted() -> None:
@@ -201,26 +203,26 @@ def test_writes_are_asked_about_until_the_workspace_has_a_trust_level() -> None:
     decision = judge(request(effect("write", "a.py")), trust_level=None)
     assert decision.verdict == "ask"
     assert decision.rule_ids == ("kernel:trust-unset",)
-    assert verdict(request(effect("read", "a.py"), tool="read"), trust_level=None) == "allow"
+    assert verdict(request(effect("read", "a.py"), tool="read_file"), trust_level=None) == "allow"
 
 
 # ---- the kernel's own checks ----
 
 
 def test_an_unknown_effect_is_asked_about() -> None:
-    decision = judge(request(tool="edit", unknown=("teleport:mars",)))
+    decision = judge(request(tool="edit_file", unknown=("teleport:mars",)))
     assert decision.verdict == "ask"
     assert decision.rule_ids == ("kernel:unknown-effect",)
     assert decision.risk == "high"
 
 
 def test_what_no_rule_speaks_of_is_asked_about() -> None:
-    decision = judge(request(effect("read", "a.py"), tool="read"), rules=build_ruleset([]))
+    decision = judge(request(effect("read", "a.py"), tool="read_file"), rules=build_ruleset([]))
     assert (decision.verdict, decision.rule_ids) == ("ask", ("kernel:no-rule",))
 
 
 def test_a_tool_that_declares_nothing_is_asked_about() -> None:
-    assert judge(request(tool="edit")).rule_ids == ("kernel:no-effect",)
+    assert judge(request(tool="edit_file")).rule_ids == ("kernel:no-effect",)
 
 
 def test_unknown_tools_are_asked_about_and_paths_hold_for_them_too() -> None:
@@ -232,7 +234,7 @@ def test_unknown_tools_are_asked_about_and_paths_hold_for_them_too() -> None:
 
 
 def test_a_call_of_an_earlier_goal_is_refused() -> None:
-    decision = judge(request(effect("read", "a.py"), tool="read", goal_revision=1), goal_revision=2)
+    decision = judge(request(effect("read", "a.py"), tool="read_file", goal_revision=1), goal_revision=2)
     assert (decision.verdict, decision.rule_ids) == ("deny", ("kernel:old-goal",))
 
 
@@ -241,7 +243,7 @@ def test_empty_and_endless_commands_are_never_run() -> None:
     for argv in ((), ("",), ("   ",)):
         assert "kernel:empty-command" in judge(command(*argv)).rule_ids
     assert "kernel:oversized-command" in judge(command("echo", "x" * 200_000)).rule_ids
-    many = request(*(effect("read", f"f{n}") for n in range(5000)), tool="read")
+    many = request(*(effect("read", f"f{n}") for n in range(5000)), tool="read_file")
     assert "kernel:too-many-effects" in judge(many).rule_ids
 
 
@@ -251,7 +253,7 @@ def test_nothing_runs_in_a_folder_outside() -> None:
 
 def test_irreversible_and_unasked_calls_are_asked_each_time() -> None:
     assert judge(request(effect("write", "a.py"), reversible=False)).rule_ids == ("kernel:irreversible",)
-    unasked = judge(request(effect("delete", "a.py"), tool="delete", intent="absent"))
+    unasked = judge(request(effect("delete", "a.py"), tool="delete_file", intent="absent"))
     assert unasked.rule_ids == ("kernel:intent",)
     assert unasked.need is not None
     assert unasked.need.ceiling == "once"

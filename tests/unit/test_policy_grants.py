@@ -98,6 +98,40 @@ def test_a_lasting_exact_grant_is_bound_to_the_script_it_ran() -> None:
     assert verdict(replace(call, file_digests=(("tool.py", Sha256("c" * 64)),)), grant) == "ask"
 
 
+def test_a_lasting_grant_is_for_one_tool() -> None:
+    call = command("pytest", "-q")
+    grant = allow(call, Scope.session)
+    assert verdict(replace(call, call_id="call-2"), grant) == "allow"
+    assert verdict(replace(call, tool="run_tests"), grant) == "ask"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cwd": "sub"},
+        {"environment": (("CI", "1"),)},
+        {"label": UNTRUSTED},
+        {"sandbox": BUBBLEWRAP},
+        {"sandbox": replace(MACHINE, network=True)},
+        {"file_digests": (("tool.py", Sha256("c" * 64)),)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_lasting_grant_is_bound_to_place_variables_files_and_provenance(change: dict[str, Any]) -> None:
+    """B16: each of them alone ends the match."""
+    call = command("python", "tool.py", sandbox=MACHINE, file_digests=(("tool.py", Sha256("b" * 64)),))
+    grant = allow(call, Scope.session)
+    assert verdict(replace(call, call_id="call-2"), grant) == "allow"
+    assert verdict(replace(call, call_id="call-2", **change), grant) == "ask"
+
+
+def test_a_grant_that_names_one_request_answers_no_other() -> None:
+    """Whatever its scope says: a stored grant is read strictly."""
+    call = command("pytest", "-q")
+    grant = allow(call, Scope.session)
+    assert verdict(call, replace(grant, bound=replace(grant.bound, request=Sha256("f" * 64)))) == "ask"
+
+
 def test_a_stronger_sandbox_is_within_a_grant_and_a_weaker_or_open_one_is_not() -> None:
     call = command("pytest")
     grant = allow(call, Scope.session)
@@ -166,11 +200,11 @@ def test_the_narrowest_grant_answers() -> None:
         command("bash", "-c", "pytest"),
         command("rm", "-rf", "build"),
         command("make", environment=(("LD_PRELOAD", "./e.so"),)),
-        request(effect("read", ".env"), tool="read"),
+        request(effect("read", ".env"), tool="read_file"),
         request(effect("write", "conftest.py")),
         request(effect("write", "a.py"), reversible=False),
         request(effect("network", "api.example:443"), tool="http_request"),
-        request(effect("delete", "src", recursive="true"), tool="delete"),
+        request(effect("delete", "src", recursive="true"), tool="delete_file"),
         request(unknown=("teleport:mars",)),
         command("pytest", label=UNTRUSTED),
     ],
@@ -396,6 +430,23 @@ def test_a_card_differs_wherever_the_call_does() -> None:
     ]
     digests = {card_digest(card_of(call)) for call in [base, *others]}
     assert len(digests) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (command("curl", "https://evil.example"), ["has no network"]),
+        (command("pip", "install", "x"), ["has no network"]),
+        (command("pytest", sandbox=PROCESS), ["leaves the network open", "act as you"]),
+        (command("pytest"), []),
+        (request(effect("write", "conftest.py")), []),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_card_says_what_will_not_work_and_what_is_not_held(call: Request, words: list[str]) -> None:
+    notes = card_of(call)["notes"]
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
 
 
 def test_destinations_are_named_with_their_port() -> None:

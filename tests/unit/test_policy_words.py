@@ -1,6 +1,9 @@
 """Intake of plans, intent, explanations and what is shown of the rules."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ from gloveport.protocol.wire.place import PolicyShowResult
 from gloveport.server.policy import checks
 from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card
+from gloveport.server.policy.commands import named_paths
+from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.explain import KERNEL_CHECKS, explain, show
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
@@ -48,7 +53,7 @@ def test_a_plan_becomes_a_request() -> None:
 def test_a_missing_label_is_the_worst_and_an_unknown_kind_is_kept() -> None:
     call = request_from_plan(
         call_id="c",
-        tool="edit",
+        tool="edit_file",
         effects=[EffectRecord(kind="teleport", target="mars")],
         labels=[PUBLIC, None],
         arguments_digest="a" * 64,
@@ -84,8 +89,8 @@ def test_the_framework_of_a_test_run(argv: tuple[str, ...], framework: str) -> N
         ("pushing", effect("publish", "git push"), "absent"),
     ],
 )
-def test_intent_is_in_the_users_own_words(text: str, one: object, expected: str) -> None:
-    assert intent_of([text], [one]) == expected  # type: ignore[list-item] # an Effect; parametrize erases it
+def test_intent_is_in_the_users_own_words(text: str, one: Effect, expected: str) -> None:
+    assert intent_of([text], [one]) == expected
 
 
 def test_the_least_intended_effect_counts() -> None:
@@ -103,7 +108,7 @@ def test_why_says_what_decided_and_what_can_be_done() -> None:
     assert "narrowest" in asked.hint
     forbidden = explain(judge(request(effect("write", ".git/config"))))
     assert "yourself" in forbidden.hint
-    assert explain(judge(request(effect("read", "a.py"), tool="read"))).hint == ""
+    assert explain(judge(request(effect("read", "a.py"), tool="read_file"))).hint == ""
 
 
 def test_why_reads_the_journals_record() -> None:
@@ -157,3 +162,41 @@ def test_every_check_of_the_kernel_is_listed() -> None:
         and isinstance(call.args[0], ast.Constant)
     }
     assert used == set(KERNEL_CHECKS)
+
+
+def test_tools_declare_only_kinds_that_policy_knows() -> None:
+    tools = Path(checks.__file__).parent.parent / "tools"
+    declared = {
+        call.args[0].value
+        for path in tools.glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"effect", "EffectRecord"}
+        if call.args and isinstance(call.args[0], ast.Constant)
+    }
+    assert declared
+    assert declared <= {str(kind) for kind in EffectKind}
+
+
+@pytest.mark.parametrize(
+    ("argv", "files"),
+    [
+        (("sh", "script.sh"), ("sh", "script.sh")),
+        (("./run", "-x", "a/../b.py", "k=v", "../out", "b.py"), ("run", "b.py")),
+        ((), ()),
+    ],
+)
+def test_files_that_a_command_names(argv: tuple[str, ...], files: tuple[str, ...]) -> None:
+    """B16: what is digested when an answer is bound to the files involved."""
+    assert named_paths(argv) == files
+
+
+def test_the_room_loads_neither_pydantic_nor_a_toml_parser() -> None:
+    """Import cost: the kernel is loaded by every command; the parser only where rules are read."""
+    program = (
+        "import sys, pkgutil, importlib, gloveport.server.policy as room;"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(room.__path__, room.__name__ + '.')];"
+        "print(sorted({'pydantic', 'tomllib', 'asyncio', 'socket'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"

@@ -80,14 +80,6 @@ function isSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdfff;
 }
 
-function countCodePoints(text: string): number {
-  let count = 0;
-  for (const _ of text) {
-    count += 1;
-  }
-  return count;
-}
-
 /** `current` with `text` written at `offset` UTF-16 units; what is already there is not doubled. */
 export function joinText(current: string, offset: number, text: string): string {
   if (offset === current.length) {
@@ -95,9 +87,9 @@ export function joinText(current: string, offset: number, text: string): string 
   }
   const splits = offset > 0 && /[\uD800-\uDBFF]/.test(current.charAt(offset - 1)) && /[\uDC00-\uDFFF]/.test(current.charAt(offset));
   if (offset < 0 || offset > current.length || splits) {
-    throw new ViewGapError(`append at ${offset} beyond the ${current.length} units that are there`);
+    throw new ViewGapError(`append at ${offset} joins no place of the ${current.length} units that are there`);
   }
-  return countCodePoints(current.slice(offset)) <= countCodePoints(text) ? current.slice(0, offset) + text : current;
+  return current.length - offset <= text.length ? current.slice(0, offset) + text : current;
 }
 
 /** An ordered list of items. One owner changes it; `items` and `digest` read it. */
@@ -141,11 +133,11 @@ export class View {
     if (op.op === "upsert") {
       this.held.set(op.item, { kind: op.kind, fields: { ...before?.fields, ...op.fields } });
     } else {
-      if (before === undefined) {
-        throw new ViewGapError(`append to the unknown item ${op.item}`);
+      const current = before !== undefined && Object.hasOwn(before.fields, op.field) ? before.fields[op.field] : "";
+      if (before === undefined || before.kind === "" || typeof current !== "string") {
+        throw new ViewGapError(`append to ${op.field} of ${op.item}, which is not a text that is there`);
       }
-      const current = before.fields[op.field] ?? "";
-      const joined = joinText(String(current), op.offset, op.text);
+      const joined = joinText(current, op.offset, op.text);
       this.held.set(op.item, { kind: before.kind, fields: { ...before.fields, [op.field]: joined } });
     }
     this.digests.delete(op.item);

@@ -28,3 +28,15 @@ def scrub_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def printable(text: str) -> str:
+    """`text` without what could act on a terminal: control characters but newline and tab, and direction marks."""
+    return "".join(char if char in "\n\t" or _is_harmless(char) else f"\\u{ord(char):04x}" for char in text)
+
+
+def _is_harmless(char: str) -> bool:
+    return char >= " " and not "\x7f" <= char <= "\x9f" and char not in _DIRECTION_MARKS
+
+
+_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")

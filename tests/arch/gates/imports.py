@@ -18,7 +18,8 @@ PROTOCOL: Final = "gloveport.protocol"
 JAIL: Final = "gloveport.protocol.jail"
 RUNNER: Final = "gloveport.sandbox.runner"
 CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
-SETTINGS: Final = "gloveport.server.settings"
+# What a client and the command line may know beside the protocol and each other.
+CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
@@ -33,6 +34,9 @@ BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "gloveport.server.workspace": ("gloveport.server.policy", "gloveport.server.turn"),
     "gloveport.server.journal": tuple(f"gloveport.server.{room}" for room in ("session", "turn", "policy", "edit")),
+    "gloveport.server.commands": tuple(
+        f"gloveport.server.transports.{name}" for name in ("lsp", "acp", "hub", "subscription", "tail")
+    ),
     "gloveport.server.transports": tuple(f"gloveport.server.{room}" for room in ("policy", "tools", "turn", "models")),
     "gloveport.sandbox": ("gloveport.server",),
 }
@@ -170,8 +174,8 @@ def check_runner_bareness(root: Path) -> list[str]:
 
 
 def check_clients(root: Path) -> list[str]:
-    """Client library and command line: the protocol, the client and the settings, no room of the daemon."""
-    allowed = (PROTOCOL, *CLIENTS, SETTINGS)
+    """Client library and command line: no room of the daemon but by the command line's two doors."""
+    allowed = (PROTOCOL, *CLIENTS, *CLIENTS_MAY)
     return [
         f"{source.path}:{line}: {'.'.join(source.module.split('.')[:3])} may not import {name}"
         for source in walk_shipped(root)

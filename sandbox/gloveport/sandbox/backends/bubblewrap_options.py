@@ -2,7 +2,7 @@
 
 Purpose: from a profile to bubblewrap's arguments, in an order in which each step finds its place.
 Invariant: the root, /dev and the masks end read-only; the environment is the profile's and nothing else.
-Must never: put a value of the environment or a mount on the command line, where every process of the host could read it.
+Must never: put a value of the environment or a mount on the command line, where every process of the host reads it.
 """
 
 import os
@@ -21,7 +21,19 @@ _ETC: Final = tuple(
         "ssl/openssl.cnf",
     )
 )  # fmt: skip
-_PROC_READ_ONLY: Final = ("acpi", "asound", "bus", "driver", "fs", "irq", "mtrr", "pressure", "scsi", "sys", "sysrq-trigger")
+_PROC_READ_ONLY: Final = (
+    "acpi",
+    "asound",
+    "bus",
+    "driver",
+    "fs",
+    "irq",
+    "mtrr",
+    "pressure",
+    "scsi",
+    "sys",
+    "sysrq-trigger",
+)
 """Kernel settings that a jail of the host's root could write by its uid alone, without any capability."""
 _PROC_EMPTY: Final = ("kcore", "keys", "key-users", "kpagecount", "latency_stats", "sched_debug", "timer_list")
 _HOSTS: Final = b"127.0.0.1 localhost\n::1 localhost\n"

@@ -51,7 +51,11 @@ def _plan_first(root: Path, name: str, memory_max: int | None, pids_max: int | N
         directories.append(str(processes))
         writes.append((str(processes / "pids.max"), str(pids_max)))
     return CgroupPlan(
-        1, tuple(directories), tuple(writes), str(memory / "memory.oom_control"), str(memory / "memory.max_usage_in_bytes")
+        1,
+        tuple(directories),
+        tuple(writes),
+        str(memory / "memory.oom_control"),
+        str(memory / "memory.max_usage_in_bytes"),
     )
 
 

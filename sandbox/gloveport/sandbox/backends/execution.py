@@ -154,9 +154,7 @@ class SupervisedExecution:
 
 def is_supervised(status: RunStatus) -> bool:
     """Whether the recorded supervisor still lives, in this boot."""
-    return status.boot_id == tree.read_boot_id() and tree.is_alive(
-        status.supervisor_pid, status.supervisor_start_ticks
-    )
+    return status.boot_id == tree.read_boot_id() and tree.is_alive(status.supervisor_pid, status.supervisor_start_ticks)
 
 
 def kill_run(status: RunStatus) -> None:

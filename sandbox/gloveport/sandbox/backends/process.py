@@ -25,7 +25,7 @@ _HELD: Final = frozenset(
 )  # fmt: skip
 _NOT_HELD: Final = (
     (Claim.FILESYSTEM_VIEW, "Code run here sees every file you can see."),
-    (Claim.PRIVATE_TMP, "/tmp is the machine's; only TMPDIR points to a folder of its own."),
+    (Claim.PRIVATE_TMP, "Temporary folders are the machine's; only TMPDIR points to one of the run's own."),
     (Claim.TMP_QUOTA, "Temporary files are bounded by the disk alone."),
     (Claim.DISK_QUOTA, "Files are bounded one by one, not in sum."),
     (Claim.NO_NETWORK, "Code run here reaches every network you reach."),

@@ -16,10 +16,8 @@ NAMES: Final = ("bubblewrap", "process")
 """Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
 
 
-def open_backend(
-    name: str, runs_dir: Path, *, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()
-) -> Sandbox:
-    """The backend of that name. `hidden`: never visible in a jail; `exposed`: folders below it with content for jails."""
+def open_backend(name: str, runs_dir: Path, *, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()) -> Sandbox:
+    """The backend of that name. `hidden` is never seen in a jail; below it, content of `exposed` folders may be."""
     if name == "bubblewrap":
         from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 

@@ -80,7 +80,7 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         step = f"enter {request.working_dir}"
         os.chdir(request.working_dir)
         step = f"start {request.argv[0]}"
-        os.execvpe(request.argv[0], request.argv, dict(request.environment))
+        os.execvpe(request.argv[0], request.argv, dict(request.environment))  # noqa: S606 - the runner's trade
     except OSError as error:
         os.write(reason_fd, f"{step}: {error.strerror}".encode()[:_REASON_BYTES_MAX])
     except ValueError as error:

@@ -5,6 +5,8 @@ Invariant: what is decided is what was shown: a selection names digests; the pla
 Must never: answer before the outcome is on disk.
 """
 
+from typing import Literal
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
 from gloveport.protocol.wire.base import SessionParams
@@ -66,7 +68,9 @@ def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
         if change is None:
             raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "a selected proposal is not pending")
         if change.digest != one.digest:
-            raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown")
+            raise GloveportError(
+                ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown"
+            )
         chosen.append(Selected(one.change_id, one.digest, one.hunk_digests))
     return tuple(chosen)
 
@@ -91,14 +95,14 @@ async def accept(house: House, params: ChangeDecideParams, caller: Caller, once:
     actor = await house.sessions.open(params.session_id)
     plan = await actor.workspace.plan_accept(_selected(actor, params))
     _check_saved(house, actor, plan)
-    return await _decide(actor, plan, caller, once)
+    return await _decide(actor, "accept", plan, caller, once)
 
 
 async def reject(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
     """Take the selected proposals out of the worktree."""
     actor = await house.sessions.open(params.session_id)
     _check_quiet(actor)
-    return await _decide(actor, await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
+    return await _decide(actor, "reject", await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
 
 
 async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -108,7 +112,7 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     applied = _applied(actor, params.apply_id)
     plan = await actor.workspace.plan_undo(applied.record)
     _check_saved(house, actor, plan)
-    return await _decide(actor, plan, caller, once)
+    return await _decide(actor, "undo", plan, caller, once)
 
 
 def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:
@@ -126,11 +130,13 @@ def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:
     raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
 
 
-async def _decide(actor: Actor, plan: Plan, caller: Caller, once: Once) -> ChangeDecideResult:
+async def _decide(
+    actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
+) -> ChangeDecideResult:
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
-    given = ApplyRequested(apply_id, plan.action, plan.as_json(), caller.client_name or "client")
+    given = ApplyRequested(apply_id, action, plan.as_json(), caller.client_name or "client")
     start_effects(actor, await actor.submit(given, once.request(result)))
     return await settled(actor, result)
 

@@ -178,4 +178,3 @@ async def stop(house: House, params: Empty, caller: Caller) -> Empty:
     """End the daemon; running programs go on under their supervisors and are found again."""
     house.stop()
     return Empty()
-

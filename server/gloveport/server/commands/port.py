@@ -98,8 +98,8 @@ class Commands:
     async def _change(self, method: str, params: Mutation, caller: Caller, once: Once) -> BaseModel:
         """A change that was begun is finished, also when its sender leaves."""
         with anyio.CancelScope(shield=True):
-            answer = await CHANGES[method](self._house, params, caller, once)
-        return answer
+            return await CHANGES[method](self._house, params, caller, once)
+        raise AssertionError("a shielded scope ends by its own return")
 
     async def _settled(self, answer: BaseModel, params: Mutation) -> BaseModel:
         if isinstance(answer, ChangeDecideResult):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import WorkspaceTrusted, encode_body
-from gloveport.server.engine.sessions import body_of
+from gloveport.server.engine.folding import body_of
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
 
@@ -50,7 +50,7 @@ class Trust:
         while events := await self._journal.read(stream, seq, READ_EVENTS, READ_BYTES):
             for event in events:
                 seq = event.seq
-                body = body_of(event.type, event.version, event.payload)
+                body = body_of(event)
                 if isinstance(body, WorkspaceTrusted):
                     self._known[body.workspace_id] = Known(body.workspace_id, body.root, body.trust_level, seq)
             known = self._known.get(stream.removeprefix(PREFIX))

@@ -5,6 +5,9 @@ Invariant: an accepted message is on disk when it is answered.
 Must never: wait for a turn.
 """
 
+from types import MappingProxyType
+from typing import Final
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import session_stream
 from gloveport.protocol.journal.events import (
@@ -29,22 +32,24 @@ from gloveport.protocol.wire.turn import (
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.perform import start as start_effects
-from gloveport.server.engine.sessions import body_of
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import CancelTurn, SendMessage, UnqueueMessage
 
 READ_EVENTS = 500
 READ_BYTES = 4 * 1024 * 1024
 
-_HINTS = {
-    "denied": "Allow it when asked, or ask for another way.",
-    "timeout": "Give it more time, or narrow what it runs.",
-    "oom": "It used more memory than its limit; narrow what it runs.",
-    "policy": "The sandbox refused what it tried; see the evidence.",
-    "lost": "Whether it took effect is unknown; look before you run it again.",
-    "unknown": "Whether it took effect is unknown; look before you run it again.",
-}
+_HINTS: Final = MappingProxyType(
+    {
+        "denied": "Allow it when asked, or ask for another way.",
+        "timeout": "Give it more time, or narrow what it runs.",
+        "oom": "It used more memory than its limit; narrow what it runs.",
+        "policy": "The sandbox refused what it tried; see the evidence.",
+        "lost": "Whether it took effect is unknown; look before you run it again.",
+        "unknown": "Whether it took effect is unknown; look before you run it again.",
+    }
+)
 
 
 async def start(house: House, params: TurnStartParams, caller: Caller, once: Once) -> TurnStartResult:
@@ -112,7 +117,7 @@ async def _facts_of(house: House, actor: Actor, call_id: str) -> list[EventBody]
     while events := await house.sessions.room.journal.read(stream, after, READ_EVENTS, READ_BYTES):
         after = events[-1].seq
         for event in events:
-            body = None if event.erased else body_of(event.type, event.version, event.payload)
+            body = body_of(event)
             if body is not None and getattr(body, "call_id", None) == call_id:
                 found.append(body)
     return found

@@ -13,8 +13,15 @@ import anyio
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, cursor_at
-from gloveport.protocol.journal.events import ChangeRefused, EventBody, ModelTextDelta, ToolExecutionProgress, encode_body
+from gloveport.protocol.journal.events import (
+    ChangeRefused,
+    EventBody,
+    ModelTextDelta,
+    ToolExecutionProgress,
+    encode_body,
+)
 from gloveport.protocol.wire.reducer import View
+from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event
@@ -32,17 +39,6 @@ FATAL: Final = frozenset(
 """The journal's refusals: what was to be written is not, and nothing may go on as if it were."""
 
 _RELAXED = (ModelTextDelta, ToolExecutionProgress)
-
-
-@dataclass(slots=True)
-class Loaded:
-    """A session as read from the journal."""
-
-    state: SessionState
-    view: View
-    epoch: int = 1
-    seq: int = 0
-    digest: str = "0" * 64
 
 
 @dataclass(slots=True)
@@ -82,7 +78,7 @@ class Actor:
 
     @property
     def workspace(self) -> SessionWorkspace:
-        """The session's worktree. Raises GloveportError when it could not be opened; the log can be read all the same."""
+        """The session's worktree. Raises GloveportError when it could not be opened; the log can be read still."""
         if isinstance(self._workspace, GloveportError):
             raise self._workspace
         return self._workspace
@@ -185,7 +181,9 @@ class Actor:
         """Return once the apply has ended. Raises NOT_SAVED when its end could not be written."""
         while apply_id in self.state.applying:
             if self.stale:
-                raise GloveportError(ErrorCode.NOT_SAVED, "whether the change was written is found out at the next look")
+                raise GloveportError(
+                    ErrorCode.NOT_SAVED, "whether the change was written is found out at the next look"
+                )
             await self._changed.wait()
 
     async def wait_idle(self) -> None:

@@ -5,6 +5,8 @@ Invariant: an apply ends as done with its hashes read back, or as refused with n
 Must never: write what the plan does not name.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -18,12 +20,14 @@ from gloveport.server.turn.inputs import ApplyDone, ApplyRefused
 from gloveport.server.workspace.applying import Applied
 from gloveport.server.workspace.plan import Plan
 
-_REASONS: Final = {"accept": "accepted", "reject": "rejected", "undo": "reverted"}
-_DECISIONS: Final[dict[str, Literal["accepted", "rejected", "undone"]]] = {
-    "accept": "accepted",
-    "reject": "rejected",
-    "undo": "undone",
-}
+_REASONS: Final = MappingProxyType({"accept": "accepted", "reject": "rejected", "undo": "reverted"})
+_DECISIONS: Final[Mapping[str, Literal["accepted", "rejected", "undone"]]] = MappingProxyType(
+    {
+        "accept": "accepted",
+        "reject": "rejected",
+        "undo": "undone",
+    }
+)
 
 
 async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...]:
@@ -54,7 +58,7 @@ async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effec
 
 async def done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> ApplyDone:
     """The outcome of a plan that holds: who decided what, and what is still pending."""
-    facts = _decided(actor.state, started) + await _pending(actor, started)
+    facts = _decided(started) + await _pending(actor, started)
     return ApplyDone(apply_id=started.apply_id, paths=applied.paths, record=applied.record, facts=facts)
 
 
@@ -70,7 +74,7 @@ def _choices(started: ChangeApplyStarted) -> list[dict[str, Any]]:
     return list(choices)
 
 
-def _decided(state: SessionState, started: ChangeApplyStarted) -> tuple[EventBody, ...]:
+def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
     facts: list[EventBody] = []
     for choice in _choices(started):
         facts.append(

@@ -13,7 +13,16 @@ from typing import Any, Final
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.sandbox.contract import Availability, Claim, Command, Execution, Result, ResultKind, Sandbox, SandboxError
+from gloveport.sandbox.contract import (
+    Availability,
+    Claim,
+    Command,
+    Execution,
+    Result,
+    ResultKind,
+    Sandbox,
+    SandboxError,
+)
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 from gloveport.server.tools.contract import Found, RunRequest
 

@@ -7,7 +7,8 @@ Must never: decide anything itself.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
 from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
@@ -15,6 +16,7 @@ from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import Hands
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
+from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.grant import Grant
@@ -27,7 +29,7 @@ from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
 
-_LEVELS: Mapping[str, TrustLevel] = {level.value: level for level in TrustLevel}
+_LEVELS: Final[Mapping[str, TrustLevel]] = MappingProxyType({level.value: level for level in TrustLevel})
 
 
 def sandbox_facts(hands: Hands) -> SandboxFacts:
@@ -119,6 +121,10 @@ def _card(request: Request, decision: Decision, context: Context, title: str) ->
     if decision.need is None:
         return None
     card = build_card(request, decision, context, summary=title)
+    # Rights live in the session's own stream: one that outlives the session is not offered.
+    card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
+    if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):
+        card["refused_scopes"].append({"scope": str(Scope.workspace), "reason": "rights end with their session"})
     return CardShown(card=card, card_digest=card_digest(card), expires_at=None)
 
 

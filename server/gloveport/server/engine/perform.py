@@ -67,7 +67,7 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
                 due = await _perform(actor, effect, running)
     except GloveportError as error:
         _log.error("%s of %s: %s", key, actor.session_id, error.message)
-    except Exception as error:  # outer edge: whatever an adapter raises becomes an outcome
+    except Exception as error:  # noqa: BLE001 - outer edge: whatever an adapter raises becomes an outcome
         reference = actor.room.new_id("fault")
         _log.exception("%s of %s failed unexpectedly, reference %s", key, actor.session_id, reference)
         due = await _broken(actor, effect, f"unexpected {type(error).__name__}, reference {reference} in the log")
@@ -92,7 +92,7 @@ async def _perform(actor: Actor, effect: Effect, running: Running) -> tuple[Effe
 async def _broken(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...]:
     try:
         return await _failed(actor, effect, words)
-    except Exception:  # outer edge: the outcome stays open in the journal and is looked at after a restart
+    except Exception:  # noqa: BLE001 - outer edge: the outcome stays open in the journal and is looked at after a restart
         _log.exception("the outcome of %s could not be written", key_of(effect))
         return ()
 

@@ -62,7 +62,5 @@ def changed_facts(state: SessionState, proposals: Iterable[Proposal], origin: Or
         known = pending.pop(proposal.change_id, None)
         if known is None or known.digest != proposal.digest:
             facts.append(_proposed(proposal, origin))
-    facts += [
-        ChangeWithdrawn(change_id=gone.change_id, path=gone.path, reason="reverted") for gone in pending.values()
-    ]
+    facts += [ChangeWithdrawn(change_id=gone.change_id, path=gone.path, reason="reverted") for gone in pending.values()]
     return tuple(facts)

@@ -56,8 +56,10 @@ class Sandboxes(Protocol):
 class Room:
     """The shared services.
 
-    `create_workspace(root, session_id)` takes the snapshot; `open_workspace(session_id)` finds it again. `now_us`: UTC microseconds; `new_id`: a fresh identifier with a prefix; `python`: the
-    interpreter for test runs where the workspace has none; `read_only_roots`: folders a jail may always read."""
+    `create_workspace(root, session_id)` takes the snapshot; `open_workspace(session_id)` finds it again. `now_us`: UTC
+    microseconds; `new_id`: a fresh identifier with a prefix; `python`: the interpreter for test runs where the
+    workspace has none; `read_only_roots`: folders a jail may always read.
+    """
 
     journal: Journal
     blobs: BlobStore

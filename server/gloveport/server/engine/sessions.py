@@ -5,7 +5,6 @@ Invariant: one actor a session; one that the journal refused is read again befor
 Must never: keep a state that the journal does not hold.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,16 +14,14 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
-from gloveport.protocol.journal.events import REGISTRY, EventBody, SessionCreated, SnapshotTaken, decode_body
-from gloveport.protocol.journal.upcast import upcast
+from gloveport.protocol.journal.events import SessionCreated, SnapshotTaken
 from gloveport.protocol.wire.reducer import View
-from gloveport.server.engine.actor import Actor, Loaded
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.perform import start
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
-from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
-from gloveport.server.session.views.ops import project_ops
 from gloveport.server.turn.effects import Effect
 from gloveport.server.workspace.facade import SessionWorkspace
 
@@ -45,14 +42,6 @@ class Choice:
     provider: str
     model: str
     model_label: str
-
-
-def body_of(type_name: str, version: int, payload: bytes) -> EventBody | None:
-    """A stored event's body in today's form; None for one of a newer version."""
-    known = REGISTRY.get(type_name)
-    if known is None or version > known.version:
-        return None
-    return decode_body(known, upcast(type_name, version, json.loads(payload)))
 
 
 class Sessions:
@@ -129,12 +118,7 @@ class Sessions:
         stream = session_stream(session_id)
         loaded = Loaded(SessionState(), View())
         while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
-            for event in events:
-                body = None if event.erased else body_of(event.type, event.version, event.payload)
-                if not event.erased:
-                    loaded.state = fold_event(loaded.state, body)
-                loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
-                loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
+            fold_stored(loaded, events)
         if loaded.seq == 0:
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
         return loaded

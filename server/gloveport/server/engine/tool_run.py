@@ -57,6 +57,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, pieces: Coalescer 
         read_only_roots=room.read_only_roots,
     )
     hands = Hands(backend, await room.sandboxes.availability(state.sandbox), place, state.trust_level, running.stop)
+    python = own_python(workspace.root)
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -64,7 +65,8 @@ async def lay_out(actor: Actor, call: Call, running: Running, pieces: Coalescer 
         workspace=workspace,
         hands=hands,
         label=workspace_label(state),
-        python=own_python(workspace.root) or room.python,
+        python=python or room.python,
+        python_is_own=python is not None,
         show=_Shower(room.redactor.redact, pieces).show,
         fingerprint=call.started.fingerprint if call.started is not None else (),
     )

@@ -9,7 +9,7 @@ Must never: open a damaged tail silently, or take a missing database with a left
 import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,12 @@ from gloveport.server.journal.errors import (
     refused_by_sqlite,
 )
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file, has_room
+from gloveport.server.journal.generation import (
+    next_generation,
+    read_generation,
+    stored_generation,
+    write_generation,
+)
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
@@ -98,14 +104,7 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
     except BaseException:
         connection.close()
         raise
-    report = OpenReport(
-        unclean=report.unclean,
-        other_boot=report.other_boot,
-        quarantined=lost + report.quarantined,
-        lost=report.lost,
-        salvaged=salvaged,
-        migrated_from=migrated_from,
-    )
+    report = replace(report, quarantined=lost + report.quarantined, salvaged=salvaged, migrated_from=migrated_from)
     return Opened(connection, touched, position, report)
 
 
@@ -148,16 +147,19 @@ def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
     other_boot = unclean and (not found.boot_id or meta.get("boot_id") != found.boot_id)
+    restored = bool(meta) and stored_generation(connection) < read_generation(found.directory)
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
-    if other_boot:
+    if other_boot or restored:
         connection.execute("UPDATE stream SET epoch=epoch+1")
     lost = tuple(
         stream for stream, seq in sorted(found.acknowledged.items()) if _begin_epoch_if_short(connection, stream, seq)
     )
     for key, value in (("clean", 0), ("boot_id", found.boot_id)):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    generation = next_generation(connection, found.directory)
     connection.execute("COMMIT")
-    return OpenReport(unclean=unclean, other_boot=other_boot, quarantined=quarantined, lost=lost)
+    write_generation(found.directory, generation)
+    return OpenReport(unclean=unclean, other_boot=other_boot, restored=restored, quarantined=quarantined, lost=lost)
 
 
 def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowledged_seq: int) -> bool:
@@ -165,7 +167,11 @@ def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowled
     return connection.execute(sql, (stream, acknowledged_seq)).rowcount > 0
 
 
-def mark_clean(connection: sqlite3.Connection) -> None:
+def mark_clean(connection: sqlite3.Connection, directory: Path) -> None:
     """Say that the data was closed in good order; raises sqlite3.Error."""
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('clean', 1)")
+    generation = next_generation(connection, directory)
+    connection.execute("COMMIT")
+    write_generation(directory, generation)

@@ -135,13 +135,15 @@ class OpenReport:
     """What opening found and did.
 
     `unclean`: the last owner did not close. `other_boot`: it was on another boot of the machine, so the tail of
-    relaxed appends may be gone; every stream has begun a new epoch. `lost`: streams whose acknowledged relaxed
-    tail is gone after a write error. `salvaged`: name of the damaged file that was set aside.
+    relaxed appends may be gone; every stream has begun a new epoch. `restored`: the database is older than the last one
+    that was open here (put back from a copy); every stream has begun a new epoch. `lost`: streams whose acknowledged
+    relaxed tail is gone after a write error. `salvaged`: name of the damaged file that was set aside.
     `has_ballast`: whether the reserve for a full disk is in place.
     """
 
     unclean: bool = False
     other_boot: bool = False
+    restored: bool = False
     quarantined: tuple[Quarantined, ...] = ()
     lost: tuple[str, ...] = ()
     salvaged: str | None = None

@@ -252,7 +252,7 @@ class Journal:
             return
         try:
             if clean:
-                await door.run(mark_clean)
+                await door.run(lambda connection: mark_clean(connection, self._directory))
         except sqlite3.Error as error:
             raise refused_by_sqlite(error) from error
         finally:

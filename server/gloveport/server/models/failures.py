@@ -16,7 +16,6 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ErrorClass, ModelError
-from gloveport.server.secrets.detect import Redactor
 
 WORDS_CHARS_MAX: Final = 500
 REQUEST_ID_CHARS_MAX: Final = 200
@@ -144,18 +143,6 @@ def provider_words(body: object) -> tuple[str, str]:
 def model_error(error_class: ErrorClass, message: str, *, request_id: str | None = None) -> ModelError:
     """An error of a class, with the code that belongs to it."""
     return ModelError(_CODES[error_class], message, error_class=error_class, provider_request_id=request_id)
-
-
-def without_secrets(err: ModelError, redactor: Redactor) -> ModelError:
-    """The same error with known secrets taken out of its words."""
-    return ModelError(
-        err.code,
-        redactor.redact(err.message),
-        error_class=err.error_class,
-        retry_after_s=err.retry_after_s,
-        provider_request_id=err.provider_request_id and redactor.redact(err.provider_request_id),
-        hint=err.hint,
-    )
 
 
 def classify_answer(status: int, headers: Mapping[str, str], body: object, *, now_us: int) -> ModelError:

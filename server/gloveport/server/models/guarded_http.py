@@ -47,6 +47,8 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
+        if self.api_key is not None:
+            check_key(self.api_key)
 
     @property
     def host(self) -> str:
@@ -70,6 +72,12 @@ def check_base_url(base_url: str) -> None:
             ErrorClass.CONFIG,
             "the model's base URL must be http(s)://host[:port][/path], without a key in it",
         )
+
+
+def check_key(key: ApiKey) -> None:
+    """Raises `ModelError` (auth) for a key that no header can carry: a pasted line break or a stray character."""
+    if not all("!" <= char <= "~" for char in key.reveal()):
+        raise model_error(ErrorClass.AUTH, "the model's key holds a space, a line break or a character outside ASCII")
 
 
 def build_client(endpoint: Endpoint) -> httpx2.AsyncClient:

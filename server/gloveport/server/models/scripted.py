@@ -68,7 +68,7 @@ class ScriptedProvider:
         """See `Provider.stream`."""
         return self._stream(request)
 
-    async def lookup(self, provider_request_id: str) -> Fate | None:  # noqa: ARG002 - contract
+    async def lookup(self, provider_request_id: str) -> Fate | None:
         """A script keeps nothing between requests."""
         return None
 

@@ -35,7 +35,6 @@ from gloveport.server.models.failures import (
     classify_event,
     find_request_id,
     model_error,
-    without_secrets,
 )
 from gloveport.server.models.guarded_http import Endpoint, own_error
 from gloveport.server.models.sse import Reader, read_events
@@ -91,7 +90,7 @@ class SdkProvider(ABC):
         """See `Provider.stream`."""
         return self._stream(request)
 
-    async def lookup(self, provider_request_id: str) -> Fate | None:  # noqa: ARG002 - contract
+    async def lookup(self, provider_request_id: str) -> Fate | None:
         """Neither API can be asked about an earlier streamed request."""
         return None
 
@@ -127,7 +126,7 @@ class SdkProvider(ABC):
             stream = await self.open_stream(sdk, request)
         except sdk.caught as err:
             raise self._translate(sdk, err) from None
-        request_id = find_request_id(stream.response.headers)
+        request_id = self._without_key(find_request_id(stream.response.headers))
         try:
             async with stream, aclosing(read_events(stream.response, reader, self._tail_wait_s)) as events:
                 yield Accepted(request_id)
@@ -152,9 +151,18 @@ class SdkProvider(ABC):
     ) -> ModelError:
         """The error of ours, without the key: a server may quote it, and what an SDK raises holds the answer."""
         found = self._classify(sdk, err, accepted=accepted, request_id=request_id)
-        found.provider_request_id = found.provider_request_id or request_id
+        return ModelError(
+            found.code,
+            self._without_key(found.message) or "",
+            error_class=found.error_class,
+            retry_after_s=found.retry_after_s,
+            provider_request_id=self._without_key(found.provider_request_id or request_id),
+            hint=found.hint,
+        )
+
+    def _without_key(self, text: str | None) -> str | None:
         key = self._endpoint.api_key
-        return found if key is None else without_secrets(found, Redactor((key.reveal(),)))
+        return text if key is None or not text else Redactor((key.reveal(),)).redact(text)
 
     def _classify(self, sdk: Sdk, err: Exception, *, accepted: bool, request_id: str | None) -> ModelError:
         ours = own_error(err)

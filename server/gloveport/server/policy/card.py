@@ -8,7 +8,7 @@ Must never: hold a time, cut a command or a list, or offer what `offers` does no
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from gloveport.server.policy.offers import LIFETIME_S, Offer, suggest
 from gloveport.server.policy.protected import marks
 from gloveport.server.policy.protected_table import PathClass
 from gloveport.server.policy.request import TEST_TOOL, Context, Request
-from gloveport.server.policy.rung import SandboxFacts, strength_words
+from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, strength_words
 from gloveport.server.policy.words import effect_words
 
 CARD_VERSION: Final = 1
@@ -71,6 +71,7 @@ def build_card(request: Request, decision: Decision, context: Context, *, summar
         ),
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
+        "notes": list(_notes(request, decision)),
         "provenance": _provenance(request.label),
         "intent": request.intent,
         "reversible": request.reversible,
@@ -140,6 +141,19 @@ def _sandbox(facts: SandboxFacts | None, needed: int) -> dict[str, Any] | None:
         "does_not_hold": list(facts.does_not_hold),
         "statement": facts.statement,
     }
+
+
+def _notes(request: Request, decision: Decision) -> Iterator[str]:
+    """What a person should know beside the effects: what will not work, and what the sandbox does not hold."""
+    sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
+    if sandbox is None:
+        return
+    if not sandbox.network and asked & (OUTGOING_KINDS | {EffectKind.install}):
+        yield "The sandbox has no network: what reaches out from it will fail, allowed or not."
+    if sandbox.network:
+        yield "The sandbox leaves the network open: the program can reach any host."
+    if sandbox.strength <= STRENGTH_PROCESS:
+        yield "Code that runs here can act as you; the sandbox guards against accidents only."
 
 
 def _provenance(label: Label) -> dict[str, Any]:

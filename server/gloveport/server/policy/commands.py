@@ -8,6 +8,7 @@ Must never: read a shell string as if it were understood: it is only searched fo
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.server.policy.command_table import (
@@ -34,7 +35,7 @@ SECRETS_MAX = 64
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
 _URL_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?")
 _DEVICES: Final = "/dev/"
-_DEFAULT_PORTS: Final = {"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"}
+_DEFAULT_PORTS: Final = MappingProxyType({"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"})
 
 Argv = tuple[str, ...]
 
@@ -110,6 +111,12 @@ def derived_effects(argv: Argv) -> tuple[Effect, ...]:
             if kind not in found and command_matches(tuple(text.split()), view):
                 found[kind] = Effect(kind, _target(kind, argv), (("from", text),))
     return (*found.values(), *_named_secrets(argv))
+
+
+def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words that can be files of the workspace; those that exist are digested, so that an answer binds them."""
+    words = [word for word in argv if is_plain_name(word)]
+    return tuple(dict.fromkeys(path_facts(word).text for word in words))
 
 
 def run_effect(argv: Argv) -> Effect:

@@ -8,6 +8,7 @@ Must never: join two grants into a wider one.
 
 from collections.abc import Iterable, Sequence
 
+from gloveport.protocol.ids import Sha256
 from gloveport.server.policy.capability import Scope, overbroad, pattern_covers
 from gloveport.server.policy.findings import Finding
 from gloveport.server.policy.grant import Bound, Grant
@@ -18,12 +19,13 @@ def covering_grant(
     grants: Iterable[Grant], request: Request, context: Context, asks: Sequence[Finding], ceiling: Scope
 ) -> Grant | None:
     """The narrowest grant in force that answers all asks, or None."""
+    digest = request_digest(request)
     found = [
         grant
         for grant in grants
         if grant.scope.width <= ceiling.width
         and is_in_force(grant, context)
-        and _is_for(grant, request, context)
+        and _is_for(grant, request, context, digest)
         and all(_answers(grant, request, ask) for ask in asks)
     ]
     return min(found, key=lambda grant: (grant.scope.width, grant.issued_at, grant.grant_id), default=None)
@@ -48,20 +50,20 @@ def _is_here(grant: Grant, context: Context) -> bool:
     return grant.scope is Scope.session or (grant.turn_id == context.turn_id and grant.goal_revision is not None)
 
 
-def _is_for(grant: Grant, request: Request, context: Context) -> bool:
+def _is_for(grant: Grant, request: Request, context: Context, digest: Sha256) -> bool:
     same_hand = grant.agent == context.agent and grant.capability.tool == request.tool
-    if not same_hand or not _bound_holds(grant.bound, request):
+    if not same_hand or not _bound_holds(grant.bound, request, digest):
         return False
     if grant.scope is Scope.once:
-        return grant.bound.request == request_digest(request)
+        return grant.bound.request == digest
     return overbroad(grant.capability) is None
 
 
-def _bound_holds(bound: Bound, request: Request) -> bool:
+def _bound_holds(bound: Bound, request: Request, digest: Sha256) -> bool:
     sandbox = request.sandbox
     strength, network = (0, False) if sandbox is None else (sandbox.strength, sandbox.network)
     return (
-        bound.request in {None, request_digest(request)}
+        bound.request in {None, digest}
         and (bound.files is None or bound.files == request.file_digests)
         and (bound.cwd is None or bound.cwd == request.cwd)
         and bound.environment == request.environment

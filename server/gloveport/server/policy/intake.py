@@ -7,6 +7,7 @@ Must never: drop or rename a declared effect.
 """
 
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from gloveport.protocol.ids import CallId, Sha256
@@ -15,7 +16,7 @@ from gloveport.server.policy.labels import RecordedLabel, join_all, label_from_r
 from gloveport.server.policy.request import Intent, Request
 from gloveport.server.policy.rung import SandboxFacts
 
-_KINDS: Final = {str(kind): kind for kind in EffectKind}
+_KINDS: Final = MappingProxyType({str(kind): kind for kind in EffectKind})
 
 
 class DeclaredEffect(Protocol):

@@ -5,6 +5,9 @@ Invariant: findings are read-only; the summary is written before the turn goes o
 Must never: start anything by itself; what is due is returned as effects.
 """
 
+from types import MappingProxyType
+from typing import Final
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events import RecoverySummarised
 from gloveport.server.engine.actor import Actor
@@ -16,13 +19,15 @@ from gloveport.server.turn.inputs import CallReconciled, Input, RequestFailed, T
 from gloveport.server.turn.machine import pending_effects
 
 _HINT = "What arrived is kept. Send a message to go on."
-_WORDS = {
-    "succeeded": "had ended well",
-    "failed": "had ended with a failure",
-    "still_running": "was still running and is followed again",
-    "not_started": "had not begun",
-    "unknown": "has an unknown outcome and was not run again",
-}
+_WORDS: Final = MappingProxyType(
+    {
+        "succeeded": "had ended well",
+        "failed": "had ended with a failure",
+        "still_running": "was still running and is followed again",
+        "not_started": "had not begun",
+        "unknown": "has an unknown outcome and was not run again",
+    }
+)
 
 
 def needs_recovery(state: SessionState) -> bool:

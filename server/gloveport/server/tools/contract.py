@@ -108,7 +108,11 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may touch. `fingerprint` is what its intent on disk says, once there is one."""
+    """What a call may touch.
+
+    `python` runs the tests; `python_is_own`: it is the workspace's. `fingerprint` is what the call's intent on disk
+    says, once there is one.
+    """
 
     call_id: str
     turn_id: str
@@ -117,6 +121,7 @@ class ToolContext:
     hands: SandboxHands
     label: LabelRecord
     python: str
+    python_is_own: bool
     show: Callable[[bytes], Awaitable[None]]
     fingerprint: tuple[FileFingerprint, ...] = ()
 

@@ -5,6 +5,8 @@ Invariant: what was planned is what is started; a run is named by its call, so i
 Must never: run on the host side, or start a program twice for one call.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import Field
@@ -28,15 +30,17 @@ WALL_S_MAX: Final = 1_800.0
 ARGV_ITEMS_MAX: Final = 256
 ARGUMENT_CHARACTERS_MAX: Final = 32_768
 
-_OUTCOMES: Final[dict[ResultKind, Outcome]] = {
-    ResultKind.OK: "ok",
-    ResultKind.FAILED: "failed",
-    ResultKind.TIMEOUT: "timeout",
-    ResultKind.OOM: "oom",
-    ResultKind.KILLED: "killed",
-    ResultKind.POLICY: "policy",
-    ResultKind.LOST: "lost",
-}
+_OUTCOMES: Final[Mapping[ResultKind, Outcome]] = MappingProxyType(
+    {
+        ResultKind.OK: "ok",
+        ResultKind.FAILED: "failed",
+        ResultKind.TIMEOUT: "timeout",
+        ResultKind.OOM: "oom",
+        ResultKind.KILLED: "killed",
+        ResultKind.POLICY: "policy",
+        ResultKind.LOST: "lost",
+    }
+)
 
 
 def outcome_of(result: Result) -> Outcome:

@@ -38,6 +38,8 @@ FAILURES_TOLD_MAX: Final = 30
 FRAMEWORK: Final = "pytest"
 # No cache and no byte code: a test run leaves nothing in the worktree by itself.
 ENVIRONMENT: Final = (("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1"))
+# In the daemon's own interpreter the plugins are the daemon's, not the workspace's.
+NO_PLUGINS: Final = (("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),)
 
 
 class RunTestsArguments(Arguments):
@@ -82,7 +84,8 @@ class RunTests:
 
     async def perform(self, arguments: RunTestsArguments, context: ToolContext) -> Performed:
         """Run them to the end."""
-        request = RunRequest(context.call_id, _argv(arguments, context), arguments.timeout_s, environment=ENVIRONMENT)
+        environment = ENVIRONMENT if context.python_is_own else (*ENVIRONMENT, *NO_PLUGINS)
+        request = RunRequest(context.call_id, _argv(arguments, context), arguments.timeout_s, environment=environment)
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)
         return _told(result, context)

@@ -135,8 +135,8 @@ class _Placing:
             raise conflict(self.step, found)
 
     def settle(self) -> None:
-        """The former file is no longer needed."""
-        with self._folder() as (fd, _):
+        """The former file is no longer needed. Everything is done already, so nothing here can fail the plan."""
+        with suppress(OSError, GloveportError), self._folder() as (fd, _):
             placing.drop(fd, self.staged)
             placing.sync_fd(fd)
         if self.step.after is None:
@@ -179,48 +179,8 @@ class _Placing:
 def apply_plan(plan: Plan, trees: Trees) -> Applied:
     """Do every step. Raises with everything as it was before."""
     _check_base(plan, trees)
-    _carry_out(plan, enumerate(plan.steps), trees)
+    carry_out(plan, enumerate(plan.steps), trees)
     return Applied(plan.paths, plan.decided, plan.as_json())
-
-
-def finish_plan(plan: Plan, trees: Trees) -> Applied:
-    """Do the steps that are not done yet. Raises with those steps as they were before."""
-    todo = []
-    for index, step in enumerate(plan.steps):
-        _put_foreign_back(plan, index, trees)
-        found = trees.found(step)
-        if fits(found, step.before, step.after):
-            todo.append((index, step))
-        elif not fits(found, step.after, step.before):
-            raise conflict(step, found)
-    _carry_out(plan, todo, trees)
-    sweep(plan, trees)
-    return Applied(plan.paths, plan.decided, plan.as_json())
-
-
-def roll_back_plan(plan: Plan, trees: Trees) -> tuple[str, ...]:
-    """Undo the steps that are done. Raises with those steps as they were before."""
-    back = []
-    for index, step in enumerate(plan.steps):
-        _put_foreign_back(plan, index, trees)
-        if fits(trees.found(step), step.after, step.before):
-            back.append((index, Step(step.side, step.path, step.after, step.before, step.new_folders)))
-    reverse = Plan("undo", tuple(step for _, step in back), (), ())
-    _carry_out(reverse, enumerate(reverse.steps), trees)
-    _set_base(trees, {step.path: step.before for step in plan.base_steps})
-    sweep(plan, trees)
-    return tuple(sorted({step.path for _, step in back}))
-
-
-def sweep(plan: Plan, trees: Trees) -> None:
-    """Remove staged files of the plan that hold nothing but the step's own contents."""
-    for index, step in enumerate(plan.steps):
-        folder, _, _ = step.path.rpartition("/")
-        with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
-            for name in (plan.staged(index), f"{plan.staged(index)}.old"):
-                state = entry_state(fd, name, step.path, trees.limits)[0]
-                if state is not None and _is_own(state, step):
-                    placing.drop(fd, name)
 
 
 def conflict(step: Step, found: FileState | None) -> WorkspaceError:
@@ -236,7 +196,8 @@ def conflict(step: Step, found: FileState | None) -> WorkspaceError:
     )
 
 
-def _carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
+def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
+    """Do the given steps (with their indices in the plan) and move the base, or raise with all as it was."""
     going = [_Placing(trees, step, plan.staged(index)) for index, step in steps]
     try:
         for each in going:
@@ -247,7 +208,7 @@ def _carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> N
             each.swap()
         for each in going:
             each.verify()
-        _set_base(trees, {step.path: step.after for step in plan.base_steps})
+        set_base(trees, {step.path: step.after for step in plan.base_steps})
     except BaseException:
         for each in reversed(going):
             each.take_back()
@@ -264,37 +225,21 @@ def _check_base(plan: Plan, trees: Trees) -> None:
             )
 
 
-def _set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
+def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
+    """Move the base, durably, if it is not there yet."""
     if any(trees.state.base.get(path) != state for path, state in changes.items()):
         state = trees.state.with_base(changes)
         trees.save(state)
         trees.state = state
 
 
-def _put_foreign_back(plan: Plan, index: int, trees: Trees) -> None:
-    """A staged name that holds the user's own later content: a crash came between the swap and the look at it."""
-    step = plan.steps[index]
-    folder, _, name = step.path.rpartition("/")
-    with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
-        staged = plan.staged(index)
-        state = entry_state(fd, staged, step.path, trees.limits)[0]
-        if state is None or _is_own(state, step):
-            return
-        with suppress(OSError):
-            if trees.found(step) is None:
-                placing.move_to_free(fd, staged, name)
-            else:
-                placing.exchange(fd, name, staged)
-
-
-def _is_own(state: FileState, step: Step) -> bool:
-    ends = [end for end in (step.before, step.after) if end is not None]
-    return any((state.kind, state.digest) == (end.kind, end.digest) for end in ends)
-
-
 def _refuse_look_alike(fd: int, name: str, path: str) -> None:
     wanted = fold_name(name)
-    for other in os.listdir(fd):
+    try:
+        others = os.listdir(fd)
+    except OSError as error:
+        raise os_failure(error, path) from None
+    for other in others:
         if other != name and fold_name(other) == wanted:
             raise WorkspaceError(
                 ErrorCode.CHANGE_CONFLICT,

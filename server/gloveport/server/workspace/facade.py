@@ -9,8 +9,8 @@ The order for a decision: `plan_*` → journal `plan.as_json()` as intent → `a
 After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back(plan)`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,16 +21,25 @@ from anyio import to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
-from gloveport.server.workspace.applying import Applied, Trees, apply_plan, finish_plan, roll_back_plan
+from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
+from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
-from gloveport.server.workspace.reconcile import Reconciled, reconcile_plan
+from gloveport.server.workspace.reconcile import Reconciled, finish_plan, reconcile_plan, roll_back_plan
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
-from gloveport.server.workspace.state import SnapshotInfo, WorkspaceState, load_state, save_state
+from gloveport.server.workspace.state import (
+    SnapshotInfo,
+    WorkspaceState,
+    folder_identity,
+    folder_keys,
+    load_state,
+    save_state,
+)
 from gloveport.server.workspace.store import ContentStore
 from gloveport.server.workspace.walk import NotCovered
 
@@ -45,7 +54,9 @@ class SessionWorkspace:
     `workspace.not_a_file`, `workspace.file_too_large`, `workspace.disk_full`, `change.*`, …
     """
 
-    def __init__(self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits) -> None:
+    def __init__(
+        self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits, seen: dict[str, Seen]
+    ) -> None:
         self.session_dir = session_dir
         self._state = state
         self._limits = limits
@@ -53,7 +64,9 @@ class SessionWorkspace:
         self._stack = ExitStack()
         self._store = self._stack.enter_context(ContentStore(session_dir))
         self._tree = self._stack.enter_context(Root(self.worktree))
-        self._comparison = Comparison(self._tree, self._store, limits)
+        self._seen_in_root: dict[str, Seen] = {}
+        self._look = Look(self._tree, limits, seen)
+        self._comparison = Comparison(self._look, self._store)
 
     @classmethod
     async def create(
@@ -70,14 +83,14 @@ class SessionWorkspace:
         Raises WorkspaceError: `workspace.missing`, `workspace.unreadable`, `limit.reached`, `workspace.disk_full`,
         `journal.conflict` when the session has a workspace already. Nothing is left when it fails.
         """
-        state = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
-        return cls(session_dir, state, limits)
+        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
+        return cls(session_dir, taken.state, limits, taken.seen)
 
     @classmethod
     async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS) -> Self:
         """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one."""
         state = await to_thread.run_sync(load_state, session_dir)
-        return cls(session_dir, state, limits)
+        return cls(session_dir, state, limits, {})
 
     def close(self) -> None:
         """Give files and handles back."""
@@ -106,7 +119,7 @@ class SessionWorkspace:
     @property
     def unproposable(self) -> tuple[NotCovered, ...]:
         """Worktree paths that the last `proposals` could not look at, and why."""
-        return self._comparison.unproposable
+        return self._look.not_covered
 
     async def read(self, path: str) -> bytes:
         """Bytes of a file of the worktree."""
@@ -158,7 +171,7 @@ class SessionWorkspace:
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planner([]).undo, Plan.from_json(record))
+        return await self._run(self._planned_undo, Plan.from_json(record))
 
     async def apply(self, plan: Plan) -> Applied:
         """Carry the plan out: all steps, read back, or none. Raises `change.conflict` with nothing written."""
@@ -175,6 +188,18 @@ class SessionWorkspace:
     async def roll_back(self, plan: Plan) -> tuple[str, ...]:
         """Take back the steps done of a plan found "partial"; the paths that were put back."""
         return await self._run(self._rolled_back, plan)
+
+    async def drift(self) -> tuple[Drift, ...]:
+        """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
+        return await self._run(self._drift)
+
+    async def refresh(self) -> Refreshed:
+        """Take the user's edits into base and worktree, merged line by line with what the agent changed.
+
+        Paths where both changed the same place are left as they are and named; accepting there is a conflict until the
+        agent's change is rejected or written anew. To be called before a tool runs. Writes nothing into the root.
+        """
+        return await self._run(self._refreshed)
 
     async def _run(self, call: Callable[..., Result], *args: object) -> Result:
         async with self._lock:
@@ -203,6 +228,9 @@ class SessionWorkspace:
         planner = self._planner(self._proposals())
         return planner.accept(selections) if action == "accept" else planner.reject(selections)
 
+    def _planned_undo(self, done: Plan) -> Plan:
+        return self._planner(()).undo(done)
+
     def _planner(self, proposals: Sequence[Proposal]) -> Planner:
         return Planner(self._state, self._tree, self._store, self._limits, proposals)
 
@@ -217,6 +245,30 @@ class SessionWorkspace:
     def _reconciled(self, plan: Plan) -> Reconciled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return reconcile_plan(plan, trees)
+
+    def _drift(self) -> tuple[Drift, ...]:
+        with self._user() as user:
+            return find_drift(self._state, user)
+
+    def _refreshed(self) -> Refreshed:
+        with self._user() as user:
+            drifts = find_drift(self._state, user)
+            if not drifts:
+                return Refreshed((), ())
+            plan, told = plan_refresh(drifts, user, self._look, self._store)
+            self._applied(plan, apply_plan)
+            return told
+
+    @contextmanager
+    def _user(self) -> Iterator[Look]:
+        """A look at the user's folder, which must be the one of the beginning."""
+        if folder_identity(self.root) != self.identity:
+            raise WorkspaceError(ErrorCode.WORKSPACE_MISSING, f"{self.root} is another folder than at the beginning")
+        skip = folder_keys((self.session_dir, *map(Path, self._state.excluded)))
+        with Root(self.root) as tree:
+            look = Look(tree, self._limits, self._seen_in_root, skip)
+            yield look
+            self._seen_in_root = look.seen
 
     def _save(self, state: WorkspaceState) -> None:
         save_state(self.session_dir, state)

@@ -20,7 +20,8 @@ from gloveport.server.workspace.state import FileState
 
 PLAN_VERSION: Final = 1
 
-Action = Literal["accept", "reject", "undo"]
+Action = Literal["accept", "reject", "undo", "refresh"]
+"""`refresh` takes the user's edits into the worktree; it is no decision, is idempotent and need not be journalled."""
 Side = Literal["root", "worktree"]
 
 
@@ -179,7 +180,7 @@ def _path_in(raw: str) -> str:
 
 def _action_in(raw: str) -> Action:
     match raw:
-        case "accept" | "reject" | "undo":
+        case "accept" | "reject" | "undo" | "refresh":
             return raw
         case _:
             raise ValueError(raw)

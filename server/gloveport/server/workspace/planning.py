@@ -45,7 +45,7 @@ class Planner:
             for proposal, hunks in self._chosen(selections):
                 after = self._accepted(proposal, hunks)
                 found, data = path_with_data(root, proposal.path, self.limits)
-                if found is None or after is None or not fits(found, after, proposal.base):
+                if not fits(found, after, proposal.base):
                     if not fits(found, proposal.base, after):
                         raise self._conflict(proposal, found, data)
                     steps.append(

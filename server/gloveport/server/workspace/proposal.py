@@ -2,32 +2,24 @@
 
 Purpose: compare the worktree with the base, path by path, and describe each difference in hunks.
 Invariant: a proposal's digest names path, kind, both contents, both modes; equal trees give no proposal at all.
-Must never: take a modification time as proof of equality within the clock's grain, or propose what is not content.
+Must never: propose what is not content, or write anything but the store.
 """
 
 import os
-import stat
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Final, Literal
 
-from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.hunks import Hunk, content_digest, diff_hunks
 from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.render import unified_diff, visible
-from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX, WorkspaceLimits
+from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
+from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
-from gloveport.server.workspace.walk import NotCovered, Walk
 
 ChangeKind = Literal["create", "modify", "delete", "mode", "symlink", "binary"]
 
-CLOCK_GRAIN_NS: Final = 50_000_000
-"""A file whose inode changed within this time before it was looked at is hashed again."""
 PROPOSALS_KEPT_MAX: Final = 4_096
 
 
@@ -75,33 +67,17 @@ class Preview:
     new_text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A worktree file as it was when hashed; `stamp` is size, mtime, ctime and inode."""
-
-    stamp: tuple[int, int, int, int]
-    state: FileState
-    at_ns: int
-
-    def still_holds(self, info: os.stat_result) -> bool:
-        """True when the file cannot have changed since."""
-        return self.stamp == stamp_of(info) and info.st_ctime_ns + CLOCK_GRAIN_NS < self.at_ns
-
-
 @dataclass(slots=True)
 class Comparison:
-    """Compares again and again; remembers hashes by stat and proposals by content."""
+    """Compares again and again; remembers proposals by content."""
 
-    worktree: Root
+    look: Look
     store: ContentStore
-    limits: WorkspaceLimits
-    seen: dict[str, Seen] = field(default_factory=dict)
     made: dict[tuple[str, FileState | None, FileState | None], Proposal] = field(default_factory=dict)
-    unproposable: tuple[NotCovered, ...] = ()
 
     def proposals(self, state: WorkspaceState) -> tuple[Proposal, ...]:
         """Every pending difference, ordered by path."""
-        current = self._current(state)
+        current = self.look.current(state)
         if len(self.made) > PROPOSALS_KEPT_MAX:
             self.made.clear()
         found = []
@@ -112,57 +88,6 @@ class Comparison:
             if base != result:
                 found.append(self._proposal(path, base, result))
         return tuple(found)
-
-    def data(self, proposal: Proposal) -> bytes | None:
-        """The agent's bytes of a proposal; they are in the store since it was made."""
-        return None if proposal.result is None else self.store.get(proposal.result.digest)
-
-    def _current(self, state: WorkspaceState) -> dict[str, FileState]:
-        known = _Known(state.base, state.forced)
-        walk = Walk(self.worktree, self.limits, known=known)
-        current: dict[str, FileState] = {}
-        for entry in walk.entries():
-            found = self._state(entry.path, entry.info, walk)
-            if found is not None:
-                current[entry.path] = found
-        for path in state.base.keys() | state.forced:
-            # Below a folder that a rule of today ignores, the walk did not come.
-            if path not in current and (info := self.worktree.state(path)) is not None:
-                found = self._state(path, info, walk)
-                if found is not None:
-                    current[path] = found
-        # What cannot be read is told, and stays as the user has it: a failed look is no deletion.
-        for each in walk.not_covered:
-            if each.path in state.base:
-                current.setdefault(each.path, state.base[each.path])
-        self.unproposable = tuple(walk.not_covered)
-        self.seen = {path: seen for path, seen in self.seen.items() if path in current}
-        return current
-
-    def _state(self, path: str, info: os.stat_result, walk: Walk) -> FileState | None:
-        before = self.seen.get(path)
-        if before is not None and before.still_holds(info):
-            return before.state
-        at_ns = time.time_ns()
-        try:
-            state, info = self._read(path, info)
-        except GloveportError as error:
-            walk.leave_out(path, error.code.value)
-            return None
-        if state is not None:
-            self.seen[path] = Seen(stamp_of(info), state, at_ns)
-        return state
-
-    def _read(self, path: str, info: os.stat_result) -> tuple[FileState | None, os.stat_result]:
-        if stat.S_ISLNK(info.st_mode):
-            target = self.worktree.link_target(path)
-            self.worktree.resolve(path)
-            return FileState("link", Sha256(sha256(os.fsencode(target)).hexdigest()), 0), info
-        if not stat.S_ISREG(info.st_mode):
-            return None, info
-        read = self.worktree.read(path, self.limits.file_bytes_max)
-        digest = Sha256(sha256(read.data).hexdigest())
-        return FileState("file", digest, read.info.st_mode & 0o777), read.info
 
     def _proposal(self, path: str, base: FileState | None, result: FileState | None) -> Proposal:
         key = (path, base, result)
@@ -192,9 +117,9 @@ class Comparison:
     def _kept(self, path: str, result: FileState) -> bytes:
         if not self.store.has(result.digest):
             if result.kind == "link":
-                self.store.put(os.fsencode(self.worktree.link_target(path)))
+                self.store.put(os.fsencode(self.look.tree.link_target(path)))
             else:
-                self.store.put(self.worktree.read(path, self.limits.file_bytes_max).data)
+                self.store.put(self.look.tree.read(path, self.look.limits.file_bytes_max).data)
         return self.store.get(result.digest)
 
 
@@ -219,20 +144,6 @@ def preview(proposal: Proposal, store: ContentStore) -> Preview:
     new = None if proposal.result is None else store.get(proposal.result.digest)
     diff = unified_diff(proposal.path, proposal.hunks, created=old is None, deleted=new is None)
     return Preview(proposal, _extended(proposal) + (diff or _whole(proposal, old, new)), _text(old), _text(new))
-
-
-def stamp_of(info: os.stat_result) -> tuple[int, int, int, int]:
-    """What a stat says about content without reading it."""
-    return (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    base: Mapping[str, FileState]
-    forced: set[str]
-
-    def __contains__(self, path: object) -> bool:
-        return path in self.base or path in self.forced
 
 
 def _kind(base: FileState | None, result: FileState | None, *, link: bool, binary: bool) -> ChangeKind:

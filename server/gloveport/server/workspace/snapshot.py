@@ -7,39 +7,53 @@ Must never: write below the root, make a hard link, follow a link out, or leave 
 
 import os
 import shutil
-from collections.abc import Iterable
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.look import Seen, stamp_of
 from gloveport.server.workspace.state import (
     STATE_NAME,
     FileState,
     SnapshotInfo,
     WorkspaceState,
     folder_identity,
+    folder_keys,
     save_state,
     snapshot_name,
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
-from gloveport.server.workspace.walk import Entry, Walk
+from gloveport.server.workspace.walk import Entry, Walk, over_limit
 
 WORKTREE_NAME: Final = "worktree"
 PERMISSIONS: Final = 0o777
 _OWNER_MAY: Final = 0o600
-_REASONS: Final = {
-    ErrorCode.TOO_LARGE_FILE: "too_large",
-    ErrorCode.PROTECTED_PATH: "hard_link",
-    ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
-    ErrorCode.FILE_MISSING: "gone",
-    ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
-    ErrorCode.NOT_A_FILE: "special",
-}
+_REASONS: Final = MappingProxyType(
+    {
+        ErrorCode.TOO_LARGE_FILE: "too_large",
+        ErrorCode.PROTECTED_PATH: "hard_link",
+        ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
+        ErrorCode.FILE_MISSING: "gone",
+        ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
+        ErrorCode.NOT_A_FILE: "special",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A complete snapshot, and the worktree's files as they were when written."""
+
+    state: WorkspaceState
+    seen: dict[str, Seen]
 
 
 @dataclass(slots=True)
@@ -49,6 +63,7 @@ class _Taking:
     worktree: str
     limits: WorkspaceLimits
     base: dict[str, FileState] = field(default_factory=dict)
+    written: dict[str, os.stat_result] = field(default_factory=dict)
     bytes_total: int = 0
     folders_made: int = 0
 
@@ -64,6 +79,14 @@ class _Taking:
                 self.walk.leave_out(entry.path, reason)
         self._make_folders()
 
+    def seen(self) -> dict[str, Seen]:
+        """Nobody else has had the worktree yet, so what was written is what is there now."""
+        at_ns = time.time_ns()
+        return {
+            path: Seen(stamp_of(info), FileState("file", self.base[path].digest, info.st_mode & PERMISSIONS), at_ns)
+            for path, info in self.written.items()
+        }
+
     def _take(self, entry: Entry) -> None:
         if entry.is_link:
             self._take_link(entry)
@@ -71,7 +94,7 @@ class _Taking:
         read = read_entry(entry.folder_fd, entry.name, entry.path, self.limits.file_bytes_max)
         self._count(len(read.data))
         mode = read.info.st_mode & PERMISSIONS
-        _write_new(f"{self.worktree}/{entry.path}", read.data, mode | _OWNER_MAY)
+        self.written[entry.path] = _write_new(f"{self.worktree}/{entry.path}", read.data, mode | _OWNER_MAY)
         self.base[entry.path] = FileState("file", self.store.put(read.data), mode)
 
     def _take_link(self, entry: Entry) -> None:
@@ -89,17 +112,8 @@ class _Taking:
 
     def _count(self, size: int) -> None:
         self.bytes_total += size
-        for name, value, bound in (
-            ("files_max", len(self.base) + 1, self.limits.files_max),
-            ("total_bytes_max", self.bytes_total, self.limits.total_bytes_max),
-        ):
-            if value > bound:
-                raise WorkspaceError(
-                    ErrorCode.LIMIT,
-                    f"the workspace is larger than {name} = {bound}",
-                    hint="Open a smaller folder, or ignore what is not source (.gitignore).",
-                    limit=name,
-                )
+        if self.bytes_total > self.limits.total_bytes_max:
+            raise over_limit("total_bytes_max", self.limits.total_bytes_max)
 
     def _make_folders(self) -> None:
         for folder in self.walk.folders[self.folders_made :]:
@@ -110,21 +124,21 @@ class _Taking:
         self.folders_made = len(self.walk.folders)
 
 
-def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Iterable[Path]) -> WorkspaceState:
+def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Sequence[Path]) -> Taken:
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
     with Root(real) as handle:
         _prepare(session_dir)
-        walk = Walk(handle, limits, skip=_keys((session_dir, *exclude)))
+        walk = Walk(handle, limits, skip=folder_keys((session_dir, *exclude)))
         try:
-            return _taken(walk, session_dir, identity)
+            return _taken(walk, session_dir, identity, tuple(map(str, exclude)))
         except BaseException:
             _discard(session_dir)
             raise
 
 
-def _taken(walk: Walk, session_dir: Path, identity: str) -> WorkspaceState:
+def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ...]) -> Taken:
     worktree = session_dir / WORKTREE_NAME
     with ContentStore(session_dir) as store:
         try:
@@ -142,9 +156,9 @@ def _taken(walk: Walk, session_dir: Path, identity: str) -> WorkspaceState:
         walk.not_covered_total,
         tuple(sorted(walk.dependencies)),
     )
-    state = WorkspaceState(walk.root.path, identity, info, taking.base)
+    state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded)
     save_state(session_dir, state)
-    return state
+    return Taken(state, taking.seen())
 
 
 def _prepare(session_dir: Path) -> None:
@@ -167,22 +181,14 @@ def _discard(session_dir: Path) -> None:
             (session_dir / name).unlink()
 
 
-def _keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
-    found = set()
-    for folder in folders:
-        with suppress(OSError):
-            info = os.stat(folder)
-            found.add((info.st_dev, info.st_ino))
-    return frozenset(found)
-
-
-def _write_new(path: str, data: bytes, mode: int) -> None:
+def _write_new(path: str, data: bytes, mode: int) -> os.stat_result:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
+            return os.fstat(fd)
         finally:
             os.close(fd)
     except OSError as error:

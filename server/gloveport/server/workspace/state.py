@@ -6,6 +6,8 @@ Must never: hold file contents, or be guessed when the file is missing or from a
 """
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -62,6 +64,9 @@ class WorkspaceState:
     forced: set[str] = field(default_factory=set)
     """Ignored paths that the agent wrote by name: proposed although a rule ignores them."""
 
+    excluded: tuple[str, ...] = ()
+    """Folders that are no content though they may lie below the root (the data directory)."""
+
     def with_base(self, changes: dict[str, FileState | None]) -> "WorkspaceState":
         """A copy whose base has the given paths set, or removed where None."""
         base = dict(self.base)
@@ -93,6 +98,16 @@ def snapshot_name(identity: str, base: dict[str, FileState]) -> SnapshotId:
     return SnapshotId(f"snap-{total.hexdigest()[:32]}")
 
 
+def folder_keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
+    """Device and inode of those folders that exist."""
+    found = set()
+    for folder in folders:
+        with suppress(OSError):
+            info = os.stat(folder)
+            found.add((info.st_dev, info.st_ino))
+    return frozenset(found)
+
+
 def save_state(folder: Path, state: WorkspaceState) -> None:
     """Replace the file on disk, durably."""
     body = {
@@ -109,6 +124,7 @@ def save_state(folder: Path, state: WorkspaceState) -> None:
         },
         "base": {path: [each.kind, each.digest, each.mode] for path, each in state.base.items()},
         "forced": sorted(state.forced),
+        "excluded": list(state.excluded),
     }
     fresh = folder / f"{STATE_NAME}.new"
     try:
@@ -144,7 +160,9 @@ def load_state(folder: Path) -> WorkspaceState:
         tuple(taken["dependency_folders"]),
     )
     base = {path: FileState(*each) for path, each in body["base"].items()}
-    return WorkspaceState(Path(body["root"]), body["identity"], info, base, set(body["forced"]))
+    return WorkspaceState(
+        Path(body["root"]), body["identity"], info, base, set(body["forced"]), tuple(body["excluded"])
+    )
 
 
 def sync_folder(folder: Path) -> None:

@@ -65,9 +65,10 @@ class Walk:
     not_covered_total: int = 0
     dependencies: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+    files: int = 0
 
     def entries(self) -> Iterator[Entry]:
-        """Every file and link that is content. Raises WorkspaceError when the root cannot be read."""
+        """Every file and link that is content. Raises WorkspaceError when the root cannot be read or holds too many."""
         stack: list[tuple[str, IgnoreRules]] = [("", IgnoreRules())]
         while stack:
             folder, rules = stack.pop()
@@ -76,7 +77,7 @@ class Walk:
                     below: list[tuple[str, IgnoreRules]] = []
                     yield from self._folder(fd, folder, rules, below)
             except WorkspaceError as error:
-                if not folder:
+                if not folder or error.code is ErrorCode.LIMIT:
                     raise
                 self.leave_out(folder, _word(error))
                 continue
@@ -98,17 +99,20 @@ class Walk:
             if not self._is_content(path, name, info, here):
                 continue
             if not stat.S_ISDIR(info.st_mode):
+                self.files += 1
+                if self.files > self.limits.files_max:
+                    raise over_limit("files_max", self.limits.files_max)
                 yield Entry(path, name, fd, info)
             elif self._may_enter(path, info):
                 self.folders.append(path)
                 below.append((path, here))
 
     def _is_content(self, path: str, name: str, info: os.stat_result, rules: IgnoreRules) -> bool:
-        if is_git_name(name) or is_temp_name(name):
-            return False
         folder = stat.S_ISDIR(info.st_mode)
         if not folder and path in self.known:
             return self._is_plain(path, info)
+        if is_git_name(name) or is_temp_name(name):
+            return False
         if not self._has_fit_name(path):
             return False
         if folder and self._is_dependency(path, name, rules):
@@ -146,6 +150,16 @@ class Walk:
             self.leave_out(path, "too_deep")
             return False
         return True
+
+
+def over_limit(name: str, bound: int) -> WorkspaceError:
+    """The refusal of a tree that is too large, naming the limit."""
+    return WorkspaceError(
+        ErrorCode.LIMIT,
+        f"the workspace is larger than {name} = {bound}",
+        hint="Open a smaller folder, or ignore what is not source (.gitignore).",
+        limit=name,
+    )
 
 
 def _listed(fd: int, folder: str) -> list[tuple[str, os.stat_result]]:

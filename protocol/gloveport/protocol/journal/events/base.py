@@ -5,15 +5,18 @@ Invariant: a body is immutable; encoding then decoding gives an equal body; unkn
 Must never: carry a wall clock or an id of its own making.
 """
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 from pydantic_core import PydanticSerializationError
 
 from gloveport.protocol.text import scrub_surrogates
 
 HexDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 of raw bytes, lower-case hexadecimal."""
+
+Json: TypeAlias = JsonValue
+"""Anything JSON can say."""
 
 
 class Record(BaseModel):
