@@ -1,16 +1,18 @@
 """Following: windows, catch-up, durability, resync, and clients that do not wait for each other."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
+import orjson
 import pytest
-from tests.kit.memory_backend import MemoryBackend, run_daemon
-from tests.kit.raw_client import RawClient, raw_client, until
+from tests.kit.memory_backend import MemoryBackend, read_ops, run_daemon
+from tests.kit.raw_client import RawClient, raw_client
 
 from gloveport.protocol.errors import ERRORS, ErrorCode
-from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, decode_cursor, encode_cursor
 from gloveport.protocol.wire.reducer import View
+from gloveport.server.transports.source import Projections
+from gloveport.server.transports.tail import Entry, Tail
 
 
 def backend_with(texts: int = 0) -> MemoryBackend:
@@ -19,11 +21,6 @@ def backend_with(texts: int = 0) -> MemoryBackend:
     backend.open_session("s")
     backend.tell_text("s", *(f"{n}é😀 " for n in range(texts)))
     return backend
-
-
-def is_followed(backend: MemoryBackend) -> bool:
-    """Whether somebody follows."""
-    return backend.hub.followed_streams == 1
 
 
 async def subscribe(client: RawClient, after: str | None = None, **more: object) -> dict[str, Any]:
@@ -54,7 +51,8 @@ async def follow_to(client: RawClient, name: str, view: View, seq: int) -> str:
         batch = await batch_of(client)
         assert batch["subscriptionId"] == name
         for event in batch["events"]:
-            assert view.apply(event["seq"], event["ops"])
+            assert event["seq"] == view.watermark + 1
+            view.apply(event["seq"], event["ops"])
         last = batch["last"]
         await ack(client, name, view.watermark)
     return last
@@ -239,19 +237,51 @@ async def test_a_gap_in_what_was_published_is_read_from_the_journal() -> None:
         await follow_to(client, begun["subscriptionId"], view, seen.seq)
 
 
+def test_a_tail_is_contiguous_and_never_goes_back() -> None:
+    """Told twice, told late, told with a gap: the head only grows, and what it holds follows without one."""
+    backend = backend_with(8)
+    projections = Projections(read_ops, backend.project, backend.digest)
+    entries = [Entry(event, projections) for event in backend.journal.streams["session/s"]]
+    tail = Tail()
+    tail.reach(5, 3)
+    tail.extend(entries[:5], 4)
+    assert (tail.head_seq, tail.durable_seq, tail.after(4, 9)) == (5, 4, None)
+    tail.extend(entries[4:7], 2)
+    assert (tail.head_seq, tail.durable_seq) == (7, 4)
+    assert tail.after(5, 9) == entries[5:7]
+    assert tail.after(5, 1) == entries[5:6]
+    tail.extend(entries[8:], 9)
+    assert (tail.head_seq, tail.after(7, 9), tail.after(8, 9)) == (10, None, entries[8:])
+    tail.reach(4, 1)
+    assert (tail.head_seq, tail.durable_seq) == (10, 9)
+
+
 async def test_what_is_published_while_a_client_subscribes_is_not_lost() -> None:
-    """The journal's head may be read before an append and returned after it."""
+    """The journal's head may be read before an append and looked at after it; no later event brings it to light."""
     for turns in range(8):
-        backend = backend_with(2)
-        async with run_daemon(backend) as daemon, raw_client(daemon.socket) as client:
-            subscribing = asyncio.create_task(subscribe(client, GENESIS))
-            await until(partial(is_followed, backend))
+        for after_seq in (None, 0, 4):
+            backend, sent = backend_with(2), asyncio.Queue[bytes]()
+            digests = [GENESIS_DIGEST, *(event.digest for event in backend.journal.streams["session/s"])]
+            after = None if after_seq is None else encode_cursor(cursor_at(1, after_seq, digests[after_seq]))
+            subscribing = asyncio.create_task(backend.hub.subscribe("session/s", after, 1 << 20))
             for _ in range(turns):
                 await asyncio.sleep(0)
             backend.tell_text("s", "meanwhile")
-            begun = await subscribing
+            subscription, result = await subscribing
+            running = asyncio.create_task(subscription.run(sent.put))
             view = View()
-            await follow_to(client, begun["subscriptionId"], view, 5)
+            if after_seq == 4:
+                view.load((await backend.project("session/s")).snapshot.model_dump()["items"], 4)
+            if result.snapshot is not None:
+                view.load([item.model_dump() for item in result.snapshot.items], decode_cursor(result.cursor).seq)
+            async with asyncio.timeout(10):
+                while view.watermark < 5:
+                    _, _, body = (await sent.get()).partition(b"\r\n\r\n")
+                    for event in orjson.loads(body)["params"]["events"]:
+                        view.apply(event["seq"], event["ops"])
+            assert view.digest() == backend.views["session/s"].digest()
+            backend.hub.unsubscribe(subscription)
+            await running
 
 
 async def test_unknown_session_and_limits_are_typed() -> None:

@@ -61,13 +61,13 @@ class ListJournal:
     async def read(self, stream: str, after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
         """Events after a seq, at least one."""
         self.reads += 1
-        await asyncio.sleep(0)
         chosen: list[StoredEvent] = []
         for event in self.streams.get(stream, [])[after_seq : after_seq + limit]:
             bytes_max -= len(event.payload)
             if chosen and bytes_max < 0:
                 break
             chosen.append(event)
+        await asyncio.sleep(0)
         return tuple(chosen)
 
     async def head(self, stream: str) -> Head | None:
@@ -75,9 +75,9 @@ class ListJournal:
         events = self.streams.get(stream)
         if events is None:
             return None
-        await asyncio.sleep(0)
-        last = events[-1]
-        return Head(last.epoch, last.seq, last.digest, self.durable.get(stream, last.seq))
+        last, durable = events[-1], self.durable.get(stream)
+        await asyncio.sleep(0)  # as from another thread: what is read may be old when it is looked at
+        return Head(last.epoch, last.seq, last.digest, last.seq if durable is None else durable)
 
     def append(self, stream: str, ops: list[Op]) -> StoredEvent:
         """Store one event."""
@@ -133,10 +133,10 @@ class MemoryBackend:
 
     async def project(self, stream: str) -> ProjectedView:
         """The tail of the view now."""
-        await asyncio.sleep(0)
         view, last = self.views[stream], self.journal.streams[stream][-1]
         start = max(0, len(view) - self._snapshot_items)
         items = tuple(ViewItem.model_validate(item) for item in view.items(start))
+        await asyncio.sleep(0)
         return ProjectedView(
             cursor_at(last.epoch, last.seq, last.digest), ViewSnapshot(items=items, items_before=start)
         )
