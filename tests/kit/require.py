@@ -7,6 +7,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def require_node() -> str:
 
 def require_bubblewrap() -> None:
     """A bubblewrap rung that works here; skips or fails without one."""
-    found = asyncio.run(_try_bubblewrap())
+    with ThreadPoolExecutor(1) as aside:
+        found = aside.submit(lambda: asyncio.run(_try_bubblewrap())).result()
     require(found.ok, f"bubblewrap does not work here: {found.reason} {found.fix}")
 
 
