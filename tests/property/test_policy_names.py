@@ -16,7 +16,7 @@ LETTERS = "ab.~*?"
 SECONDS_MAX = 5.0
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.text(LETTERS, max_size=8), st.text("ab.~", max_size=8))
 def test_a_wildcard_matches_like_its_regular_expression(pattern: str, name: str) -> None:
     expression = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
