@@ -41,7 +41,10 @@ asyncio.run(main())
 """
 
 
-@pytest_asyncio.fixture(params=["process", "bubblewrap"])
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(params=["process", "bubblewrap"], scope="module", loop_scope="module")
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig
