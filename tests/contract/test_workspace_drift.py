@@ -96,7 +96,8 @@ async def test_where_they_meet_nothing_moves(workspace: SessionWorkspace) -> Non
 
 async def test_the_same_edit_on_both_sides_leaves_nothing(workspace: SessionWorkspace) -> None:
     """The user typed what the agent proposed."""
-    await workspace.write("a.txt", b"same\n")
-    (workspace.root / "a.txt").write_bytes(b"same\n")
-    assert await workspace.refresh() == Refreshed(("a.txt",), ())
+    for path in ("a.txt", "c.bin", "created.txt"):
+        await workspace.write(path, b"same\x00\n")
+        (workspace.root / path).write_bytes(b"same\x00\n")
+    assert await workspace.refresh() == Refreshed(("a.txt", "c.bin", "created.txt"), ())
     assert await workspace.proposals() == ()

@@ -136,8 +136,16 @@ async def test_a_torn_store_is_cut_at_opening(workspace: SessionWorkspace) -> No
     again = await SessionWorkspace.open(workspace.session_dir)
     try:
         assert await again.proposals() == before
+        await again.write("a.txt", b"after the tear\n")
+        plan = await again.plan_accept(whole((await propose(again))["a.txt"]))
     finally:
         again.close()
+    last = await SessionWorkspace.open(workspace.session_dir)
+    try:
+        await last.apply(plan)
+        assert (last.root / "a.txt").read_bytes() == b"after the tear\n"
+    finally:
+        last.close()
 
 
 @pytest.mark.parametrize("path", ["a.txt", "k/new.txt", "m/b.txt", "z.txt"])
@@ -148,3 +156,12 @@ async def test_a_save_between_check_and_swap_survives(workspace: SessionWorkspac
     assert await applied(workspace, raced=str(workspace.root / path)) == ErrorCode.CHANGE_CONFLICT.value
     assert read_tree(workspace.root) == before | {path: (0o644, b"user\n")}
     assert len(await workspace.proposals()) == 4
+
+
+async def test_what_was_written_is_read_back(workspace: SessionWorkspace) -> None:
+    """Bytes that change on their way to the disk are found by the look afterwards, and everything is taken back."""
+    before = read_tree(workspace.root)
+    plan = await workspace.plan_accept(whole(*await workspace.proposals()))
+    staged = workspace.root / plan.staged(0)
+    assert await applied(workspace, raced=str(staged)) == ErrorCode.CHANGE_CONFLICT.value
+    assert read_tree(workspace.root) == before
