@@ -11,7 +11,7 @@ DEMO_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-fast bench schema lock realworld e2e client clean bootstrap-dev
+.PHONY: help demo test check bench schema lock realworld e2e client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
@@ -23,6 +23,7 @@ help:
 	@echo "make client     build the VS Code extension and run its tests (needs Node 20 or newer)"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
+	@echo "make clean      remove the environment, caches and built files"
 
 demo:
 	@$(PYTHON) scripts/bootstrap --venv $(VENV) $(DEMO_PROFILE)
@@ -58,7 +59,7 @@ schema: bootstrap-dev
 	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write
 
 client:
-	@cd client-vscode && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent test
+	@cd client-vscode && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error && npm run --silent build && npm run --silent test
 
 lock:
 	@scripts/lock

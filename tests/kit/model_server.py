@@ -37,7 +37,9 @@ class Behaviour:
     `status` other than 200 answers with `body` as JSON and no stream. `cut_after` closes the connection in
     the middle of a chunk after so many events; `end_after` closes it cleanly there, without an end marker;
     `silence_after` stops sending there and keeps the connection open. `raw_events` replaces the whole
-    stream by (event name, data) pairs. `repeat` text is sent `repeat` times.
+    stream by (event name, data) pairs, `raw_body` by bytes as they are. `chunk_bytes` cuts what is sent into pieces of
+    that many bytes, wherever they fall. `repeat` text is sent `repeat` times. With `wait_for_file`, nothing is sent
+    after `wait_after` events until that file exists.
     """
 
     text: tuple[str, ...] = ("Hello ", "world")
@@ -51,9 +53,13 @@ class Behaviour:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: object = None
     raw_events: tuple[tuple[str, str], ...] | None = None
+    raw_body: bytes | None = None
+    chunk_bytes: int | None = None
     cut_after: int | None = None
     end_after: int | None = None
     silence_after: int | None = None
+    wait_for_file: str | None = None
+    wait_after: int = 0
     error_after: tuple[int, object] | None = None
     silent_start: bool = False
     linger: bool = False
@@ -75,6 +81,8 @@ class Behaviour:
         for name in ("text", "reasoning", "usage"):
             if name in made:
                 made[name] = tuple(made[name])
+        if "raw_body" in made:
+            made["raw_body"] = made["raw_body"].encode()
         made["calls"] = tuple(
             Call(c["name"], tuple(c["fragments"]), c.get("id", "call_1")) for c in raw.get("calls", ())
         )
@@ -186,7 +194,7 @@ async def _answer(behaviour: Behaviour, request: RecordedRequest, writer: asynci
         writer.write(_head(behaviour.status, headers) + body)
         await writer.drain()
         return True
-    headers |= {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    headers = {"content-type": "text/event-stream", **headers, "transfer-encoding": "chunked"}
     writer.write(_head(200, headers))
     await writer.drain()
     whole = await _send_events(behaviour, request, writer)
@@ -206,19 +214,35 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
+async def _wait_for_file(path: Path) -> None:
+    while not path.exists():  # noqa: ASYNC110 - a file has no event to wait for
+        await asyncio.sleep(0.005)
+
+
+async def _send_bytes(data: bytes, behaviour: Behaviour, writer: asyncio.StreamWriter) -> None:
+    size = behaviour.chunk_bytes or len(data)
+    for at in range(0, len(data), size or 1):
+        piece = data[at : at + size]
+        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        await writer.drain()
+
+
 async def _send_events(behaviour: Behaviour, request: RecordedRequest, writer: asyncio.StreamWriter) -> bool:
+    if behaviour.raw_body is not None:
+        await _send_bytes(behaviour.raw_body, behaviour, writer)
+        return True
     dialect: Dialect = "anthropic" if request.path.endswith("/messages") else "openai"
     for sent, (event_name, event_data) in enumerate(_events(behaviour, dialect)):
         name, data = event_name, event_data
         if sent in (behaviour.cut_after, behaviour.end_after):
             return False
+        if sent == behaviour.wait_after and behaviour.wait_for_file is not None:
+            await _wait_for_file(Path(behaviour.wait_for_file))
         if sent == behaviour.silence_after:
             await asyncio.Event().wait()
         if behaviour.error_after is not None and sent == behaviour.error_after[0]:
             name, data = "error", json.dumps(behaviour.error_after[1])
-        frame = ((f"event: {name}\n" if name else "") + f"data: {data}\n\n").encode()
-        writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
-        await writer.drain()
+        await _send_bytes(((f"event: {name}\n" if name else "") + f"data: {data}\n\n").encode(), behaviour, writer)
         await asyncio.sleep(behaviour.delay_ms / 1000)
     return True
 
@@ -227,9 +251,7 @@ def _events(behaviour: Behaviour, dialect: Dialect) -> Iterator[tuple[str, str]]
     if behaviour.raw_events is not None:
         yield from behaviour.raw_events
     elif dialect == "openai":
-        yield from (
-            ("", data if isinstance(data, str) else json.dumps(data)) for data in chat_events(behaviour)
-        )
+        yield from (("", data if isinstance(data, str) else json.dumps(data)) for data in chat_events(behaviour))
     else:
         yield from ((str(data["type"]), json.dumps(data)) for data in messages_events(behaviour))
 
@@ -293,9 +315,7 @@ def messages_events(behaviour: Behaviour) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _block(
-    index: int, head: Mapping[str, object], key: str, pieces: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+def _block(index: int, head: Mapping[str, object], key: str, pieces: Sequence[str]) -> Iterator[dict[str, Any]]:
     kinds = {"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}
     yield {"type": "content_block_start", "index": index, "content_block": head}
     for piece in pieces:
@@ -305,9 +325,7 @@ def _block(
 
 async def _stdin_lines() -> AsyncIterator[bytes]:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         yield line
 

@@ -98,6 +98,47 @@ def install_with_only(module: ModuleType, steps: object, checkout: Path, python:
         os.environ["PATH"] = before
 
 
+APT = """#!/bin/sh
+# Knows its package only after an update into the lists it is told, as with empty system lists.
+echo "$@" >>"$HOME/asked"
+lists=; for word in "$@"; do case $word in Dir::State::Lists=*) lists=${word#*=} ;; esac; done
+case "$*" in
+    *update) touch "$lists/known" ;;
+    *download*) [ -n "$lists" ] && [ -e "$lists/known" ] && touch python3-pip-whl_1_all.deb ;;
+esac
+"""
+UNPACK = """#!/bin/sh
+mkdir -p "$3/usr/share/python-wheels" && touch "$3/usr/share/python-wheels/pip-1-py3-none-any.whl"
+"""
+
+
+def test_apt_fetches_pip_for_an_ordinary_user(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pip and ensurepip, Debian's wheel is fetched into the environment, with apt's lists kept aside."""
+    tools = checkout / "tools"
+    tools.mkdir()
+    for name, text in (("apt-get", APT), ("dpkg-deb", UNPACK)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(checkout))
+    module = load(checkout)
+    steps = module.Steps(checkout / "log")
+    venv = checkout / ".venv"
+    wheel = module.fetch_debian_pip(steps, venv)
+    assert wheel is not None
+    assert wheel.startswith(str(venv / "apt" / "files"))
+    asked = (checkout / "asked").read_text().splitlines()
+    assert [line.split()[-2:] for line in asked if "download" in line] == [["download", "python3-pip-whl"]] * 2
+    assert all("install" not in line for line in asked)
+
+
+def test_no_apt_is_no_error(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere the way simply does not exist."""
+    monkeypatch.setenv("PATH", str(checkout / "empty"))
+    module = load(checkout)
+    assert module.fetch_debian_pip(module.Steps(checkout / "log"), checkout / ".venv") is None
+
+
 def test_steering_variables_do_not_reach_the_installer(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PIP_TARGET and the like would put the packages elsewhere."""
     monkeypatch.setenv("PIP_TARGET", str(checkout / "elsewhere"))

@@ -8,13 +8,13 @@ Must never: normalise or otherwise change text.
 
 def utf16_length(text: str) -> int:
     """Number of UTF-16 code units of `text`."""
-    return len(text) + sum(1 for char in text if char > "\uffff") if not text.isascii() else len(text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def utf16_index(text: str, offset: int) -> int | None:
     """The index in `text` that lies `offset` UTF-16 units from its start; null inside a code point or beyond."""
     if text.isascii():
-        return offset if offset <= len(text) else None
+        return offset if 0 <= offset <= len(text) else None
     units = 0
     for index, char in enumerate(text):
         if units >= offset:
@@ -28,3 +28,15 @@ def scrub_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def printable(text: str) -> str:
+    """`text` without what could act on a terminal: control characters but newline and tab, and direction marks."""
+    return "".join(char if char in "\n\t" or _is_harmless(char) else f"\\u{ord(char):04x}" for char in text)
+
+
+def _is_harmless(char: str) -> bool:
+    return char >= " " and not "\x7f" <= char <= "\x9f" and char not in _DIRECTION_MARKS
+
+
+_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")

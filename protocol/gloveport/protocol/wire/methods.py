@@ -12,8 +12,9 @@ from typing import Final
 
 from gloveport.protocol.wire import change, place, session, turn
 from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
+from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
-PROTOCOL_VERSION: Final = 1
+__all__ = ["METHODS", "NOTIFICATIONS", "PROTOCOL_VERSION", "Method"]
 
 
 @dataclass(frozen=True, slots=True)

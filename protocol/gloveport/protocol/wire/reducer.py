@@ -32,6 +32,7 @@ class View:
     def __init__(self) -> None:
         self._items: dict[str, tuple[str, dict[str, Any]]] = {}
         self._digests: dict[str, str] = {}
+        self._ends: dict[str, tuple[str, int]] = {}  # where the last append to an item ended: field, UTF-16 units
         self.watermark = 0
 
     def __len__(self) -> int:
@@ -54,23 +55,38 @@ class View:
         if op["op"] == "reset":
             self._items.clear()
             self._digests.clear()
+            self._ends.clear()
             return
         item = op["item"]
         if op["op"] == "upsert":
             _, fields = self._items.get(item, ("", {}))
             self._items[item] = (op["kind"], {**fields, **op["fields"]})
+            self._ends.pop(item, None)
         else:
             kind, fields = self._items.get(item, ("", {}))
-            if not kind:
-                raise ViewGapError(f"append to the unknown item {item}")
-            joined = join_text(str(fields.get(op["field"], "")), op["offset"], op["text"])
-            self._items[item] = (kind, {**fields, op["field"]: joined})
+            current = fields.get(op["field"], "")
+            if not kind or not isinstance(current, str):
+                raise ViewGapError(f"append to {op['field']} of {item}, which is not a text that is there")
+            self._items[item] = (kind, {**fields, op["field"]: self._join(op, current)})
         self._digests.pop(item, None)
+
+    def _join(self, op: Mapping[str, Any], current: str) -> str:
+        """`join_text` without measuring a long text anew for every piece that follows the one before it."""
+        item, field, offset = op["item"], op["field"], op["offset"]
+        text: str = op["text"]
+        if self._ends.get(item) == (field, offset):
+            joined, end = current + text, offset + utf16_length(text)
+        else:
+            joined = join_text(current, offset, text)
+            end = utf16_length(joined)
+        self._ends[item] = (field, end)
+        return joined
 
     def load(self, items: Iterable[Mapping[str, Any]], watermark: int) -> None:
         """Begin anew from a snapshot."""
         self._items = {item["id"]: (item["kind"], dict(item["fields"])) for item in items}
         self._digests = {}
+        self._ends = {}
         self.watermark = watermark
 
     def items(self, start: int = 0, stop: int | None = None) -> list[dict[str, Any]]:
@@ -89,9 +105,10 @@ class View:
 
 def join_text(current: str, offset: int, text: str) -> str:
     """`current` with `text` written at `offset` UTF-16 units; what is already there is not doubled."""
-    if offset == utf16_length(current):
+    length = utf16_length(current)
+    if offset == length:
         return current + text
     index = utf16_index(current, offset)
     if index is None:
-        raise ViewGapError(f"append at {offset} beyond the {utf16_length(current)} units that are there")
-    return current[:index] + text if len(current) - index <= len(text) else current
+        raise ViewGapError(f"append at {offset} joins no place of the {length} units that are there")
+    return current[:index] + text if length - offset <= utf16_length(text) else current

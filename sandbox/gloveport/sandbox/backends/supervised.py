@@ -6,7 +6,9 @@ Must never: know how a rung isolates; that is the `plan_run` a rung gives.
 """
 
 import os
+import secrets
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -15,14 +17,18 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
+from gloveport.sandbox.backends.execution import SupervisedExecution, kill_run
 from gloveport.sandbox.backends.launcher import Launcher
-from gloveport.sandbox.contract import Command, SandboxError
+from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
-from gloveport.sandbox.runner import groups, rundir, tree
+from gloveport.sandbox.runner import groups, rundir
 
 RUNS_MAX: Final = 4096
 ARGUMENT_BYTES_MAX: Final = 1024 * 1024
+SCRATCH: Final = "scratch"
+"""Folder for temporary files inside a run folder, on a rung that has no view of its own."""
+
+TRIAL_WORDS_MAX: Final = 300
 
 PlanRun = Callable[[Command, Path], RunRequest]
 """From a command and its run folder to the whole request."""
@@ -31,8 +37,8 @@ PlanRun = Callable[[Command, Path], RunRequest]
 class RunFolders:
     """All runs of one folder: start, find again, forget, reap."""
 
-    def __init__(self, runs_dir: Path) -> None:
-        self._dir = runs_dir
+    def __init__(self, runs_dir: Path, *, scratch: bool = False) -> None:
+        self._dir, self._scratch = runs_dir, scratch
         self._launcher = Launcher()
         self._followed: dict[str, SupervisedExecution] = {}
 
@@ -44,6 +50,8 @@ class RunFolders:
         request = plan(command, folder)
         try:
             rundir.write_request(folder, request)
+            if self._scratch:
+                (folder / SCRATCH).mkdir(mode=0o700)
         except FileExistsError as error:
             words = f"A run with the id {command.run_id!r} exists already."
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
@@ -100,10 +108,14 @@ class RunFolders:
             status = rundir.read_status(folder)
             if folder.name in self._followed or status is None or rundir.read_exit(folder) is not None:
                 continue
-            if is_supervised(status) or tree.is_alive(status.main_pid, status.main_start_ticks):
-                kill_run(status)
+            try:
+                request = rundir.read_request(folder)
+            except (OSError, JailFormatError):
+                continue
+            if kill_run(status, request):
                 reaped.append(folder.name)
-            self._remove_groups(folder)
+            if request.cgroup is not None:
+                groups.remove_groups(request.cgroup)
         return tuple(reaped)
 
     def close(self) -> None:
@@ -117,14 +129,6 @@ class RunFolders:
         if not self._dir.is_dir():
             return []
         return sorted(path for path in self._dir.iterdir() if path.is_dir() and not path.is_symlink())[:RUNS_MAX]
-
-    def _remove_groups(self, folder: Path) -> None:
-        try:
-            plan = rundir.read_request(folder).cgroup
-        except (OSError, JailFormatError):
-            return
-        if plan is not None:
-            groups.remove_groups(plan)
 
 
 class SupervisedLease:
@@ -169,6 +173,50 @@ class SupervisedLease:
             await execution.stop()
             await self._folders.forget(execution.run_id)
         self._executions.clear()
+
+
+class SupervisedRung(ABC):
+    """The half of a backend that does not depend on how it isolates."""
+
+    def __init__(self, folders: RunFolders) -> None:
+        self.folders = folders
+
+    @abstractmethod
+    async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
+        """Make a lease; each rung its own way."""
+
+    async def attach(self, run_id: str) -> SupervisedExecution | None:
+        """Find a run of an earlier daemon by its folder."""
+        return self.folders.attach(run_id)
+
+    async def forget(self, run_id: str) -> None:
+        """Remove the folder of a run that has ended."""
+        await self.folders.forget(run_id)
+
+    async def reap(self) -> tuple[str, ...]:
+        """Kill every run of an earlier daemon that was not attached."""
+        return self.folders.reap()
+
+    async def close(self) -> None:
+        """Let go of the fork server; runs go on."""
+        self.folders.close()
+
+    async def try_run(self, profile: Profile) -> str | None:
+        """Run `true` in the profile; words about what went wrong, or None."""
+        run_id = f"trial-{secrets.token_hex(8)}"
+        try:
+            lease = await self.prepare(profile, run_id)
+            try:
+                execution = await lease.start(Command(("true",), run_id))
+                result = await execution.result()
+            finally:
+                await lease.release()
+        except SandboxError as error:
+            return error.message
+        if result.kind is ResultKind.OK:
+            return None
+        said = result.output.decode("utf-8", "replace").strip()[-TRIAL_WORDS_MAX:]
+        return f"A trial run failed: {said or result.evidence}"
 
 
 def check_command(command: Command) -> None:

@@ -5,6 +5,7 @@ Invariant: the program has its three pipes and the request's blobs open, nothing
 Must never: return in the child.
 """
 
+import fcntl
 import os
 import resource
 import signal
@@ -79,7 +80,7 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         step = f"enter {request.working_dir}"
         os.chdir(request.working_dir)
         step = f"start {request.argv[0]}"
-        os.execvpe(request.argv[0], request.argv, dict(request.environment))
+        os.execvpe(request.argv[0], request.argv, dict(request.environment))  # noqa: S606 - the runner's trade
     except OSError as error:
         os.write(reason_fd, f"{step}: {error.strerror}".encode()[:_REASON_BYTES_MAX])
     except ValueError as error:
@@ -98,8 +99,6 @@ def _restore_signals() -> None:
 
 def _place_descriptors(pipes: ChildPipes, blobs: list[int], reason_fd: int) -> int:
     """Copy everything out of the low numbers first, so that no copy overwrites a source."""
-    import fcntl
-
     move: Callable[[int], int] = lambda fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)  # noqa: E731
     wanted = [(0, move(pipes.stdin)), (1, move(pipes.output)), (2, move(pipes.output))]
     if pipes.status is not None:

@@ -12,7 +12,7 @@ import signal
 import socket
 from typing import Final
 
-from gloveport.sandbox.runner import prctl
+from gloveport.sandbox.runner import prctl, tree
 from gloveport.sandbox.runner.supervise import supervise
 
 MESSAGE_BYTES_MAX: Final = 8192
@@ -27,6 +27,7 @@ def serve(control_fd: int) -> None:
     os.close(null)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     prctl.hide_from_peers()
+    tree.read_boot_id()
     gc.disable()
     gc.freeze()
     while True:

@@ -6,6 +6,7 @@ Must never: be called in the daemon itself; these change the calling process.
 """
 
 import ctypes
+import functools
 import os
 from typing import Final
 
@@ -15,8 +16,14 @@ _SET_CHILD_SUBREAPER: Final = 36
 _SET_NO_NEW_PRIVS: Final = 38
 
 
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The C library; loaded once, before the forks that use it."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = load()
     if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

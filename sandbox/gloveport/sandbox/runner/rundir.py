@@ -1,7 +1,7 @@
 """The files of one run folder.
 
 Purpose: one place that knows their names and how they become durable.
-Invariant: status and exit appear whole (written aside, synced, renamed); a file that exists is complete.
+Invariant: status and exit appear whole (written aside, renamed); a file that can be read is complete.
 Must never: be mounted into a jail.
 """
 
@@ -40,12 +40,25 @@ def read_request(folder: Path) -> RunRequest:
 
 def write_status(folder: Path, status: RunStatus) -> None:
     """Replace the status. It matters across a crash of the daemon, not of the machine: no sync."""
-    _replace(folder, STATUS_FILE, encode_status(status), durable=False)
+    _replace(folder, STATUS_FILE, encode_status(status))
 
 
 def write_exit(folder: Path, end: RunExit) -> None:
-    """Write the end durably: data, then name, then directory."""
-    _replace(folder, EXIT_FILE, encode_exit(end), durable=True)
+    """Write the end; `sync_exit` makes it outlast the machine, when nobody waits any more."""
+    _replace(folder, EXIT_FILE, encode_exit(end))
+
+
+def sync_exit(folder: Path) -> None:
+    """Make a written end durable: data, then directory. The folder may have been forgotten meanwhile."""
+    for path, flags in ((folder / EXIT_FILE, os.O_RDONLY), (folder, os.O_RDONLY | os.O_DIRECTORY)):
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def read_status(folder: Path) -> RunStatus | None:
@@ -64,18 +77,9 @@ def read_exit(folder: Path) -> RunExit | None:
         return None
 
 
-def _replace(folder: Path, name: str, body: bytes, *, durable: bool) -> None:
+def _replace(folder: Path, name: str, body: bytes) -> None:
     aside = folder / f".{name}"
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(body)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
     aside.rename(folder / name)
-    if durable:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -61,8 +61,8 @@ class SpoolWriter:
         self.total += len(chunk)
         os.pwrite(self._count, _COUNT.pack(self.total), 0)
 
-    def close(self) -> None:
-        """Make the output durable."""
+    def sync(self) -> None:
+        """Make the output durable and let go of the files."""
         if self.total:
             os.fsync(self._data)
         os.close(self._data)

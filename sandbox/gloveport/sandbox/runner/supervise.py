@@ -45,9 +45,11 @@ def supervise(run_dir: str, wake_fd: int) -> None:
     run = _Run(folder, request, wake_fd)
     end = run.perform()
     rundir.write_exit(folder, end)
-    os.close(wake_fd)
+    os.close(wake_fd)  # the daemon knows now; what follows costs it no time
     if request.cgroup is not None:
         groups.remove_groups(request.cgroup)
+    run.spool.sync()
+    rundir.sync_exit(folder)
 
 
 class _Run:
@@ -84,7 +86,6 @@ class _Run:
             self._loop()
         if plan is not None:
             kills, peak = groups.count_memory_kills(plan), groups.read_peak_bytes(plan)
-        self.spool.close()
         return self._describe(failure, kills, peak)
 
     def _take_signals(self) -> int:
@@ -121,7 +122,9 @@ class _Run:
         me = os.getpid()
         ticks = tree.read_start_ticks
         main_ticks = (ticks(self.main_pid) or 0) if self.main_pid else 0
-        status = RunStatus(self.request.run_id, state, tree.read_boot_id(), me, ticks(me) or 0, self.main_pid, main_ticks)
+        status = RunStatus(
+            self.request.run_id, state, tree.read_boot_id(), me, ticks(me) or 0, self.main_pid, main_ticks
+        )
         rundir.write_status(self.folder, status)
         self._wake()
 
@@ -196,9 +199,9 @@ class _Run:
 
     def _hold_limits(self) -> None:
         now = time.monotonic()
-        if self.ending is None and self.main_status is None:
-            if (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
-                self._end(ending)
+        going = self.ending is None and self.main_status is None
+        if going and (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
+            self._end(ending)
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
             tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
             self.kill_at = time.monotonic() + KILL_AGAIN_S

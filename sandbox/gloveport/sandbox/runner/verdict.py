@@ -55,7 +55,7 @@ def decide_verdict(seen: Seen) -> Verdict:
         return Verdict(ExitKind.OOM, code, number, words)
     if seen.ending is not None:
         return Verdict(seen.ending.kind, code, number, seen.ending.evidence)
-    if seen.wrapped and not seen.wrapper_reported:
+    if seen.wrapped and not seen.wrapper_reported and number is None:
         return Verdict(ExitKind.FAILED, None, None, "the sandbox could not be set up; the command was never started")
     if code == 0:
         return Verdict(ExitKind.OK, 0, None, "exit status 0")

@@ -36,9 +36,7 @@ def _spliced(data: bytes, places: list[tuple[int, tuple[bytes, ...], tuple[bytes
     for start, expected, wanted in places:
         end = start + len(expected)
         if start < at or tuple(lines[start:end]) != expected:
-            raise EditError(
-                ErrorCode.CHANGE_CONFLICT, f"the text does not hold the hunk's lines at line {start + 1}"
-            )
+            raise EditError(ErrorCode.CHANGE_CONFLICT, f"the text does not hold the hunk's lines at line {start + 1}")
         pieces.extend(lines[at:start])
         pieces.extend(wanted)
         at = end

@@ -87,9 +87,7 @@ def _merged(ranges: list[Range], context: int) -> list[Range]:
     return merged
 
 
-def _hunk(
-    path: str, old: list[bytes], new: list[bytes], place: Range, context: int, seen: Counter[bytes]
-) -> Hunk:
+def _hunk(path: str, old: list[bytes], new: list[bytes], place: Range, context: int, seen: Counter[bytes]) -> Hunk:
     removed = tuple(old[place.old_start : place.old_end])
     added = tuple(new[place.new_start : place.new_end])
     before = tuple(old[max(0, place.old_start - context) : place.old_start])

@@ -11,6 +11,7 @@ ending, and new lines take the ending of the lines around them.
 import re
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -114,9 +115,7 @@ def _find(body: bytes, quoted: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-def _check_found(
-    body: bytes, quoted: bytes, spans: list[tuple[int, int]], *, replace_all: bool, path: str
-) -> None:
+def _check_found(body: bytes, quoted: bytes, spans: list[tuple[int, int]], *, replace_all: bool, path: str) -> None:
     if not spans:
         raise EditError(
             ErrorCode.EDIT_NO_MATCH,
@@ -124,7 +123,7 @@ def _check_found(
             path=path,
             candidates=_look_alikes(body, quoted),
         )
-    overlapping = any(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    overlapping = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
     if len(spans) > 1 and (overlapping or not replace_all):
         raise EditError(
             ErrorCode.EDIT_AMBIGUOUS,

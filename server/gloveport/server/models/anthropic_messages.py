@@ -8,9 +8,10 @@ Must never: send a whitespace-only text block or a `tool_use` whose input is no 
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from gloveport.server.models.assembly import ReplyAssembler, history_arguments
+from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
 from gloveport.server.models.contract import (
     AssistantTurn,
     ChatMessage,
@@ -31,16 +32,19 @@ from gloveport.server.models.contract import (
 from gloveport.server.models.failures import classify_event, model_error
 from gloveport.server.models.guarded_http import build_client
 from gloveport.server.models.loose_json import as_count, as_mapping, as_text
-from gloveport.server.models.sdk_provider import NO_KEY, Reader, Sdk, SdkProvider
+from gloveport.server.models.sdk_provider import NO_KEY, Sdk, SdkProvider
+from gloveport.server.models.sse import Reader
 
 ANTHROPIC_BASE_URL: Final = "https://api.anthropic.com"
 
-_STOPS: Final[Mapping[str, StopReason]] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "tool_use": "tool_calls",
-}
+_STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "max_tokens": "length",
+        "model_context_window_exceeded": "length",
+        "refusal": "refusal",
+        "tool_use": "tool_calls",
+    }
+)
 
 
 class AnthropicMessagesProvider(SdkProvider):
@@ -72,7 +76,7 @@ class AnthropicMessagesProvider(SdkProvider):
             api_error=anthropic.APIError,
             timeouts=(anthropic.APITimeoutError, httpx2.TimeoutException),
             transport_errors=(anthropic.APIConnectionError, httpx2.HTTPError, httpx2.StreamError),
-            malformed=(json.JSONDecodeError, UnicodeDecodeError, ValidationError, RecursionError),
+            malformed=(json.JSONDecodeError, UnicodeDecodeError, httpx2.SSEError, ValidationError, RecursionError),
         )
 
     async def open_stream(self, sdk: Sdk, request: ModelRequest) -> Any:
@@ -88,13 +92,14 @@ def render_request(request: ModelRequest) -> dict[str, object]:
     """The body of a request; the standing part ends with a cache mark, so that a stable prefix is paid
     once.
     """
+    messages = sound_messages(request.messages)
     body: dict[str, object] = {
         "model": request.model,
-        "messages": _render_messages(request.messages),
+        "messages": _render_messages(messages),
         "stream": True,
         "max_tokens": request.max_output_tokens,
     }
-    system = [_text_block(m.text) for m in request.messages if isinstance(m, SystemText) and m.text.strip()]
+    system = [_text_block(m.text) for m in messages if isinstance(m, SystemText) and m.text.strip()]
     if system:
         system[-1]["cache_control"] = {"type": "ephemeral"}
         body["system"] = system
@@ -179,9 +184,7 @@ class MessagesReader:
             case "message_start":
                 yield from self._read_usage(as_mapping(event.get("message")).get("usage"))
             case "content_block_start":
-                yield from self._read_start(
-                    as_count(event.get("index")), as_mapping(event.get("content_block"))
-                )
+                yield from self._read_start(as_count(event.get("index")), as_mapping(event.get("content_block")))
             case "content_block_delta":
                 yield from self._read_delta(as_count(event.get("index")), as_mapping(event.get("delta")))
             case "content_block_stop":
@@ -208,18 +211,15 @@ class MessagesReader:
         said = as_mapping(usage)
         if not said:
             return
-        self._usage |= {
-            k: v for k, v in said.items() if isinstance(v, int) and not isinstance(v, bool) and v >= 0
-        }
+        self._usage |= {k: v for k, v in said.items() if isinstance(v, int) and not isinstance(v, bool) and v >= 0}
         cached = self._usage.get("cache_read_input_tokens", 0)
         stored = self._usage.get("cache_creation_input_tokens", 0)
         sent = self._usage.get("input_tokens", 0) + cached + stored
         yield UsagePart(sent, self._usage.get("output_tokens", 0), cached)
 
     def _read_start(self, block: int, content: Mapping[str, object]) -> Iterator[Part]:
-        text = as_text(content.get("text"))
-        if content.get("type") == "text" and text:
-            yield TextDelta(self._reply.take_chars(text))
+        if content.get("type") == "text" and (text := self._reply.take_text(as_text(content.get("text")))):
+            yield TextDelta(text)
         if content.get("type") == "tool_use":
             index = self._reply.begin_call(as_text(content.get("id")), as_text(content.get("name")))
             self._call_of[block] = index
@@ -227,11 +227,10 @@ class MessagesReader:
             yield self._reply.add_fragment(index, "")
 
     def _read_delta(self, block: int, delta: Mapping[str, object]) -> Iterator[Part]:
-        text, thinking = as_text(delta.get("text")), as_text(delta.get("thinking"))
-        if text:
-            yield TextDelta(self._reply.take_chars(text))
-        if thinking:
-            yield ReasoningDelta(self._reply.take_chars(thinking))
+        if text := self._reply.take_text(as_text(delta.get("text"))):
+            yield TextDelta(text)
+        if thinking := self._reply.take_reasoning(as_text(delta.get("thinking"))):
+            yield ReasoningDelta(thinking)
         fragment = as_text(delta.get("partial_json"))
         if fragment and block in self._call_of:
             yield self._reply.add_fragment(self._call_of[block], fragment)

@@ -1,15 +1,17 @@
 """Puts the pieces of a reply together.
 
 Purpose: collect tool-call fragments into whole calls and hold the limits of one reply.
-Invariant: `arguments_json` of a finished call is the exact concatenation of its fragments.
+Invariant: `arguments_json` of a finished call is the exact concatenation of its fragments; no text that leaves
+    here holds half of a surrogate pair.
 Must never: parse, trim or mend arguments.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gloveport.server.models.contract import (
+    ChatMessage,
     ErrorClass,
     ModelError,
     Stop,
@@ -24,11 +26,40 @@ CALLS_MAX: Final = 128
 NAME_CHARS_MAX: Final = 256
 
 
+class HalfPairs:
+    """Joins surrogate halves over pieces: some servers cut text between them. A half that stays alone inside a
+    piece becomes U+FFFD; one at the very end of a reply is dropped, being no character.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def join(self, piece: str) -> str:
+        """What is whole of the text so far."""
+        if not self._held and piece.isascii():
+            return piece
+        text = self._held + piece
+        self._held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return sound_text(text[: len(text) - len(self._held)])
+
+
+def sound_text(text: str) -> str:
+    """The text with surrogate pairs joined and lone halves replaced, so that it can be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 @dataclass(slots=True)
 class _Slot:
     call_id: str
     name: str
     fragments: list[str] = field(default_factory=list)
+    halves: HalfPairs = field(default_factory=HalfPairs)
 
 
 class ReplyAssembler:
@@ -36,10 +67,12 @@ class ReplyAssembler:
     seen.
     """
 
-    __slots__ = ("_chars", "_slots")
+    __slots__ = ("_chars", "_reasoning", "_slots", "_text")
 
     def __init__(self) -> None:
         self._slots: list[_Slot] = []
+        self._text = HalfPairs()
+        self._reasoning = HalfPairs()
         self._chars = 0
 
     @property
@@ -47,8 +80,15 @@ class ReplyAssembler:
         """How many calls were begun."""
         return len(self._slots)
 
-    def take_chars(self, text: str) -> str:
-        """Counts text against the limit of the reply and gives it back. Raises `ModelError` (too large)."""
+    def take_text(self, piece: str) -> str:
+        """A piece of the answer, counted and whole; perhaps empty. Raises `ModelError` (too large)."""
+        return self._count(self._text.join(piece))
+
+    def take_reasoning(self, piece: str) -> str:
+        """The same for a piece of reasoning."""
+        return self._count(self._reasoning.join(piece))
+
+    def _count(self, text: str) -> str:
         self._chars += len(text)
         if self._chars > REPLY_CHARS_MAX:
             raise self._too_large(f"more than {REPLY_CHARS_MAX} characters")
@@ -72,8 +112,9 @@ class ReplyAssembler:
     def add_fragment(self, index: int, fragment: str) -> ToolArgsDelta:
         """Adds a piece of the arguments of call `index`, which must be open."""
         slot = self._slots[index]
-        slot.fragments.append(self.take_chars(fragment))
-        return ToolArgsDelta(index, slot.call_id, slot.name, fragment)
+        piece = self._count(slot.halves.join(fragment))
+        slot.fragments.append(piece)
+        return ToolArgsDelta(index, slot.call_id, slot.name, piece)
 
     def call_id(self, index: int) -> str:
         """The id of call `index`."""
@@ -100,9 +141,16 @@ def history_arguments(arguments_json: str) -> dict[str, object]:
     """
     try:
         value = json.loads(arguments_json, parse_constant=_refuse_constant)
+        text = json.dumps(value, ensure_ascii=False)
+        value = value if sound_text(text) is text else json.loads(sound_text(text))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def sound_messages(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    """The conversation with texts that can be sent: a file or a command may have given lone surrogates."""
+    return tuple(m if sound_text(m.text) is m.text else replace(m, text=sound_text(m.text)) for m in messages)
 
 
 def _refuse_constant(name: str) -> object:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -38,42 +39,48 @@ _CONTEXT_MARKS: Final = (
     "context window",
     "request_too_large",
 )
-_TYPE_CLASSES: Final[Mapping[str, ErrorClass]] = {
-    "overloaded_error": ErrorClass.OVERLOADED,
-    "api_error": ErrorClass.SERVER,
-    "server_error": ErrorClass.SERVER,
-    "timeout_error": ErrorClass.SERVER,
-    "rate_limit_error": ErrorClass.RATE,
-    "rate_limit_exceeded": ErrorClass.RATE,
-    "authentication_error": ErrorClass.AUTH,
-    "permission_error": ErrorClass.AUTH,
-    "invalid_request_error": ErrorClass.REFUSED,
-}
-_STATUS_CLASSES: Final[Mapping[int, ErrorClass]] = {
-    401: ErrorClass.AUTH,
-    402: ErrorClass.QUOTA,
-    403: ErrorClass.AUTH,
-    408: ErrorClass.SERVER,
-    413: ErrorClass.CONTEXT,
-    429: ErrorClass.RATE,
-    503: ErrorClass.OVERLOADED,
-    529: ErrorClass.OVERLOADED,
-}
-_CODES: Final[Mapping[ErrorClass, ErrorCode]] = {
-    ErrorClass.CONNECT: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.IDLE: ErrorCode.MODEL_BROKEN,
-    ErrorClass.SERVER: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.OVERLOADED: ErrorCode.MODEL_UNREACHABLE,
-    ErrorClass.AUTH: ErrorCode.MODEL_AUTH,
-    ErrorClass.RATE: ErrorCode.MODEL_RATE,
-    ErrorClass.QUOTA: ErrorCode.MODEL_QUOTA,
-    ErrorClass.CONTEXT: ErrorCode.MODEL_REFUSED,
-    ErrorClass.REFUSED: ErrorCode.MODEL_REFUSED,
-    ErrorClass.TRUNCATED: ErrorCode.MODEL_BROKEN,
-    ErrorClass.MALFORMED: ErrorCode.MODEL_BROKEN,
-    ErrorClass.TOO_LARGE: ErrorCode.MODEL_BROKEN,
-    ErrorClass.CONFIG: ErrorCode.MODEL_UNKNOWN,
-}
+_TYPE_CLASSES: Final[Mapping[str, ErrorClass]] = MappingProxyType(
+    {
+        "overloaded_error": ErrorClass.OVERLOADED,
+        "api_error": ErrorClass.SERVER,
+        "server_error": ErrorClass.SERVER,
+        "timeout_error": ErrorClass.SERVER,
+        "rate_limit_error": ErrorClass.RATE,
+        "rate_limit_exceeded": ErrorClass.RATE,
+        "authentication_error": ErrorClass.AUTH,
+        "permission_error": ErrorClass.AUTH,
+        "invalid_request_error": ErrorClass.REFUSED,
+    }
+)
+_STATUS_CLASSES: Final[Mapping[int, ErrorClass]] = MappingProxyType(
+    {
+        401: ErrorClass.AUTH,
+        402: ErrorClass.QUOTA,
+        403: ErrorClass.AUTH,
+        408: ErrorClass.SERVER,
+        413: ErrorClass.CONTEXT,
+        429: ErrorClass.RATE,
+        503: ErrorClass.OVERLOADED,
+        529: ErrorClass.OVERLOADED,
+    }
+)
+_CODES: Final[Mapping[ErrorClass, ErrorCode]] = MappingProxyType(
+    {
+        ErrorClass.CONNECT: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.IDLE: ErrorCode.MODEL_BROKEN,
+        ErrorClass.SERVER: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.OVERLOADED: ErrorCode.MODEL_UNREACHABLE,
+        ErrorClass.AUTH: ErrorCode.MODEL_AUTH,
+        ErrorClass.RATE: ErrorCode.MODEL_RATE,
+        ErrorClass.QUOTA: ErrorCode.MODEL_QUOTA,
+        ErrorClass.CONTEXT: ErrorCode.MODEL_REFUSED,
+        ErrorClass.REFUSED: ErrorCode.MODEL_REFUSED,
+        ErrorClass.TRUNCATED: ErrorCode.MODEL_BROKEN,
+        ErrorClass.MALFORMED: ErrorCode.MODEL_BROKEN,
+        ErrorClass.TOO_LARGE: ErrorCode.MODEL_BROKEN,
+        ErrorClass.CONFIG: ErrorCode.MODEL_UNKNOWN,
+    }
+)
 
 
 def parse_retry_after(value: str | None, now_us: int) -> float | None:

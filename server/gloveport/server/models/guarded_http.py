@@ -2,13 +2,14 @@
 
 Purpose: hold what an SDK would otherwise take from the environment or leave without a limit.
 Invariant: a request carries only headers of a fixed list and the key it was built with, goes to the
-    address it was built for (no redirect, no proxy of the environment), and its answer is capped in bytes
-    and not compressed.
+    address it was built for (no redirect, no proxy of the environment), and its answer is capped in bytes,
+    valid UTF-8 and not compressed.
 Must never: retry, log, or bound the whole time of a stream that keeps sending.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,7 @@ USER_AGENT: Final = "gloveport"
 WIRE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 _HEADERS_SENT: Final = frozenset(
-    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
-    | {"anthropic-version"}
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"} | {"anthropic-version"}
 )
 
 
@@ -47,6 +47,8 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
+        if self.api_key is not None:
+            check_key(self.api_key)
 
     @property
     def host(self) -> str:
@@ -72,6 +74,12 @@ def check_base_url(base_url: str) -> None:
         )
 
 
+def check_key(key: ApiKey) -> None:
+    """Raises `ModelError` (auth) for a key that no header can carry: a pasted line break or a stray character."""
+    if not all("!" <= char <= "~" for char in key.reveal()):
+        raise model_error(ErrorClass.AUTH, "the model's key holds a space, a line break or a character outside ASCII")
+
+
 def build_client(endpoint: Endpoint) -> httpx2.AsyncClient:
     """A client for one endpoint. Call it where imports may take time; it opens no connection yet."""
     import httpx2
@@ -85,12 +93,10 @@ def build_client(endpoint: Endpoint) -> httpx2.AsyncClient:
 
     async def cap_response(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise model_error(
-                ErrorClass.MALFORMED, "the provider sent a compressed answer, which was not asked for"
-            )
+            raise model_error(ErrorClass.MALFORMED, "the provider sent a compressed answer, which was not asked for")
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _capped(stream, endpoint.wire_bytes_max)
+            response.stream = _guarded(stream, endpoint.wire_bytes_max)
 
     return httpx2.AsyncClient(
         trust_env=False,
@@ -114,24 +120,26 @@ def _key_headers(key: ApiKey, both: bool) -> dict[str, str]:
     return {**bearer, "x-api-key": key.reveal()} if both else bearer
 
 
-def _capped(stream: httpx2.AsyncByteStream, bytes_max: int) -> httpx2.AsyncByteStream:
+def _guarded(stream: httpx2.AsyncByteStream, bytes_max: int) -> httpx2.AsyncByteStream:
     import httpx2
 
-    class Capped(httpx2.AsyncByteStream):
-        """Passes bytes on until there are too many."""
+    class Guarded(httpx2.AsyncByteStream):
+        """Passes bytes on until there are too many, or they are no UTF-8: what follows would be guessed."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             seen = 0
+            check = codecs.getincrementaldecoder("utf-8")()
             async for chunk in stream:
                 seen += len(chunk)
                 if seen > bytes_max:
                     raise model_error(ErrorClass.TOO_LARGE, f"the answer is larger than {bytes_max} bytes")
+                check.decode(chunk)
                 yield chunk
 
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return Capped()
+    return Guarded()
 
 
 def own_error(err: BaseException | None) -> ModelError | None:

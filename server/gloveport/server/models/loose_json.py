@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 def as_mapping(value: object) -> Mapping[str, object]:
     """The object, or an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> Sequence[object]:

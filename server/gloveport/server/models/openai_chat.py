@@ -9,9 +9,10 @@ Must never: ask for more than one choice, or send an empty assistant message.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.server.models.assembly import ReplyAssembler, history_arguments
+from gloveport.server.models.assembly import ReplyAssembler, history_arguments, sound_messages
 from gloveport.server.models.contract import (
     AssistantTurn,
     ChatMessage,
@@ -29,20 +30,23 @@ from gloveport.server.models.contract import (
     UsagePart,
     UserText,
 )
-from gloveport.server.models.failures import model_error
+from gloveport.server.models.failures import classify_event, model_error
 from gloveport.server.models.guarded_http import build_client
 from gloveport.server.models.loose_json import as_count, as_list, as_mapping, as_text
-from gloveport.server.models.sdk_provider import NO_KEY, Reader, Sdk, SdkProvider
+from gloveport.server.models.sdk_provider import NO_KEY, Sdk, SdkProvider
+from gloveport.server.models.sse import Reader
 
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 
 _NO_INDEX: Final = -1
-_STOPS: Final[Mapping[str, StopReason]] = {
-    "length": "length",
-    "content_filter": "refusal",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-}
+_STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {
+        "length": "length",
+        "content_filter": "refusal",
+        "tool_calls": "tool_calls",
+        "function_call": "tool_calls",
+    }
+)
 
 
 class OpenAIChatProvider(SdkProvider):
@@ -73,7 +77,7 @@ class OpenAIChatProvider(SdkProvider):
             api_error=openai.APIError,
             timeouts=(openai.APITimeoutError, httpx2.TimeoutException),
             transport_errors=(openai.APIConnectionError, httpx2.HTTPError, httpx2.StreamError),
-            malformed=(json.JSONDecodeError, UnicodeDecodeError, ValidationError, RecursionError),
+            malformed=(json.JSONDecodeError, UnicodeDecodeError, httpx2.SSEError, ValidationError, RecursionError),
         )
 
     async def open_stream(self, sdk: Sdk, request: ModelRequest) -> Any:
@@ -93,7 +97,7 @@ def render_request(request: ModelRequest, *, official: bool = False) -> dict[str
     limit = "max_completion_tokens" if official else "max_tokens"
     body: dict[str, object] = {
         "model": request.model,
-        "messages": [m for message in request.messages for m in _render_message(message)],
+        "messages": [m for message in sound_messages(request.messages) for m in _render_message(message)],
         "stream": True,
         "stream_options": {"include_usage": True},
         limit: request.max_output_tokens,
@@ -155,6 +159,8 @@ class ChatReader:
 
     def read(self, event: Mapping[str, object]) -> Iterator[Part]:
         """Parts of one chunk. Raises `ModelError` for an error object and over the limits of a reply."""
+        if event.get("error"):
+            raise classify_event(event, None)
         if not ("choices" in event or "usage" in event):
             raise model_error(ErrorClass.MALFORMED, "the provider sent an event that is no chunk of a reply")
         for choice in as_list(event.get("choices"))[:1]:
@@ -175,13 +181,12 @@ class ChatReader:
     def _read_choice(self, choice: Mapping[str, object]) -> Iterable[Part]:
         delta = as_mapping(choice.get("delta"))
         reasoning = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
-        if reasoning:
-            yield ReasoningDelta(self._reply.take_chars(reasoning))
+        if reasoning := self._reply.take_reasoning(reasoning):
+            yield ReasoningDelta(reasoning)
         refusal = as_text(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        text = as_text(delta.get("content")) + refusal
-        if text:
-            yield TextDelta(self._reply.take_chars(text))
+        if text := self._reply.take_text(as_text(delta.get("content")) + refusal):
+            yield TextDelta(text)
         for call in as_list(delta.get("tool_calls")):
             yield self._read_call(as_mapping(call))
         reason = as_text(choice.get("finish_reason"))

@@ -16,13 +16,12 @@ from gloveport.server.models.guarded_http import IDLE_TIMEOUT_S, Endpoint
 
 PROVIDER_NAMES: Final = ("scripted", "openai", "anthropic")
 SCRIPTED_MODEL: Final = "script"
-_PACKAGED_DEFAULT: Final = "demo"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The user's choice of a model; `provider` is one of `PROVIDER_NAMES`. `base_url` None means the
-    provider's own; `script_path` None the packaged demo.
+    """The user's choice of a model; `provider` is one of `PROVIDER_NAMES`. `base_url` None means the provider's own;
+    `script_path` is what `scripted` plays.
 
     `idle_timeout_s`: the longest silence borne on a stream, in seconds; there is no total limit.
     """
@@ -60,18 +59,18 @@ def provider_from_settings(settings: ModelSettings, clock_us: Callable[[], int])
 
 
 def _scripted(settings: ModelSettings) -> Provider:
-    from gloveport.server.models.script_file import load_script, packaged_script
+    from gloveport.server.models.script_file import load_script
     from gloveport.server.models.scripted import ScriptedProvider
 
     path = settings.script_path
-    return ScriptedProvider(packaged_script(_PACKAGED_DEFAULT) if path is None else load_script(path))
+    if path is None:
+        raise model_error(ErrorClass.CONFIG, "name the script that the provider scripted plays in your settings")
+    return ScriptedProvider(load_script(path), path.parent)
 
 
 def _endpoint(settings: ModelSettings, own_url: str) -> Endpoint:
     if not settings.model or settings.model == SCRIPTED_MODEL:
-        raise model_error(
-            ErrorClass.CONFIG, f"name a model for the provider {settings.provider} in your settings"
-        )
+        raise model_error(ErrorClass.CONFIG, f"name a model for the provider {settings.provider} in your settings")
     base_url = settings.base_url or own_url
     if settings.api_key is None and base_url == own_url:
         raise model_error(ErrorClass.AUTH, f"the provider {settings.provider} needs a key")

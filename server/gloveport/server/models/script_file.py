@@ -1,27 +1,33 @@
 """The file format of the scripted provider.
 
-Purpose: the shapes of a script (steps with conditions on the conversation) and errors that name line or
-    field.
-Invariant: a loaded script is complete and within its limits; playing it can fail only where it says so
-    itself.
-Must never: be taken from a workspace (the caller passes a path of the user's own settings), or hold chance
-    or time.
+Purpose: the shapes of a script (steps with conditions on the conversation) and errors that name line or field.
+Invariant: a loaded script is complete and within its limits; playing it can fail only where it says so itself.
+Must never: be taken from a workspace (the caller passes a path of the user's own settings), or hold chance.
 
-    {"name": "demo", "steps": [
-      {"when": {"user_contains": "fix", "turn": 0}, "text": "Reading.", "calls": [
-        {"name": "read_file", "arguments": {"path": "a.py"}}]},
-      {"when": {"last_tool": "read_file"}, "text": "Done."}]}
+A script is JSON, or TOML when the file's name ends so:
+
+    name = "demo"
+
+    [[steps]]
+    when = { user_contains = "fix", turn = 0 }
+    text = "Reading."
+    calls = [{ name = "read_file", arguments = { path = "a.py" } }]
+
+    [[steps]]
+    when = { last_tool = "read_file" }
+    text = "Done."
 """
 
 import json
-from importlib import resources
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gloveport.server.models.contract import ErrorClass, ModelError
-from gloveport.server.models.failures import bound_words, model_error
+from gloveport.server.models.failures import model_error
 
 SCRIPT_BYTES_MAX: Final = 4 * 1024 * 1024
 STEPS_MAX: Final = 2_000
@@ -40,7 +46,11 @@ class _Shape(BaseModel):
 
 
 class When(_Shape):
-    """All conditions given must hold. `turn` counts the model's replies since the last words of the user."""
+    """All conditions given must hold. `turn` counts the model's replies since the last words of the user.
+
+    The conditions on results speak of the newest results alone, those of the model's latest reply: one of them must
+    fit all that are given (`last_tool` names its tool).
+    """
 
     turn: Count | None = None
     turns_total: Count | None = None
@@ -80,7 +90,11 @@ class ScriptedError(_Shape):
 
 
 class Step(_Shape):
-    """One reply of the model. `delay_ms` passes before each chunk of `chunk_chars` characters."""
+    """One reply of the model. `delay_ms` passes before each chunk of `chunk_chars` characters.
+
+    With `wait_for_file`, the reply stops after `wait_after_chunks` chunks until that file exists; a relative path
+    is taken from the script's own folder.
+    """
 
     when: When = Field(default_factory=When)
     reasoning: Text = ""
@@ -91,6 +105,8 @@ class Step(_Shape):
     error: ScriptedError | None = None
     chunk_chars: Annotated[int, Field(ge=1, le=1_000_000)] = 16
     delay_ms: Annotated[int, Field(ge=0, le=DELAY_MS_MAX)] = 0
+    wait_for_file: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    wait_after_chunks: Count = 0
 
 
 class Script(_Shape):
@@ -104,15 +120,20 @@ class Script(_Shape):
 
 
 def parse_script(data: bytes, origin: str) -> Script:
-    """A script from its JSON bytes; `origin` names them in errors. Raises `ModelError` (config)."""
+    """A script from its bytes; `origin` names them in errors, and says by its ending whether they are TOML. Raises
+    `ModelError` (config).
+    """
     if len(data) > SCRIPT_BYTES_MAX:
         raise _wrong(origin, f"is larger than {SCRIPT_BYTES_MAX} bytes")
+    read: Callable[[str], object] = tomllib.loads if origin.endswith(".toml") else json.loads
     try:
-        raw = json.loads(data)
+        raw = read(data.decode())
     except json.JSONDecodeError as err:
         raise _wrong(origin, f"line {err.lineno}, column {err.colno}: {err.msg}") from err
+    except tomllib.TOMLDecodeError as err:
+        raise _wrong(origin, str(err)) from err
     except (UnicodeDecodeError, RecursionError) as err:
-        raise _wrong(origin, "is no UTF-8 JSON of reasonable depth") from err
+        raise _wrong(origin, "is no UTF-8 text of reasonable depth") from err
     try:
         return Script.model_validate(raw)
     except ValidationError as err:
@@ -130,18 +151,8 @@ def load_script(path: Path) -> Script:
         raise _wrong(str(path), f"cannot be read: {err.strerror}") from err
 
 
-def packaged_script(name: str) -> Script:
-    """A script that comes with the product, by its bare name (`demo`). Raises `ModelError` (config)."""
-    file = resources.files("gloveport.server.models") / "scripts" / f"{name}.json"
-    if not name.isidentifier() or not file.is_file():
-        raise _wrong(bound_words(name), "does not come with the product")
-    return parse_script(file.read_bytes(), name)
-
-
 def _field(loc: tuple[int | str, ...]) -> str:
-    return (
-        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".") or "script"
-    )
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".") or "script"
 
 
 def _wrong(origin: str, what: str) -> ModelError:

@@ -2,18 +2,20 @@
 
 Purpose: a full provider whose replies follow from the conversation alone; the default of the demo and of
     tests.
-Invariant: the same script and conversation give the same parts, ids included.
+Invariant: the same script and conversation give the same parts, ids included; time and files only delay them.
 Must never: pose as a model (its label says script), or use chance.
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from importlib import import_module
-from typing import Any, Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import anyio
+import re2  # type: ignore[import-untyped]  # the library ships no types
 
+from gloveport.server.models.assembly import sound_text
 from gloveport.server.models.contract import (
     Accepted,
     AssistantTurn,
@@ -37,7 +39,11 @@ from gloveport.server.models.failures import model_error
 from gloveport.server.models.script_file import Script, ScriptedCall, Step, When
 
 CHARS_PER_TOKEN: Final = 4
+FILE_POLL_S: Final = 0.01
+FILE_POLLS_MAX: Final = 60_000
 _PLACEHOLDER: Final = "$from"
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class ScriptedProvider:
@@ -45,8 +51,13 @@ class ScriptedProvider:
 
     name = "scripted"
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, folder: Path | None = None, *, sleep: Sleep = anyio.sleep) -> None:
+        """`folder` is where relative paths of the script begin (the working directory by default); `sleep` lets its
+        delays pass.
+        """
         self._script = script
+        self._folder = folder or Path()
+        self._sleep = sleep
 
     @property
     def label(self) -> str:
@@ -57,7 +68,7 @@ class ScriptedProvider:
         """See `Provider.stream`."""
         return self._stream(request)
 
-    async def lookup(self, provider_request_id: str) -> Fate | None:  # noqa: ARG002 - contract
+    async def lookup(self, provider_request_id: str) -> Fate | None:
         """A script keeps nothing between requests."""
         return None
 
@@ -72,9 +83,13 @@ class ScriptedProvider:
     async def _parts(self, request: ModelRequest) -> AsyncGenerator[Part, None]:
         told = Conversation(request)
         step = choose_step(self._script, told)
-        yield Accepted(f"script-{self._script.name}-{told.turns_total}")
-        for part in play_step(step, told):
-            await anyio.sleep(step.delay_ms / 1000)
+        request_id = f"script-{self._script.name}-{told.turns_total}"
+        yield Accepted(request_id)
+        for count, part in enumerate(play_step(step, told)):
+            if count == step.wait_after_chunks and step.wait_for_file is not None:
+                await self._wait_for_file(self._folder / step.wait_for_file)
+            if step.delay_ms:
+                await self._sleep(step.delay_ms / 1000)
             yield part
         if step.error is not None:
             base = model_error(step.error.error_class, step.error.message)
@@ -83,30 +98,27 @@ class ScriptedProvider:
                 base.message,
                 error_class=step.error.error_class,
                 retry_after_s=step.error.retry_after_s,
-                provider_request_id=f"script-{self._script.name}-{told.turns_total}",
+                provider_request_id=request_id,
             )
+
+    async def _wait_for_file(self, path: Path) -> None:
+        for _ in range(FILE_POLLS_MAX):
+            if path.exists():
+                return
+            await self._sleep(FILE_POLL_S)
+        raise model_error(ErrorClass.IDLE, f"the file {path.name!r} that the script waits for did not appear")
 
 
 class Conversation:
     """What a script may ask about a conversation; computed once per request."""
 
-    __slots__ = (
-        "_results",
-        "last_result",
-        "last_tool",
-        "prompt_chars",
-        "tools",
-        "turn",
-        "turns_total",
-        "user",
-    )
+    __slots__ = ("_results", "newest", "prompt_chars", "tools", "turn", "turns_total", "user")
 
     def __init__(self, request: ModelRequest) -> None:
         self.tools = frozenset(tool.name for tool in request.tools)
         self.user = ""
         self.turn = self.turns_total = self.prompt_chars = 0
-        self.last_result: ToolResultPart | None = None
-        self.last_tool: str | None = None
+        self.newest: list[tuple[str, ToolResultPart]] = []
         self._results: list[tuple[str, str]] = []
         names: dict[str, str] = {}
         for message in request.messages:
@@ -116,14 +128,16 @@ class Conversation:
         self.prompt_chars += len(message.text)
         match message:
             case UserText(text):
-                self.user, self.turn, self.last_result, self.last_tool = text, 0, None, None
+                self.user, self.turn, self.newest = text, 0, []
             case AssistantTurn(_, calls):
+                self.newest = []
                 self.turn += 1
                 self.turns_total += 1
                 names |= {call.call_id: call.name for call in calls}
             case ToolResultPart(call_id, text):
-                self.last_result, self.last_tool = message, names.get(call_id, "")
-                self._results.append((self.last_tool, text))
+                tool = names.get(call_id, "")
+                self.newest.append((tool, message))
+                self._results.append((tool, text))
             case _:
                 return
 
@@ -139,19 +153,26 @@ def choose_step(script: Script, told: Conversation) -> Step:
 
 def holds(when: When, told: Conversation) -> bool:
     """Whether all conditions that are given hold; no condition always holds."""
-    result = told.last_result
-    text = result.text if result is not None else ""
     facts: Iterable[tuple[object, bool]] = (
         (when.turn, when.turn == told.turn),
         (when.turns_total, when.turns_total == told.turns_total),
         (when.user_contains, (when.user_contains or "") in told.user),
-        (when.last_tool, when.last_tool == told.last_tool),
-        (when.result_contains, result is not None and (when.result_contains or "") in text),
-        (when.result_matches, result is not None and _find(when.result_matches or "", text) is not None),
-        (when.result_is_error, result is not None and result.is_error == when.result_is_error),
         (when.offers_tool, when.offers_tool in told.tools),
     )
-    return all(is_so for given, is_so in facts if given is not None)
+    asks_results = (when.last_tool, when.result_contains, when.result_matches, when.result_is_error) != (None,) * 4
+    return all(is_so for given, is_so in facts if given is not None) and (
+        not asks_results or any(_fits(when, tool, result) for tool, result in told.newest)
+    )
+
+
+def _fits(when: When, tool: str, result: ToolResultPart) -> bool:
+    """Whether one result fits all the conditions on results."""
+    return (
+        when.last_tool in (None, tool)
+        and (when.result_contains or "") in result.text
+        and when.result_is_error in (None, result.is_error)
+        and (when.result_matches is None or _find(when.result_matches, result.text) is not None)
+    )
 
 
 def play_step(step: Step, told: Conversation) -> Iterator[Part]:
@@ -212,9 +233,10 @@ def _find(pattern: str, text: str) -> str | None:
     """The first group (or all) of the first match, in linear time. Raises `ModelError` for a pattern that
     is none.
     """
-    re2: Any = import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
     try:
-        found = re2.search(pattern, text)
+        found = re2.search(pattern, sound_text(text), options)
     except re2.error as err:
         raise model_error(ErrorClass.CONFIG, f"the script's pattern {pattern!r} is wrong: {err}") from err
     if found is None:

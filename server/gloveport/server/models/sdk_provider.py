@@ -1,17 +1,21 @@
 """What the adapters of official SDKs have in common.
 
-Purpose: load an SDK late, open one stream, hand its events to a pure reader, and turn every failure into
-    `ModelError`.
+Purpose: load an SDK late, let it open one stream, hand the stream's events to a pure reader, and turn every
+    failure into `ModelError`.
 Invariant: parts that arrived are yielded before the error; the connection is closed when the iteration
-    ends, however it ends; an SDK is imported in a worker thread, never on the event loop.
+    ends, however it ends; an SDK is imported in a worker thread, never on the event loop; no error quotes the
+    key, nor does the chain behind it.
 Must never: retry, or end a stream that keeps sending for taking long.
+
+The SDK builds and sends the request and judges the status. The events are read from its response directly, since
+the typed object an SDK builds for each of them costs several times what all the rest of a delta does.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -24,7 +28,6 @@ from gloveport.server.models.contract import (
     ModelRequest,
     Part,
     PartStream,
-    Stop,
 )
 from gloveport.server.models.failures import (
     bound_words,
@@ -34,26 +37,14 @@ from gloveport.server.models.failures import (
     model_error,
 )
 from gloveport.server.models.guarded_http import Endpoint, own_error
+from gloveport.server.models.sse import Reader, read_events
+from gloveport.server.secrets.detect import Redactor
 
 TAIL_WAIT_S: Final = 5.0
-"""How long the rest of a stream is waited for once the reply itself is whole."""
+"""How long the rest of a stream is waited for once the reply itself is whole (and never longer than silence is)."""
 
 NO_KEY: Final = "none"
 """Given to an SDK in place of a key; the guarded client decides what is really sent."""
-
-
-class Reader(Protocol):
-    """Pure: turns the events of one reply into parts."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the provider said that the reply ends here."""
-
-    def read(self, event: Mapping[str, object]) -> Iterable[Part]:
-        """Parts of one event, none of them `Accepted` or `Stop`. Raises `ModelError`."""
-
-    def finish(self) -> Stop:
-        """The end; called once, only when complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +90,7 @@ class SdkProvider(ABC):
         """See `Provider.stream`."""
         return self._stream(request)
 
-    async def lookup(self, provider_request_id: str) -> Fate | None:  # noqa: ARG002 - contract
+    async def lookup(self, provider_request_id: str) -> Fate | None:
         """Neither API can be asked about an earlier streamed request."""
         return None
 
@@ -134,29 +125,48 @@ class SdkProvider(ABC):
         try:
             stream = await self.open_stream(sdk, request)
         except sdk.caught as err:
-            raise self._translate(sdk, err) from err
-        request_id = find_request_id(stream.response.headers)
+            raise self._translate(sdk, err) from None
+        request_id = self._without_key(find_request_id(stream.response.headers))
         try:
-            async with stream:
+            async with stream, aclosing(read_events(stream.response, reader, self._tail_wait_s)) as events:
                 yield Accepted(request_id)
-                async for event in _events(stream, reader):
+                async for event in events:
                     for part in reader.read(event):
                         yield part
         except sdk.caught as err:
             if not reader.complete:
-                raise self._translate(sdk, err, accepted=True, request_id=request_id) from err
+                raise self._translate(sdk, err, accepted=True, request_id=request_id) from None
         if not reader.complete:
             raise model_error(
                 ErrorClass.TRUNCATED, "the stream ended before the reply was whole", request_id=request_id
             )
         yield reader.finish()
 
+    @property
+    def _tail_wait_s(self) -> float:
+        return min(TAIL_WAIT_S, self._endpoint.idle_timeout_s)
+
     def _translate(
         self, sdk: Sdk, err: Exception, *, accepted: bool = False, request_id: str | None = None
     ) -> ModelError:
+        """The error of ours, without the key: a server may quote it, and what an SDK raises holds the answer."""
+        found = self._classify(sdk, err, accepted=accepted, request_id=request_id)
+        return ModelError(
+            found.code,
+            self._without_key(found.message) or "",
+            error_class=found.error_class,
+            retry_after_s=found.retry_after_s,
+            provider_request_id=self._without_key(found.provider_request_id or request_id),
+            hint=found.hint,
+        )
+
+    def _without_key(self, text: str | None) -> str | None:
+        key = self._endpoint.api_key
+        return text if key is None or not text else Redactor((key.reveal(),)).redact(text)
+
+    def _classify(self, sdk: Sdk, err: Exception, *, accepted: bool, request_id: str | None) -> ModelError:
         ours = own_error(err)
         if ours is not None:
-            ours.provider_request_id = ours.provider_request_id or request_id
             return ours
         if isinstance(err, sdk.status_error):
             response = getattr(err, "response", None)
@@ -167,37 +177,17 @@ class SdkProvider(ABC):
             return classify_event(getattr(err, "body", None), request_id)
         return self._translate_transport(sdk, err, accepted=accepted, request_id=request_id)
 
-    def _translate_transport(
-        self, sdk: Sdk, err: Exception, *, accepted: bool, request_id: str | None
-    ) -> ModelError:
+    def _translate_transport(self, sdk: Sdk, err: Exception, *, accepted: bool, request_id: str | None) -> ModelError:
         why = bound_words(f"{type(err.__cause__ or err).__name__}: {err.__cause__ or err}")
         if isinstance(err, sdk.timeouts):
             kind = ErrorClass.IDLE if accepted else ErrorClass.CONNECT
+            return model_error(kind, f"{self._endpoint.host} was silent for too long ({why})", request_id=request_id)
+        if isinstance(err, sdk.malformed):
             return model_error(
-                kind, f"{self._endpoint.host} was silent for too long ({why})", request_id=request_id
+                ErrorClass.MALFORMED, f"the provider's answer is malformed ({why})", request_id=request_id
             )
         if isinstance(err, sdk.transport_errors):
             kind = ErrorClass.TRUNCATED if accepted else ErrorClass.CONNECT
             what = "the connection broke off" if accepted else f"{self._endpoint.host} cannot be reached"
             return model_error(kind, f"{what} ({why})", request_id=request_id)
-        if isinstance(err, sdk.malformed):
-            return model_error(
-                ErrorClass.MALFORMED, f"the provider's answer is malformed ({why})", request_id=request_id
-            )
         return classify_event(getattr(err, "body", None), request_id)
-
-
-async def _events(stream: Any, reader: Reader) -> AsyncIterator[Mapping[str, object]]:
-    """The stream's events as plain objects; once the reply is complete, only a short tail is waited for."""
-    events = aiter(stream)
-    while True:
-        with anyio.move_on_after(TAIL_WAIT_S if reader.complete else None) as tail:
-            try:
-                event = await anext(events)
-            except StopAsyncIteration:
-                return
-        if tail.cancelled_caught:
-            return
-        if not hasattr(event, "to_dict"):
-            raise model_error(ErrorClass.MALFORMED, "the provider sent an event that is no object")
-        yield event.to_dict(mode="python", warnings=False)

@@ -18,6 +18,7 @@ from gloveport.server.policy.commands import (
 from gloveport.server.policy.display import command_display, escape_display
 from gloveport.server.policy.effects import PATH_KINDS, Effect, EffectKind
 from gloveport.server.policy.names import is_within, path_facts
+from gloveport.server.policy.words import key_words, listed
 
 PATTERN_ITEMS_MAX = 4096
 
@@ -63,7 +64,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One tool, some kinds of effect, one pattern."""
+    """One tool, some kinds of effect, one pattern. Only one exact call may be without a kind that is known."""
 
     tool: str
     kinds: frozenset[EffectKind]
@@ -83,9 +84,11 @@ def capability_from_plain(plain: Mapping[str, object]) -> Capability:
     value = _strings(pattern["value"])
     kinds = frozenset(EffectKind(kind) for kind in _strings(plain["kinds"]))
     tool = plain["tool"]
-    if not isinstance(tool, str) or not tool or not kinds or len(value) > PATTERN_ITEMS_MAX:
+    pattern_kind = PatternKind(pattern["kind"])
+    nameless = not kinds and pattern_kind is not PatternKind.call_exact
+    if not isinstance(tool, str) or not tool or nameless or not value or len(value) > PATTERN_ITEMS_MAX:
         raise ValueError("a capability names a tool, at least one kind and a bounded pattern")
-    return Capability(tool, kinds, Pattern(PatternKind(pattern["kind"]), value))
+    return Capability(tool, kinds, Pattern(pattern_kind, value))
 
 
 def pattern_covers(pattern: Pattern, effect: Effect, argv: tuple[str, ...] | None) -> bool:
@@ -112,7 +115,7 @@ def pattern_covers(pattern: Pattern, effect: Effect, argv: tuple[str, ...] | Non
 def narrowed_within(narrowed: Capability, offered: Capability) -> bool:
     """True if everything `narrowed` lets through is let through by `offered` too, and it lets through something."""
     same_tool = narrowed.tool == offered.tool
-    fewer_kinds = bool(narrowed.kinds) and narrowed.kinds <= offered.kinds
+    fewer_kinds = narrowed.kinds <= offered.kinds and bool(narrowed.kinds) == bool(offered.kinds)
     return same_tool and fewer_kinds and _pattern_within(narrowed.pattern, offered.pattern)
 
 
@@ -147,8 +150,10 @@ def pattern_words(capability: Capability) -> str:
             return f"run the tests of this workspace with {escape_display(value[0])} in the sandbox"
         case PatternKind.path_prefix:
             return f"{verbs} ordinary files under `{escape_display(value[0])}/`"
-        case PatternKind.path_exact | PatternKind.call_exact:
-            return f"{verbs}: " + ", ".join(f"`{escape_display(one)}`" for one in value)
+        case PatternKind.path_exact:
+            return f"{verbs} " + ", ".join(f"`{escape_display(one)}`" for one in value)
+        case PatternKind.call_exact:
+            return listed(key_words(key) for key in value)
 
 
 def _beyond_running(kinds: frozenset[EffectKind]) -> str:

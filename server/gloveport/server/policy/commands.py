@@ -6,8 +6,9 @@ Must never: read a shell string as if it were understood: it is only searched fo
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.server.policy.command_table import (
@@ -22,25 +23,33 @@ from gloveport.server.policy.command_table import (
 )
 from gloveport.server.policy.display import argv_text
 from gloveport.server.policy.effects import Effect, EffectKind
-from gloveport.server.policy.names import path_facts
+from gloveport.server.policy.names import PATH_CHARS_MAX, path_facts
+from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.policy.wildcard import name_matches
 
-ARGV_CHARS_MAX = 131_072
-VIEWS_MAX = 256
-ARGV_CACHED_MAX = 512
+ARGV_CHARS_MAX = 32_768
+VIEWS_MAX = 1024
+VIEW_WORDS_MAX = 128
+ARGV_CACHED_MAX = 16
+PROGRAMS_CACHED_MAX = 1024
+SECRETS_MAX = 64
 
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
 _URL_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?")
-_DEFAULT_PORTS: Final = {"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"}
+_DEVICES: Final = "/dev/"
+_DEFAULT_PORTS: Final = MappingProxyType({"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"})
 
 Argv = tuple[str, ...]
 
 
 def program_of(argv: Sequence[str]) -> str:
-    """Folded base name of the program, without `.exe` or a version (`/usr/bin/Python3.11` → `python3`); may be empty."""
-    if not argv:
-        return ""
-    name = re.split(r"[/\\]", argv[0].strip())[-1].casefold().removesuffix(".exe")
+    """Folded base name of the program, without `.exe` or a version (`/bin/Python3.11` → `python3`); may be empty."""
+    return _program(argv[0]) if argv else ""
+
+
+@lru_cache(maxsize=PROGRAMS_CACHED_MAX)
+def _program(word: str) -> str:
+    name = re.split(r"[/\\]", word[:PATH_CHARS_MAX].strip())[-1].casefold().removesuffix(".exe")
     return re.sub(r"(?<=[a-z]\d)\.\d+(\.\d+)*$|(?<=[a-z])-?\d+(\.\d+)+$", "", name)
 
 
@@ -58,7 +67,8 @@ def is_oversized(argv: Sequence[str]) -> bool:
 def views(argv: Argv) -> tuple[Argv, ...]:
     """The argv and every command it may start, as far as that can be seen; at most `VIEWS_MAX`.
 
-    Behind a wrapper every later word may be the program; in a shell string or inline code every word may be.
+    Behind a wrapper every later word may be the program; in a shell string or inline code every word may be. What lies
+    behind the last view is not looked at; such a command is asked about each time in any case.
     """
     return tuple(view for _, view in zip(range(VIEWS_MAX), _views(argv), strict=False))
 
@@ -68,10 +78,10 @@ def _views(argv: Argv) -> Iterator[Argv]:
     if not asks_each_time(argv):
         return
     for at in range(1, len(argv)):
-        yield argv[at:]
+        yield argv[at : at + VIEW_WORDS_MAX]
     words = [word for text in argv[1:] if _BETWEEN_WORDS.search(text) for word in _BETWEEN_WORDS.split(text) if word]
     for at in range(len(words)):
-        yield tuple(words[at:])
+        yield tuple(words[at : at + VIEW_WORDS_MAX])
 
 
 def asks_each_time(argv: Sequence[str]) -> str | None:
@@ -97,13 +107,47 @@ def loader_variable(names: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=ARGV_CACHED_MAX)
 def derived_effects(argv: Argv) -> tuple[Effect, ...]:
-    """Effects that the table knows this argv to have, beside being run; one per kind, the target in words."""
+    """Effects that the table knows this argv to have, beside being run; one per kind, the target in words.
+
+    Sensitive files that the command names are read, as far as anybody can tell.
+    """
+    if is_oversized(argv):
+        return ()  # nobody could judge it, and nothing will run it
     found: dict[EffectKind, Effect] = {}
+    known = _commands_by_program()
     for view in views(argv):
-        for kind, text in COMMANDS:
-            if kind not in found and command_matches(tuple(text.split()), view):
-                found[kind] = Effect(kind, _target(kind, argv), (("from", text),))
-    return tuple(found.values())
+        program = program_of(view)
+        for kind, words in (*known.get(program, ()), *known.get(_family(program), ())):
+            if kind not in found and command_matches(words, view):
+                found[kind] = Effect(kind, _target(kind, argv), (("from", " ".join(words)),))
+    return (*found.values(), *_named_secrets(argv))
+
+
+@lru_cache(maxsize=1)
+def _commands_by_program() -> Mapping[str, tuple[tuple[EffectKind, Argv], ...]]:
+    found: dict[str, list[tuple[EffectKind, Argv]]] = {}
+    for kind, text in COMMANDS:
+        words = tuple(text.split())
+        found.setdefault(words[0], []).append((kind, words))
+    return MappingProxyType({program: tuple(commands) for program, commands in found.items()})
+
+
+def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words that can be files of the workspace; those that exist are digested, so that an answer binds them."""
+    words = [word for word in argv if is_plain_name(word)]
+    return tuple(dict.fromkeys(path_facts(word).text for word in words))
+
+
+def run_effect(argv: Argv) -> Effect:
+    """The effect of starting this program."""
+    return Effect(EffectKind.execute, argv_text(argv), (("from", "argv"),))
+
+
+def _named_secrets(argv: Argv) -> tuple[Effect, ...]:
+    """Reading of every sensitive file that is named in the command, in a shell string too."""
+    pieces = {piece for word in argv[1:] for piece in (word, *_BETWEEN_WORDS.split(word))}
+    paths = {piece for piece in pieces if piece and not piece.startswith(("-", _DEVICES)) and is_sensitive(piece)}
+    return tuple(Effect(EffectKind.secret_read, path) for path in sorted(paths)[:SECRETS_MAX])
 
 
 def command_matches(pattern: Sequence[str], argv: Sequence[str]) -> bool:

@@ -33,6 +33,11 @@ def escape_display(text: str) -> str:
     return _SPACE_RUN.sub(lambda run: f"{_OPEN}{len(run.group(0))} spaces{_CLOSE}", escaped)
 
 
+def hidden_characters(text: str) -> int:
+    """How many characters of the text would not be seen as they are."""
+    return sum(_shown(character) != character for character in text if character not in (_OPEN, _CLOSE))
+
+
 def argv_text(argv: Sequence[str]) -> str:
     """The argv as one line that a POSIX shell would split into the same words; not escaped for display."""
     return " ".join(_quoted(word) for word in argv)

@@ -29,7 +29,9 @@ class EffectKind(StrEnum):
     message = "message"
 
 
-PATH_KINDS: Final = frozenset({EffectKind.read, EffectKind.search, EffectKind.write, EffectKind.delete, EffectKind.secret_read})
+PATH_KINDS: Final = frozenset(
+    {EffectKind.read, EffectKind.search, EffectKind.write, EffectKind.delete, EffectKind.secret_read}
+)
 """Kinds whose target is a path."""
 
 OUTGOING_KINDS: Final = frozenset({EffectKind.network, EffectKind.publish, EffectKind.message})

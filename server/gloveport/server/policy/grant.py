@@ -6,25 +6,40 @@ Must never: travel with a fork, an import or a restored backup.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gloveport.protocol.ids import ApprovalId, GrantId, SessionId, Sha256, TurnId, WorkspaceId
 from gloveport.server.policy.capability import Capability, Scope, capability_from_plain
+from gloveport.server.policy.labels import Integrity
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """What must be the same at the time of use. None asks for nothing.
 
-    `files`: (path, SHA-256) of files the call named. `strength_min` and `network` are those of the sandbox shown.
+    `request`: digest of the one call (see `request_digest`). `files`: (path, SHA-256) of files the call named.
+    `strength_min` and `network` are those of the sandbox shown, `integrity_max` the worst word that had been read.
     """
 
-    arguments_digest: Sha256 | None = None
+    request: Sha256 | None = None
     files: tuple[tuple[str, Sha256], ...] | None = None
     cwd: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
     strength_min: int = 0
     network: bool = False
+    integrity_max: Integrity = Integrity.USER
+
+    def to_plain(self) -> dict[str, object]:
+        """JSON form with every field by its name."""
+        return {
+            "request": self.request,
+            "files": None if self.files is None else [list(one) for one in self.files],
+            "cwd": self.cwd,
+            "environment": [list(one) for one in self.environment],
+            "strength_min": self.strength_min,
+            "network": self.network,
+            "integrity_max": int(self.integrity_max),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +60,16 @@ class Grant:
     turn_id: TurnId | None = None
     goal_revision: int | None = None
     revoked_at: int | None = None
+    trust_generation: int = 0
+
+    def used(self, times: int) -> "Grant":
+        """The grant after so many uses."""
+        if self.uses_left is None:
+            return self
+        return replace(self, uses_left=max(0, self.uses_left - times))
 
     def to_plain(self) -> dict[str, object]:
         """JSON form with every field by its name."""
-        bound = self.bound
-        files = None if bound.files is None else [list(one) for one in bound.files]
         return {
             "grant_id": self.grant_id,
             "capability": self.capability.to_plain(),
@@ -59,19 +79,13 @@ class Grant:
             "agent": self.agent,
             "issued_at": self.issued_at,
             "issued_from": self.issued_from,
-            "bound": {
-                "arguments_digest": bound.arguments_digest,
-                "files": files,
-                "cwd": bound.cwd,
-                "environment": [list(one) for one in bound.environment],
-                "strength_min": bound.strength_min,
-                "network": bound.network,
-            },
+            "bound": self.bound.to_plain(),
             "expires_at": self.expires_at,
             "uses_left": self.uses_left,
             "turn_id": self.turn_id,
             "goal_revision": self.goal_revision,
             "revoked_at": self.revoked_at,
+            "trust_generation": self.trust_generation,
         }
 
 
@@ -93,34 +107,37 @@ def _grant(plain: Mapping[str, object]) -> Grant:
         agent=_text(plain["agent"]),
         issued_at=_number(plain["issued_at"]),
         issued_from=ApprovalId(_text(plain["issued_from"])),
-        bound=_bound(_mapping(plain["bound"])),
+        bound=bound_from_plain(_mapping(plain["bound"])),
         expires_at=_number_or_none(plain["expires_at"]),
         uses_left=_number_or_none(plain["uses_left"]),
         turn_id=None if plain["turn_id"] is None else TurnId(_text(plain["turn_id"])),
         goal_revision=_number_or_none(plain["goal_revision"]),
         revoked_at=_number_or_none(plain["revoked_at"]),
+        trust_generation=_number(plain["trust_generation"]),
     )
 
 
-def _bound(plain: Mapping[str, object]) -> Bound:
-    digest, files, cwd, network = plain["arguments_digest"], plain["files"], plain["cwd"], plain["network"]
+def bound_from_plain(plain: Mapping[str, object]) -> Bound:
+    """Reads the JSON form; raises ValueError, KeyError or TypeError when it is not one."""
+    digest, files, cwd, network = plain["request"], plain["files"], plain["cwd"], plain["network"]
     if not isinstance(network, bool):
         raise TypeError("network is true or false")
-    pairs = None if files is None else tuple((path, Sha256(digest)) for path, digest in _pairs(files))
+    pairs = None if files is None else tuple((path, Sha256(sha)) for path, sha in _pairs(files))
     return Bound(
-        arguments_digest=None if digest is None else Sha256(_text(digest)),
+        request=None if digest is None else Sha256(_text(digest)),
         files=pairs,
         cwd=None if cwd is None else _text(cwd),
         environment=_pairs(plain["environment"]),
         strength_min=_number(plain["strength_min"]),
         network=network,
+        integrity_max=Integrity(_number(plain["integrity_max"])),
     )
 
 
 def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, list | tuple):
         raise TypeError("a list of pairs is expected here")
-    return tuple((_text(one), _text(two)) for one, two in value)
+    return tuple((_text(one), _string(two)) for one, two in value)
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -131,6 +148,12 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
+        raise TypeError("a string is expected here")
+    return value
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
         raise TypeError("a string is expected here")
     return value
 

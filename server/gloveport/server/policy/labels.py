@@ -5,11 +5,11 @@ Invariant: join is associative, commutative, idempotent and monotone; a missing 
 Must never: lower a label; a release is a decision of its own and leaves the label as it was.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, unique
 from functools import reduce
-from typing import Final
+from typing import Final, Protocol
 
 PROVENANCE_IDS_MAX = 256
 
@@ -81,15 +81,40 @@ def label_from_plain(plain: object) -> Label:
         return TOP
     integrity, readers = plain.get("integrity"), plain.get("readers", ())
     provenance = plain.get("provenance", [])
-    known = type(integrity) is int and integrity in {0, 1, 2}
-    if not known or not (readers is None or _names(readers)) or not _names(provenance):
+    if type(integrity) is not int or integrity not in {0, 1, 2}:
+        return TOP
+    if not (readers is None or _names(readers)) or not _names(provenance):
         return TOP
     allowed = None if readers is None else frozenset(readers)
     return Label(Integrity(integrity), allowed, tuple(provenance))
 
 
+class RecordedLabel(Protocol):
+    """A label as the journal holds it (`LabelRecord` is one)."""
+
+    @property
+    def integrity(self) -> int:
+        """0 user, 1 workspace, 2 untrusted."""
+
+    @property
+    def readers(self) -> Sequence[str] | None:
+        """Who may read; None: everyone."""
+
+    @property
+    def provenance(self) -> Sequence[str]:
+        """Where it came from."""
+
+
+def label_from_record(record: RecordedLabel | None) -> Label:
+    """Reads a recorded label; none, or one that can't be read, is TOP."""
+    if record is None:
+        return TOP
+    readers = None if record.readers is None else list(record.readers)
+    return label_from_plain({"integrity": record.integrity, "readers": readers, "provenance": list(record.provenance)})
+
+
 def _names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 def _common(one: frozenset[str] | None, two: frozenset[str] | None) -> frozenset[str] | None:

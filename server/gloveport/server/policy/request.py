@@ -1,31 +1,37 @@
 """What is asked, and the circumstances it is judged in.
 
-Purpose: the two arguments of `decide`, complete, so that a decision needs nothing else.
+Purpose: the request and the context of a decision, complete, so that nothing is needed beside rules and grants.
 Invariant: everything that a decision depends on is in here and was recorded; the same arguments give the same answer.
 Must never: be filled from the workspace's own files, except for names and digests the workspace room resolved.
 """
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Final, Literal
 
 from gloveport.protocol.ids import CallId, SessionId, Sha256, TurnId, WorkspaceId
-from gloveport.server.policy.effects import Effect
-from gloveport.server.policy.grant import Grant
+from gloveport.server.policy.commands import derived_effects, program_of, run_effect
+from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.labels import Integrity, Label
-from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 
 Intent = Literal["named", "implied", "absent"]
+MAIN_AGENT: Final = "main"
+TEST_TOOL: Final = "run_tests"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of one tool.
+    """One call of one tool; `request_from_plan` builds it.
 
-    `effects` name resolved targets. `label` is the join of everything in the model's context. `argv` is what is
-    started, if anything; `environment` are the variables the model set for it. `file_digests` are (path, SHA-256) of
-    the files the call names. `sandbox` is where it would run; None: the daemon itself, which starts no program.
-    `intent`: whether the user's own words of this goal name the effect, imply it, or neither.
+    `effects` name resolved targets; `unknown` are declared effects whose kind nobody knows (`kind:target`). `label` is
+    the join of everything in the model's context. `argv` is what is started, if anything; `environment` are the
+    variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names. `sandbox` is where
+    it would run; None: the daemon itself, which starts no program. `intent`: whether the user's own words of this goal
+    name the effect, imply it, or neither.
     """
 
     call_id: CallId
@@ -34,34 +40,78 @@ class Request:
     label: Label
     arguments_digest: Sha256
     goal_revision: int
-    intent: Intent
-    reversible: bool
+    intent: Intent = "implied"
+    reversible: bool = True
     argv: tuple[str, ...] | None = None
     cwd: str = "."
     environment: tuple[tuple[str, str], ...] = ()
     file_digests: tuple[tuple[str, Sha256], ...] = ()
     sandbox: SandboxFacts | None = None
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The circumstances: whose workspace, which grants and rules, and the time.
+    """The circumstances: whose workspace, which turn and agent, and the time.
 
-    `trusted`: the user has trusted this workspace identity. `trust_level`: the user's level for it; `worktree` is the
-    integrity of what lies in the worktree (None: unknown). `builtin_tools` are the names of our own tools; every other
-    tool is unknown. `now`: UTC microseconds.
+    `trust_level`: the user's level for this workspace identity (None: never asked). `trust_generation` rises with every
+    change of that level. `worktree` is the integrity of what lies in the worktree (None: unknown). `builtin_tools` are
+    the names of our own tools; every other tool is unknown. `now`: UTC microseconds.
     """
 
     workspace_id: WorkspaceId
     session_id: SessionId
     turn_id: TurnId
     goal_revision: int
-    trusted: bool
     trust_level: TrustLevel | None
     worktree: Integrity | None
-    rules: RuleSet
     now: int
-    grants: tuple[Grant, ...] = ()
     builtin_tools: frozenset[str] = frozenset()
-    agent: str = "main"
-    auto_accept: bool = False
+    agent: str = MAIN_AGENT
+    trust_generation: int = 0
+
+
+def effects_of(request: Request) -> tuple[Effect, ...]:
+    """All effects: the declared ones, and those its command line is known to have; one of each kind and target."""
+    argv = request.argv
+    added = () if argv is None else (run_effect(argv), *derived_effects(argv))
+    found: dict[str, Effect] = {}
+    for effect in (*request.effects, *added):
+        # where the argv is known, it says what runs, not the tool's words for it
+        if argv is None or effect.kind is not EffectKind.execute or effect.fact("from") is not None:
+            found.setdefault(effect.key, effect)
+    if request.tool != TEST_TOOL or argv is None:
+        return tuple(found.values())
+    return tuple(_with_test_class(effect, argv) for effect in found.values())
+
+
+def framework_of(argv: Sequence[str]) -> str:
+    """What runs the tests: the module behind `-m`, else the program."""
+    for flag, module in pairwise(argv):
+        if flag == "-m":
+            return module
+    return program_of(argv)
+
+
+def _with_test_class(effect: Effect, argv: tuple[str, ...]) -> Effect:
+    if effect.kind is not EffectKind.execute:
+        return effect
+    return Effect(effect.kind, effect.target, (*effect.detail, ("test_class", framework_of(argv))))
+
+
+def request_digest(request: Request) -> Sha256:
+    """What an answer that holds once is bound to: the call, its arguments, program, folder, variables and files."""
+    body = {
+        "call_id": request.call_id,
+        "tool": request.tool,
+        "arguments": request.arguments_digest,
+        "effects": sorted(effect.key for effect in request.effects),
+        "unknown": sorted(request.unknown),
+        "argv": request.argv,
+        "cwd": request.cwd,
+        "environment": sorted(request.environment),
+        "files": sorted(request.file_digests),
+        "goal_revision": request.goal_revision,
+    }
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return Sha256(hashlib.sha256(text.encode()).hexdigest())

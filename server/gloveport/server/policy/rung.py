@@ -73,9 +73,7 @@ def least_trusting(*levels: TrustLevel | None) -> TrustLevel:
     return max(known, key=MINIMUM_STRENGTH.__getitem__, default=TrustLevel.untrusted)
 
 
-def trust_in_force(
-    user_level: TrustLevel | None, pc: Integrity | None, worktree: Integrity | None
-) -> TrustLevel:
+def trust_in_force(user_level: TrustLevel | None, pc: Integrity | None, worktree: Integrity | None) -> TrustLevel:
     """The level a run has: the user's choice, lowered by what the model has read and by what the worktree holds."""
     return least_trusting(user_level, _implied(pc), _implied(worktree))
 

@@ -17,7 +17,7 @@ class Secret:
     """
 
     __slots__ = ("_value",)
-    __hash__ = None  # type: ignore[assignment]  # a class is made unhashable in exactly this way
+    __hash__ = None  # type: ignore[assignment]  # - a class is made unhashable in exactly this way
 
     def __init__(self, value: str) -> None:
         self._value = value

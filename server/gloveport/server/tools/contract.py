@@ -6,7 +6,7 @@ Must never: decide permission.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +19,7 @@ from gloveport.sandbox.contract import Result
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RESULT_CHARACTERS_MAX: Final = 24_000
+OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
 
 Recovery = Literal["read_only", "idempotent", "fingerprinted", "probeable", "opaque"]
 StopClass = Literal["killable", "atomic", "opaque"]
@@ -53,6 +54,7 @@ class ToolPlan:
     cwd: str = ""
     file_digests: tuple[tuple[str, str], ...] = ()
     reversible: bool = True
+    test_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +74,25 @@ class Performed:
 class SandboxHands(Protocol):
     """How a tool runs a program: in the session's sandbox, under the call's id."""
 
-    name: str
-    strength: int
-    holds: frozenset[str]
+    @property
+    def name(self) -> str:
+        """The rung's name."""
 
     def security_context(self) -> Mapping[str, Any]:
         """The values that will be in force."""
 
-    async def run(self, call: "RunRequest") -> Result:
-        """Run to the end; output pieces go to the context's `show`."""
+    @property
+    def root(self) -> str:
+        """Where the worktree is seen inside."""
 
-    async def attach(self, run_id: str) -> Result | None:
-        """The result of a run that outlived the last daemon; null when nothing is known of it."""
+    async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
+        """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
-    async def collect(self, patterns: tuple[str, ...]) -> Mapping[str, bytes]:
-        """Artifacts of the run that just ended, by path relative to the scratch folder."""
+    async def look(self, run_id: str) -> "Found":
+        """What is known of a run of an earlier daemon, without waiting for its end."""
+
+    async def attach(self, run_id: str, show: Callable[[bytes], Awaitable[None]]) -> Result:
+        """Wait for the end of a run that outlived the last daemon. Raises SandboxError (SANDBOX_LOST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,11 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may touch."""
+    """What a call may touch.
+
+    `python` runs the tests; `python_is_own`: it is the workspace's. `fingerprint` is what the call's intent on disk
+    says, once there is one.
+    """
 
     call_id: str
     turn_id: str
@@ -111,25 +121,9 @@ class ToolContext:
     hands: SandboxHands
     label: LabelRecord
     python: str
-    show: Callable[[str], Awaitable[None]]
-    attached: Result | None = field(default=None)
-
-
-class Tool(Protocol):
-    """One hand of the model."""
-
-    name: str
-    description: str
-    arguments: type[Arguments]
-
-    def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
-        """Declare effects and recovery. Reads only. Raises GloveportError when the call cannot be done."""
-
-    async def perform(self, arguments: Any, context: ToolContext) -> Performed:
-        """Do what was planned. Raises GloveportError for a failure the model should hear of."""
-
-    async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> "Found":
-        """After a restart: find out what became of a call whose end was not recorded."""
+    python_is_own: bool
+    show: Callable[[bytes], Awaitable[None]]
+    fingerprint: tuple[FileFingerprint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +132,34 @@ class Found:
 
     finding: Finding
     evidence: str
+
+
+class Tool(Protocol):
+    """One hand of the model."""
+
+    @property
+    def name(self) -> str:
+        """As the model calls it."""
+
+    @property
+    def description(self) -> str:
+        """What a model is told of it."""
+
+    @property
+    def arguments(self) -> type[Arguments]:
+        """The shape of its arguments."""
+
+    async def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
+        """Declare effects and recovery. Reads only. Raises GloveportError when the call cannot be done."""
+
+    async def perform(self, arguments: Any, context: ToolContext) -> Performed:
+        """Do what was planned. Raises GloveportError for a failure the model should hear of."""
+
+    async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
+        """After a restart: find out what became of a call whose end was not recorded."""
+
+    async def attach(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Performed:
+        """After a finding other than `not_started` and `unknown`: the outcome, without doing anything again."""
 
 
 def parse(arguments: type[Arguments], raw: str) -> Arguments:

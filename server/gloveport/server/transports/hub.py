@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import (
+    GENESIS_DIGEST,
     Cursor,
     CursorError,
     StoredEvent,
@@ -55,15 +56,16 @@ class Hub:
         Raises:
             GloveportError: SESSION_UNKNOWN when there is no such stream.
         """
-        head = await self._source.head(stream)
-        if head is None:
-            raise GloveportError(ErrorCode.SESSION_UNKNOWN, "there is no such session")
-        tail = self._tails.setdefault(stream, Tail(head.seq, head.durable_seq))
+        tail = self._tails.setdefault(stream, Tail())
         self._subscriptions += 1
         name = f"sub-{self._subscriptions}"
         subscription = Subscription(name, stream, window_bytes, tail, self._source, self._projections)
-        tail.wakers.add(subscription.wake)
+        tail.wakers.add(subscription.wake)  # before the head is read: what is published meanwhile is not missed
         try:
+            head = await self._source.head(stream)
+            if head is None:
+                raise GloveportError(ErrorCode.SESSION_UNKNOWN, "there is no such session")
+            tail.reach(head.seq, head.durable_seq)
             cursor, snapshot = await self._begin(stream, after)
         except BaseException:
             self.unsubscribe(subscription)
@@ -101,7 +103,7 @@ class Hub:
         except CursorError:
             return None
         if cursor.seq == 0:
-            return cursor
+            return cursor if cursor.digest == GENESIS_DIGEST[: len(cursor.digest)] else None
         found = await self._source.read(stream, cursor.seq - 1, 1, 1)
         if not found or found[0].seq != cursor.seq:
             return None

@@ -43,9 +43,13 @@ class MethodShape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A document that is open in a client: its text is what the user sees, saved or not."""
+    """A document that is open in a client: its text is what the user sees, saved or not.
+
+    `key` is the address in normal form, `uri` the client's own spelling of it.
+    """
 
     connection_id: str
+    key: str
     uri: str
     version: int
     text: str
@@ -58,6 +62,6 @@ class BufferSink(Protocol):
         """A document was opened or its text changed."""
         ...
 
-    def closed(self, connection_id: str, uri: str) -> None:
+    def closed(self, connection_id: str, key: str) -> None:
         """A document was closed, or its connection ended."""
         ...

@@ -25,9 +25,7 @@ class ProjectedView:
 class EventSource(Protocol):
     """Read access to the journal."""
 
-    async def read(
-        self, stream: str, after_seq: int, limit: int, bytes_max: int
-    ) -> tuple[StoredEvent, ...]:
+    async def read(self, stream: str, after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
         """Events with seq > `after_seq`, at most `limit` of them and about `bytes_max` payload bytes, at least one
         if there is one."""
         ...

@@ -60,7 +60,8 @@ class Subscription:
 
     def wake(self) -> None:
         """Something changed: events, durability, or the window."""
-        self._news.set()
+        if not self._news.is_set():
+            self._news.set()
 
     def ack(self, seq: int) -> None:
         """The client took in everything up to `seq`; unknown and repeated values do no harm."""
@@ -86,12 +87,13 @@ class Subscription:
             return await self._send_rest(send)
         room = self._room_bytes()
         entries = await self._entries(room) if room > 0 else []
-        batch = _fitting(entries, room, alone=not self._flying)
-        if not batch:
+        encoded = _fitting(entries, room, alone=not self._flying)
+        if not encoded:
             return False
+        batch = entries[: len(encoded)]
         after, last = self.place, Place(batch[-1].event.seq, batch[-1].cursor)
         durable = _durable_place(self._tail.durable_seq, after, batch, last)
-        frame = self._frame(after, last, durable, [entry.encoded for entry in batch])
+        frame = self._frame(after, last, durable, encoded)
         self._flying.append((last.seq, len(frame)))
         self._flying_bytes += len(frame)
         self.place = last
@@ -139,14 +141,16 @@ class Subscription:
         )
 
 
-def _fitting(entries: Sequence[Entry], room: int, *, alone: bool) -> Sequence[Entry]:
-    """The longest start of `entries` within `room` bytes; when nothing is in flight, at least one."""
-    total = 0
-    for index, entry in enumerate(entries):
-        total += len(entry.encoded) + 1
-        if total > room:
-            return entries[: max(index, 1)] if alone else entries[:index]
-    return entries
+def _fitting(entries: Sequence[Entry], room: int, *, alone: bool) -> list[bytes]:
+    """The bytes of the longest start of `entries` within `room`; when nothing is in flight, of at least one."""
+    taken: list[bytes] = []
+    for entry in entries:
+        encoded = entry.encoded
+        room -= len(encoded) + 1
+        if room < 0 and (taken or not alone):
+            break
+        taken.append(encoded)
+    return taken
 
 
 def _durable_place(durable_seq: int, after: Place, batch: Sequence[Entry], last: Place) -> Place | None:

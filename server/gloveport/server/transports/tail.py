@@ -7,6 +7,7 @@ Must never: hold what no follower is near of, or grow with a slow reader.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import orjson
@@ -54,19 +55,27 @@ class Entry:
 class Tail:
     """The end of one stream: entries, head, durability, and whom to wake."""
 
-    def __init__(self, head_seq: int, durable_seq: int) -> None:
-        self.head_seq = head_seq
-        self.durable_seq = durable_seq
+    def __init__(self) -> None:
+        self.head_seq = 0
+        self.durable_seq = 0
         self.wakers: set[Callable[[], None]] = set()
         self._entries: deque[Entry] = deque()
         self._bytes = 0
 
+    def reach(self, head_seq: int, durable_seq: int) -> None:
+        """The journal was found to end here. Behind what was published since, this says nothing new."""
+        if head_seq > self.head_seq:
+            self._clear()
+            self.head_seq = head_seq
+        self.durable_seq = max(self.durable_seq, durable_seq)
+
     def extend(self, entries: Sequence[Entry], durable_seq: int) -> None:
         """Take in appended events and wake the followers. A gap empties the tail: followers read the journal."""
         for entry in entries:
+            if entry.event.seq <= self.head_seq:
+                continue  # already found in the journal
             if entry.event.seq != self.head_seq + 1:
-                self._entries.clear()
-                self._bytes = 0
+                self._clear()
             self.head_seq = entry.event.seq
             self._entries.append(entry)
             self._bytes += len(entry.event.payload) + ENTRY_BYTES_OVERHEAD
@@ -83,5 +92,8 @@ class Tail:
         if not self._entries or self._entries[0].event.seq > seq + 1:
             return None
         skip = seq + 1 - self._entries[0].event.seq
-        stop = min(skip + limit, len(self._entries))
-        return [self._entries[index] for index in range(skip, stop)]
+        return list(islice(self._entries, skip, skip + limit))
+
+    def _clear(self) -> None:
+        self._entries.clear()
+        self._bytes = 0

@@ -16,10 +16,12 @@ from gloveport.server.turn import flow
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
 from gloveport.server.turn.draft import Draft, TurnError
-from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool
+from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
 
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
+STOPPED_TEXT: Final = "Stopped by the user before it began."
+UNKNOWN_TEXT: Final = "Not run: the outcome of the call before it is unknown."
 OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
 
 
@@ -85,7 +87,7 @@ def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str
     )
 
 
-def withdraw_unstarted(draft: Draft) -> tuple[str, ...]:
+def withdraw_unstarted(draft: Draft, why: str = STOPPED_TEXT) -> tuple[str, ...]:
     """Finish every call that has not begun; the ids of those that run are returned, to be stopped."""
     for approval in tuple(draft.state.approvals.values()):
         _resolve(draft, approval, "withdrawn", None, "stop")
@@ -94,7 +96,7 @@ def withdraw_unstarted(draft: Draft) -> tuple[str, ...]:
         if call.stage is CallStage.RUNNING:
             running.append(call.call_id)
         elif call.stage is not CallStage.FINISHED:
-            _finish_unrun(draft, call.call_id, call.tool, "cancelled", "Stopped by the user before it began.")
+            _finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
     return tuple(running)
 
 
@@ -116,17 +118,29 @@ def _resolve(
     )
 
 
-def _live_call(draft: Draft, call_id: str, stage: CallStage) -> Call | None:
+def _running_call(draft: Draft, call_id: str) -> Call | None:
     call = draft.state.call(call_id)
-    return call if call is not None and call.stage is stage else None
+    return call if call is not None and call.stage is CallStage.RUNNING else None
+
+
+def _call_to_judge(draft: Draft, call_id: str) -> Call | None:
+    """The call, if its judgement is what the turn waits for: calls are judged one at a time, in order."""
+    turn = draft.state.turn
+    if turn is None or turn.cancelled_by is not None or turn.is_busy:
+        return None
+    call = turn.next_proposed
+    return call if call is not None and call.call_id == call_id else None
 
 
 def judged(draft: Draft, given: inp.CallJudged) -> None:
-    """Policy spoke: start, ask or refuse."""
-    call = _live_call(draft, given.call_id, CallStage.PROPOSED)
-    if call is None or draft.turn.cancelled_by is not None:
+    """Policy spoke: start, ask or refuse. A judgement on a right that is used up meanwhile is asked for again."""
+    call = _call_to_judge(draft, given.call_id)
+    if call is None:
         return
     judgement = given.judgement
+    if judgement.grant_id in draft.state.grant_uses and judgement.grant_id not in draft.state.grants:
+        draft.need(JudgeCall(call.call_id))
+        return
     draft.emit(
         ev.PolicyDecided(
             **_born(draft, call.call_id),
@@ -187,8 +201,8 @@ def _ask(draft: Draft, call: Call, card: inp.CardShown) -> None:
 
 def rejected(draft: Draft, given: inp.CallRejected) -> None:
     """The call cannot run as it is; the model is told why."""
-    call = _live_call(draft, given.call_id, CallStage.PROPOSED)
-    if call is None or draft.turn.cancelled_by is not None:
+    call = _call_to_judge(draft, given.call_id)
+    if call is None:
         return
     _finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
     flow.advance(draft)
@@ -201,7 +215,9 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
         raise TurnError(ErrorCode.APPROVAL_UNKNOWN, "this card does not wait any more")
     if approval.card_digest != given.card_digest:
         raise TurnError(ErrorCode.SUPERSEDED, "the card is not the one that was shown")
-    if given.decision == "allowed" and given.grant is not None:
+    if (given.decision == "allowed") != (given.grant is not None):
+        raise TurnError(ErrorCode.INVALID_PARAMS, "an answer carries a grant exactly when it allows")
+    if given.grant is not None:
         draft.emit(given.grant)
         _resolve(draft, approval, "allowed", given.grant, given.by)
         draft.need(JudgeCall(approval.call_id))
@@ -209,21 +225,21 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
     _resolve(draft, approval, given.decision, None, given.by)
     call = draft.state.call(approval.call_id)
     if call is not None:
-        words = {"denied": "The user said no.", "expired": "Nobody answered in time."}
-        _finish_unrun(draft, call.call_id, call.tool, "denied", words.get(given.decision, "Not allowed."))
+        text = "The user said no." if given.decision == "denied" else "Nobody answered in time."
+        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 
 
 def progressed(draft: Draft, given: inp.ToolProgressed) -> None:
     """Show a piece of output."""
-    call = _live_call(draft, given.call_id, CallStage.RUNNING)
+    call = _running_call(draft, given.call_id)
     if call is not None:
         draft.emit(ev.ToolExecutionProgress(**_born(draft, call.call_id), offset=call.shown_utf16, text=given.text))
 
 
 def ended(draft: Draft, given: inp.ToolEnded) -> None:
     """A running call ended: write the outcome and what it changed, then go on."""
-    call = _live_call(draft, given.call_id, CallStage.RUNNING)
+    call = _running_call(draft, given.call_id)
     if call is None:
         return
     draft.emit(
@@ -242,7 +258,7 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
     )
     draft.emit_all(given.facts)
     if given.outcome in ("lost", "unknown") and draft.turn.cancelled_by is None:
-        withdraw_unstarted(draft)
+        withdraw_unstarted(draft, UNKNOWN_TEXT)
         flow.end_unknown(draft, call.tool)
     else:
         flow.advance(draft)
@@ -250,16 +266,22 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
 
 def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
     """Act on a finding: attach to what still runs or has ended, run what surely did not happen, stop at unknown."""
-    call = _live_call(draft, given.call_id, CallStage.RUNNING)
-    if call is None or call.started is None:
+    call = _running_call(draft, given.call_id)
+    if call is None:
         return
+    stopping = draft.turn.cancelled_by is not None
     draft.emit(ev.ToolReconciled(**_born(draft, call.call_id), finding=given.finding, evidence=given.evidence))
     if given.finding == "unknown":
         _finish_unknown(draft, call, given.evidence)
-    elif given.finding == "not_started" and draft.turn.cancelled_by is None:
+    elif given.finding == "not_started" and stopping:
+        _finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
+        flow.end_cancelled(draft)
+    elif given.finding == "not_started":
         draft.need(RunTool(call.call_id))
     else:
         draft.need(AttachTool(call.call_id))
+        if stopping and given.finding == "still_running":
+            draft.need(StopTool(call.call_id))
 
 
 def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
@@ -280,5 +302,5 @@ def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
     if draft.turn.cancelled_by is not None:
         flow.end_cancelled(draft)
         return
-    withdraw_unstarted(draft)
+    withdraw_unstarted(draft, UNKNOWN_TEXT)
     flow.end_unknown(draft, call.tool)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import EventBody
+from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState, Turn
 from gloveport.server.turn.effects import Effect
@@ -37,8 +38,8 @@ class Draft:
         self._effects: list[Effect] = []
 
     def emit(self, *bodies: EventBody) -> None:
-        """Decide these facts."""
-        for body in bodies:
+        """Decide these facts; what is folded is what can be stored."""
+        for body in map(storable_body, bodies):
             self._events.append(body)
             self.state = fold_event(self.state, body)
 

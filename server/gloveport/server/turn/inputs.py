@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import JsonValue
-
 from gloveport.protocol.journal.events import EventBody, GrantIssued
-from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.base import Json, LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
 
@@ -99,7 +97,7 @@ class Plan:
     executor: str
     fingerprint: tuple[FileFingerprint, ...]
     label: LabelRecord
-    security_context: Mapping[str, JsonValue]
+    security_context: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class Judgement:
 class CardShown:
     """The card to be shown when policy asks."""
 
-    card: Mapping[str, JsonValue]
+    card: Mapping[str, Json]
     card_digest: str
     expires_at: int | None
 
@@ -192,7 +190,7 @@ class ApplyRequested:
 
     apply_id: str
     action: Literal["accept", "reject", "undo"]
-    plan: Mapping[str, JsonValue]
+    plan: Mapping[str, Json]
     by: str
 
 
@@ -202,7 +200,7 @@ class ApplyDone:
 
     apply_id: str
     paths: tuple[str, ...]
-    record: Mapping[str, JsonValue]
+    record: Mapping[str, Json]
     facts: tuple[EventBody, ...]
 
 

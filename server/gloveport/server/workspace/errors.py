@@ -6,22 +6,25 @@ Must never: be raised after a change was made in part: whoever raises has rolled
 """
 
 import errno
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 
-_CODES: Final = {
-    errno.ENOSPC: ErrorCode.DISK_FULL,
-    errno.EDQUOT: ErrorCode.DISK_FULL,
-    errno.ENOENT: ErrorCode.FILE_MISSING,
-    errno.ENOTDIR: ErrorCode.FILE_MISSING,
-    errno.ELOOP: ErrorCode.OUTSIDE_WORKSPACE,
-    errno.EXDEV: ErrorCode.OUTSIDE_WORKSPACE,
-    errno.EISDIR: ErrorCode.NOT_A_FILE,
-    errno.ENXIO: ErrorCode.NOT_A_FILE,
-    errno.EFBIG: ErrorCode.TOO_LARGE_FILE,
-    errno.ENAMETOOLONG: ErrorCode.OUTSIDE_WORKSPACE,
-}
+_CODES: Final = MappingProxyType(
+    {
+        errno.ENOSPC: ErrorCode.DISK_FULL,
+        errno.EDQUOT: ErrorCode.DISK_FULL,
+        errno.ENOENT: ErrorCode.FILE_MISSING,
+        errno.ENOTDIR: ErrorCode.FILE_MISSING,
+        errno.ELOOP: ErrorCode.OUTSIDE_WORKSPACE,
+        errno.EXDEV: ErrorCode.OUTSIDE_WORKSPACE,
+        errno.EISDIR: ErrorCode.NOT_A_FILE,
+        errno.ENXIO: ErrorCode.NOT_A_FILE,
+        errno.EFBIG: ErrorCode.TOO_LARGE_FILE,
+        errno.ENAMETOOLONG: ErrorCode.OUTSIDE_WORKSPACE,
+    }
+)
 
 
 class WorkspaceError(GloveportError):

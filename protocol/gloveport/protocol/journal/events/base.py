@@ -5,12 +5,18 @@ Invariant: a body is immutable; encoding then decoding gives an equal body; unkn
 Must never: carry a wall clock or an id of its own making.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic_core import PydanticSerializationError
+
+from gloveport.protocol.text import scrub_surrogates
 
 HexDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 of raw bytes, lower-case hexadecimal."""
+
+Json: TypeAlias = JsonValue
+"""Anything JSON can say."""
 
 
 class Record(BaseModel):
@@ -44,6 +50,28 @@ class CallBody(TurnBody):
     """A fact of one tool call; `call_id` is ours and unique."""
 
     call_id: str
+
+
+B = TypeVar("B", bound=EventBody)
+
+
+def storable_body(body: B) -> B:
+    """The body itself, or, when it holds lone surrogates (models and programs do send them), one with them replaced."""
+    try:
+        body.__pydantic_serializer__.to_json(body)
+    except PydanticSerializationError:
+        return type(body).model_validate(_scrub(body.model_dump(mode="python")))
+    return body
+
+
+def _scrub(value: Any) -> Any:
+    if isinstance(value, str):
+        return scrub_surrogates(value)
+    if isinstance(value, dict):
+        return {_scrub(key): _scrub(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrub(part) for part in value]
+    return value
 
 
 def encode_body(body: EventBody) -> bytes:

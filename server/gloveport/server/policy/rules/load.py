@@ -5,7 +5,6 @@ Invariant: each rule says why it is there and carries examples that it matches a
 Must never: open a file, guess at a misspelt key, or take a rule whose source may not state it.
 """
 
-import tomllib
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,16 +20,19 @@ RULES_MAX = 1000
 ITEMS_MAX = 256
 RULES_VERSION = 1
 
+_CONDITIONS: Final = ("tools", "classes", "paths", "argv", "hosts", "mass")
 _KEYS: Final = frozenset(
-    "id effects verdict justification tools classes paths argv hosts mass ceiling fallback match not_match".split()
+    {"id", "effects", "verdict", "justification", *_CONDITIONS, "ceiling", "fallback", "match", "not_match"}
 )
-_EXAMPLE_KEYS: Final = frozenset("tool effect target argv count recursive".split())
+_EXAMPLE_KEYS: Final = frozenset({"tool", "effect", "target", "argv", "count", "recursive"})
 
 
 def load_rules(text: str, source: Source) -> tuple[Rule, ...]:
     """The rules of one text; raises RulesInvalidError. An empty text holds no rules."""
     if len(text) > RULES_TEXT_CHARS_MAX:
         raise RulesInvalidError(source, "-", f"the text is longer than {RULES_TEXT_CHARS_MAX} characters")
+    import tomllib  # costs more than the whole room when it is imported
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -110,7 +112,8 @@ def _example(example: object, rule: Rule) -> Subject:
     if "effect" not in example:
         return subject_of(tool, None, argv)
     target = _text(example.get("target", argv_text(argv or ())))
-    detail = [("count", str(example["count"]))] if "count" in example else []
+    detail = [("from", "argv")] if "target" not in example else []
+    detail += [("count", str(example["count"]))] if "count" in example else []
     detail += [("recursive", "true")] if example.get("recursive") is True else []
     return subject_of(tool, Effect(EffectKind(_text(example["effect"])), target, tuple(detail)), argv)
 

@@ -91,7 +91,8 @@ def subject_of(tool: str, effect: Effect | None, argv: Argv | None, total: int =
     """The facts about one effect; `total` is the number of targets of its kind in the call."""
     if effect is None:
         return Subject(tool, None, argv, frozenset(), (), False)
-    is_path = effect.kind in PATH_KINDS
+    # a command that deletes or reads is no path; what it touches can't be told from its words
+    is_path = effect.kind in PATH_KINDS and effect.fact("from") is None
     return Subject(
         tool=tool,
         effect=effect,

@@ -1,8 +1,8 @@
 """The rules in force.
 
 Purpose: all sources together, indexed by kind of effect, with one hash that decisions record.
-Invariant: an id is unique over all sources; adding a rule of any source never makes a verdict milder than a rule of
-another source asks for.
+Invariant: an id is unique over all sources; the order of rules changes nothing, not even the hash; adding a rule of any
+source never makes a verdict milder than a rule of another source asks for.
 Must never: change after it was built; a new set is a new value with a new hash.
 """
 
@@ -41,7 +41,7 @@ class RuleSet:
 
 def build_ruleset(rules: Iterable[Rule]) -> RuleSet:
     """The set of these rules; raises RulesInvalidError when two share an id, whatever their sources."""
-    ordered = tuple(rules)
+    ordered = tuple(sorted(rules, key=lambda rule: rule.qualified_id))
     seen: set[str] = set()
     for rule in ordered:
         if rule.rule_id in seen:
@@ -72,6 +72,17 @@ def _hash(rules: tuple[Rule, ...]) -> Sha256:
 
 def _plain(rule: Rule) -> list[object]:
     return [
-        rule.rule_id, rule.source, sorted(rule.kinds), rule.verdict, rule.justification, rule.tools, sorted(rule.classes),
-        rule.paths, rule.argv, rule.hosts, rule.mass, rule.ceiling, rule.fallback,
+        rule.rule_id,
+        rule.source,
+        sorted(rule.kinds),
+        rule.verdict,
+        rule.justification,
+        rule.tools,
+        sorted(rule.classes),
+        rule.paths,
+        rule.argv,
+        rule.hosts,
+        rule.mass,
+        rule.ceiling,
+        rule.fallback,
     ]

@@ -135,7 +135,10 @@ def _asked(body: ev.ApprovalRequested) -> tuple[Op, ...]:
 
 def _answered(body: ev.ApprovalResolved) -> tuple[Op, ...]:
     fields = {"state": body.decision, "by": body.by, "scope": body.scope, "grantId": body.grant_id}
-    return (upsert(f"approval/{body.approval_id}", "approval", **fields),)
+    return (
+        upsert(f"approval/{body.approval_id}", "approval", **fields),
+        upsert(f"tool/{body.call_id}", "tool", state="proposed"),
+    )
 
 
 def _grant(body: ev.GrantIssued) -> tuple[Op, ...]:

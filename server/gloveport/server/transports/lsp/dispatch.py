@@ -7,7 +7,7 @@ Must never: wait in `receive` for a request to finish, or tell a client more of 
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ValidationError
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.transports.lsp.documents import Documents
 from gloveport.server.transports.lsp.envelope import MessageId, Notification, Request
 from gloveport.server.transports.lsp.follows import Follows
 from gloveport.server.transports.lsp.handlers import subscription
@@ -33,9 +34,8 @@ from gloveport.server.transports.port import Caller, MethodShape, SessionPort
 _log = logging.getLogger("gloveport.transport")
 
 METHOD_CHARS_SHOWN = 100
-DOCUMENT_PREFIXES = ("textDocument/", "workspace/did", "notebookDocument/")
-
-DocumentNotice = Callable[[Notification], Awaitable[None]]
+DOCUMENT_PREFIX = "textDocument/"
+PROVE = "$/gloveport/prove"
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Desk:
     outbox: Outbox
     tasks: TaskGroup
     limits: Limits
-    documents: DocumentNotice
+    documents: Documents
 
 
 class Dispatcher:
@@ -66,12 +66,26 @@ class Dispatcher:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._flights: dict[MessageId, _Flight] = {}
+        self._landed = anyio.Event()
+        self._abandoned = False
         self._running = anyio.Semaphore(desk.limits.running_max, fast_acquire=True)
 
     @property
     def in_flight(self) -> int:
         """Requests taken and not yet answered."""
         return len(self._flights)
+
+    async def wait_idle(self) -> None:
+        """Wait until every request that was taken is answered."""
+        while self._flights:
+            self._landed = anyio.Event()
+            await self._landed.wait()
+
+    async def abandon(self) -> None:
+        """Tell every sender that still waits that its answer will not come; nothing is answered afterwards."""
+        waiting, self._abandoned = tuple(self._flights), True
+        for name in waiting:
+            await self._desk.outbox.send(error_frame(name, ErrorCode.SHUTTING_DOWN, "the connection ends"))
 
     async def request(self, request: Request) -> None:
         """Take one request: refuse it now or start its task."""
@@ -90,9 +104,11 @@ class Dispatcher:
             self._cancel(notification.params)
         elif notification.method == "session/ack":
             await self._ack(notification)
-        elif notification.method.startswith(DOCUMENT_PREFIXES):
+        elif notification.method.startswith(DOCUMENT_PREFIX):
             if self._desk.lifecycle.identity.speaks_documents:
-                await self._desk.documents(notification)
+                self._desk.documents.take(notification)
+        elif notification.method == PROVE:
+            self._desk.lifecycle.prove(notification.params)
 
     def _refusal(self, request: Request) -> GloveportError | None:
         if request.id in self._flights:
@@ -111,9 +127,7 @@ class Dispatcher:
             return None
         method = self._desk.methods.get(request.method)
         if method is None:
-            return GloveportError(
-                ErrorCode.METHOD_NOT_FOUND, f"no method {request.method[:METHOD_CHARS_SHOWN]!r}"
-            )
+            return GloveportError(ErrorCode.METHOD_NOT_FOUND, f"no method {request.method[:METHOD_CHARS_SHOWN]!r}")
         if method.decides and not self._desk.lifecycle.identity.deciding:
             return GloveportError(ErrorCode.DECISION_TOKEN, "this connection may look but not decide")
         limits = self._desk.limits
@@ -141,12 +155,13 @@ class Dispatcher:
             with flight.scope:
                 async with self._running:
                     frame, then = await self._answer(request)
-        finally:
-            del self._flights[request.id]
-        try:
-            await self._desk.outbox.send(frame)
+            if not self._abandoned:
+                await self._desk.outbox.send(frame)
         except OutboxClosed:
             return
+        finally:
+            del self._flights[request.id]
+            self._landed.set()
         if then is not None:
             then()
 
@@ -159,12 +174,18 @@ class Dispatcher:
         try:
             result, then = await self._perform(request.method, params)
             return result_frame(request.id, result), then
+        except anyio.get_cancelled_exc_class() as error:
+            if self._is_ending(request):
+                raise
+            return self._failure(request, error), None  # the engine cancelled itself; its client did not
         except Exception as error:  # noqa: BLE001 - the outer edge: whatever fails, the client gets its one reply
             return self._failure(request, _leaf(error)), None
 
-    async def _perform(
-        self, method: str, params: BaseModel
-    ) -> tuple[Result, Callable[[], None] | None]:
+    def _is_ending(self, request: Request) -> bool:
+        flight = self._flights[request.id]
+        return flight.scope.cancel_called or self._desk.tasks.cancel_scope.cancel_called
+
+    async def _perform(self, method: str, params: BaseModel) -> tuple[Result, Callable[[], None] | None]:
         handler = subscription.HANDLERS.get(method)
         if handler is not None:
             answer = await handler(params, self._desk.follows)

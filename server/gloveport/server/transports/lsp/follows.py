@@ -5,7 +5,8 @@ Invariant: a subscription found here belongs to this connection.
 Must never: outlive the connection.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from anyio.abc import TaskGroup
 
@@ -13,7 +14,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.subscription import Subscription
 
-RunSubscription = Callable[[Subscription], Awaitable[None]]
+RunSubscription = Callable[[Subscription], Coroutine[Any, Any, None]]
 
 
 class Follows:

@@ -24,5 +24,7 @@ class Limits:
     waiting_max: int = 1024
     subscriptions_max: int = 64
     asks_max: int = 64
+    documents_max: int = 4096
     stall_s_max: float = STALL_S_MAX
-    finish_grace_s: float = 1.0
+    finish_grace_s: float = 0.3
+    connections_max: int = 256

@@ -18,10 +18,10 @@ from gloveport.protocol.wire.framing import Body, Broken, FrameItem, FrameReader
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.dispatch import Desk, Dispatcher
-from gloveport.server.transports.lsp.documents import DocumentLane
+from gloveport.server.transports.lsp.documents import Documents
 from gloveport.server.transports.lsp.envelope import Fault, Notification, Request, decode
 from gloveport.server.transports.lsp.follows import Follows
-from gloveport.server.transports.lsp.handlers.lifecycle import Lifecycle
+from gloveport.server.transports.lsp.handlers.lifecycle import About, Lifecycle
 from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
 from gloveport.server.transports.lsp.replies import error_frame
@@ -41,8 +41,7 @@ class Service:
     port: SessionPort
     hub: Hub
     buffers: BufferSink
-    decision_token: str = field(repr=False)
-    server_version: str
+    about: About
     limits: Limits = field(default_factory=Limits)
 
 
@@ -60,19 +59,16 @@ class Connection:
         self._service = service
         self._connection_id = connection_id
         self._reader = streams[0]
-        self._outbox = Outbox(streams[1], service.limits.stall_s_max)
-        self._lifecycle = Lifecycle(
-            service.decision_token, service.server_version, may_decide=may_decide
-        )
+        self._outbox = Outbox(connection_id, streams[1], service.limits.stall_s_max)
+        self._lifecycle = Lifecycle(service.about, may_decide=may_decide)
         self.asks = Asks(self._outbox, service.limits.asks_max)
 
     async def serve(self) -> None:
         """Serve until the client leaves, says exit or breaks the framing; returns with nothing left running."""
         service = self._service
+        documents = Documents(self._connection_id, service.buffers, service.limits.documents_max)
         async with anyio.create_task_group() as tasks:
             follows = Follows(service.hub, tasks, self._follow, service.limits.subscriptions_max)
-            documents = DocumentLane(self._connection_id, service.buffers)
-            tasks.start_soon(documents.run)
             desk = Desk(
                 connection_id=self._connection_id,
                 methods=service.methods,
@@ -82,18 +78,28 @@ class Connection:
                 outbox=self._outbox,
                 tasks=tasks,
                 limits=service.limits,
-                documents=documents.put,
+                documents=documents,
             )
+            dispatcher = Dispatcher(desk)
             try:
-                await self._read(Dispatcher(desk))
+                await self._read(dispatcher)
             except (OutboxClosed, ConnectionError):
                 _log.debug("connection %s lost", self._connection_id)
             finally:
                 follows.release_all()
                 documents.close()
-                with anyio.CancelScope(shield=True):
-                    await self._outbox.finish(service.limits.finish_grace_s)
+                await self._end(dispatcher)
                 tasks.cancel_scope.cancel()
+
+    async def _end(self, dispatcher: Dispatcher) -> None:
+        """Answer what can be answered at once, then close; a client that takes nothing is not waited for."""
+        with anyio.move_on_after(self._service.limits.finish_grace_s, shield=True):
+            try:
+                await dispatcher.abandon()
+            except OutboxClosed:
+                _log.debug("connection %s left while requests were under way", self._connection_id)
+        with anyio.CancelScope(shield=True):
+            await self._outbox.finish(self._service.limits.finish_grace_s)
 
     async def _read(self, dispatcher: Dispatcher) -> None:
         frames = FrameReader(self._service.limits.message_bytes_max, self._service.limits.skip_bytes_max)
@@ -101,6 +107,8 @@ class Connection:
             for item in frames.feed(chunk):
                 if not await self._take(item, dispatcher):
                     return
+        with anyio.move_on_after(self._service.limits.finish_grace_s):
+            await dispatcher.wait_idle()  # a client that said all it has to say may still listen
 
     async def _take(self, item: FrameItem, dispatcher: Dispatcher) -> bool:
         """Handle one item; False ends the connection."""
@@ -133,7 +141,7 @@ class Connection:
             await subscription.run(self._outbox.send)
         except OutboxClosed:
             return
-        except Exception:
+        except Exception:  # noqa: BLE001 - the outer edge: a subscription that fails ends its connection, not the daemon
             _log.exception("subscription %s of connection %s failed", subscription.name, self._connection_id)
             self._outbox.abort()
 

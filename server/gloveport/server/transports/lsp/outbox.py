@@ -6,9 +6,12 @@ Must never: block the event loop, drop a frame of a live connection, or keep a c
 """
 
 import asyncio
+import logging
 from typing import Final
 
 import anyio
+
+_log = logging.getLogger("gloveport.transport")
 
 HIGH_WATER_BYTES: Final = 1 << 20
 STALL_S_MAX: Final = 60.0
@@ -22,7 +25,8 @@ class OutboxClosed(Exception):  # noqa: N818 - a state of the connection, not a 
 class Outbox:
     """The writing side of a connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter, stall_s_max: float = STALL_S_MAX) -> None:
+    def __init__(self, name: str, writer: asyncio.StreamWriter, stall_s_max: float = STALL_S_MAX) -> None:
+        self._name = name
         self._writer = writer
         self._stall_s_max = stall_s_max
         self._turn = anyio.Lock(fast_acquire=True)
@@ -65,5 +69,11 @@ class Outbox:
                 except OSError:
                     raise OutboxClosed from None
             if limit.cancelled_caught and self.waiting_bytes >= before:
+                _log.warning(
+                    "connection %s took nothing for %g s while %d bytes waited; it is let go",
+                    self._name,
+                    self._stall_s_max,
+                    before,
+                )
                 self.abort()
                 raise OutboxClosed

@@ -24,13 +24,8 @@ Result = BaseModel | Mapping[str, object] | None
 
 def result_frame(message_id: MessageId, result: Result) -> bytes:
     """The reply with `result`. Raises TypeError or ValueError when the result can't be written as JSON."""
-    if isinstance(result, BaseModel):
-        body = result.model_dump_json(by_alias=True).encode()
-    else:
-        body = orjson.dumps(result)
-    frame = encode_frame(
-        b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(message_id), body)
-    )
+    body = result.model_dump_json(by_alias=True).encode() if isinstance(result, BaseModel) else orjson.dumps(result)
+    frame = encode_frame(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(message_id), body))
     if len(frame) > MESSAGE_BYTES_MAX:
         raise GloveportError(ErrorCode.TOO_LARGE, "the answer is larger than a message may be")
     return frame

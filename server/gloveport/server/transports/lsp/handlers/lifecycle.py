@@ -6,15 +6,15 @@ Must never: stop the daemon, or say whether a wrong token was close.
 """
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.methods import PROTOCOL_VERSION
+from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
 NAME_CHARS_MAX = 256
 
@@ -63,13 +63,22 @@ class Identity:
     speaks_documents: bool
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the daemon says of itself, and the token by which a client may decide."""
+
+    server_version: str
+    epoch: int
+    decision_token: str = field(repr=False)
+
+
 class Lifecycle:
     """The state of one connection."""
 
-    def __init__(self, decision_token: str, server_version: str, *, may_decide: bool) -> None:
-        self._decision_token = decision_token
-        self._server_version = server_version
+    def __init__(self, about: About, *, may_decide: bool) -> None:
+        self._about = about
         self._may_decide = may_decide
+        self._proved = False
         self.phase = Phase.NEW
         self.identity = Identity("", deciding=False, speaks_documents=False)
 
@@ -81,6 +90,15 @@ class Lifecycle:
             raise GloveportError(
                 ErrorCode.INVALID_REQUEST, "the connection was shut down", hint="Connect again to go on."
             )
+
+    def prove(self, params: object) -> None:
+        """A proof ahead of initialize, by the program that carries an editor's bytes; a wrong one is not answered."""
+        if self.phase is not Phase.NEW:
+            return
+        try:
+            self._proved = self._proves(Options.model_validate(params).decision_token)
+        except ValidationError:
+            self._proved = False
 
     def initialize(self, params: InitializeParams) -> dict[str, object]:
         """Settle who this is. Raises INVALID_REQUEST when repeated, VERSION_MISMATCH for another protocol."""
@@ -97,12 +115,19 @@ class Lifecycle:
             )
         documents = isinstance(params.capabilities.get("textDocument"), dict)
         name = params.client_info.name if params.client_info is not None else ""
-        self.identity = Identity(name, self._proves(options.decision_token), documents)
+        self.identity = Identity(name, self._proved or self._proves(options.decision_token), documents)
         self.phase = Phase.SERVING
+        ours = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "epoch": self._about.epoch,
+            "deciding": self.identity.deciding,
+        }
         return {
-            "capabilities": _document_capabilities() if documents else {},
-            "serverInfo": {"name": "gloveport", "version": self._server_version},
-            "gloveport": {"protocolVersion": PROTOCOL_VERSION, "deciding": self.identity.deciding},
+            "capabilities": {
+                **(_document_capabilities() if documents else {}),
+                "experimental": {"gloveport": ours},
+            },
+            "serverInfo": {"name": "gloveport", "version": self._about.server_version},
         }
 
     def shut_down(self) -> None:
@@ -110,9 +135,10 @@ class Lifecycle:
         self.phase = Phase.SHUT_DOWN
 
     def _proves(self, token: str | None) -> bool:
-        if token is None or not self._may_decide or not self._decision_token:
+        right = self._about.decision_token
+        if token is None or not self._may_decide or not right:
             return False
-        return hmac.compare_digest(token.encode(errors="replace"), self._decision_token.encode())
+        return hmac.compare_digest(token.encode(errors="replace"), right.encode())
 
 
 def _document_capabilities() -> dict[str, object]:

@@ -1,0 +1,110 @@
+/**
+ * A connection to the daemon over JSON-RPC.
+ *
+ * Purpose: framing and typing; `gloveport lsp` as a child, or any pair of streams.
+ * Invariant: nothing is called before `initialize` was answered; a closed connection rejects every later call.
+ * Must never: log a token, or keep the child alive after the connection.
+ */
+
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { ResponseError, StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
+import type { MessageConnection } from "vscode-jsonrpc/node";
+import { PROTOCOL_VERSION } from "../../../protocol/typescript/wire.ts";
+import type { ErrorData, MethodName, Methods, SessionEvents } from "../../../protocol/typescript/wire.ts";
+import { RpcError } from "../common/rpc.ts";
+import type { Rpc } from "../common/rpc.ts";
+
+export interface ClientIdentity {
+  readonly name: string;
+  readonly version: string;
+  readonly decisionToken?: string;
+}
+
+export class Connection implements Rpc {
+  private readonly connection: MessageConnection;
+  private readonly listeners = new Set<(batch: SessionEvents) => void>();
+  readonly closed: Promise<void>;
+
+  private constructor(input: Readable, output: Writable) {
+    this.connection = createMessageConnection(new StreamMessageReader(input), new StreamMessageWriter(output));
+    this.closed = new Promise((resolve) => this.connection.onClose(resolve));
+    this.connection.onError(() => this.connection.end());
+    this.connection.onNotification("session/events", (batch: SessionEvents) => {
+      for (const listener of this.listeners) {
+        listener(batch);
+      }
+    });
+    this.connection.listen();
+  }
+
+  /** Shake hands over a pair of streams. */
+  static async open(input: Readable, output: Writable, identity: ClientIdentity): Promise<Connection> {
+    const opened = new Connection(input, output);
+    await opened.request("initialize", {
+      processId: process.pid,
+      rootUri: null,
+      capabilities: {},
+      clientInfo: { name: identity.name, version: identity.version },
+      initializationOptions: { protocolVersion: PROTOCOL_VERSION, decisionToken: identity.decisionToken ?? null },
+    });
+    await opened.connection.sendNotification("initialized", {});
+    return opened;
+  }
+
+  call<M extends MethodName>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
+    return this.request(method, params) as Promise<Methods[M]["result"]>;
+  }
+
+  onEvents(listener: (batch: SessionEvents) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Say goodbye as LSP wants it; never throws. */
+  async close(): Promise<void> {
+    await this.request("shutdown", null).catch(() => undefined);
+    await this.connection.sendNotification("exit").catch(() => undefined);
+    this.connection.dispose();
+  }
+
+  private async request(method: string, params: object | null): Promise<unknown> {
+    try {
+      return await (params === null ? this.connection.sendRequest(method) : this.connection.sendRequest(method, params));
+    } catch (error) {
+      if (error instanceof ResponseError) {
+        throw new RpcError(error.message, error.data as ErrorData | undefined);
+      }
+      throw error;
+    }
+  }
+}
+
+export interface Spawned {
+  readonly connection: Connection;
+  readonly child: ChildProcess;
+}
+
+/** Start the program that attaches to the daemon (or starts it), and shake hands over its standard streams. */
+export async function spawnConnection(
+  command: string,
+  args: readonly string[],
+  identity: ClientIdentity,
+  onLog: (line: string) => void,
+): Promise<Spawned> {
+  const child = spawn(command, [...args], { stdio: ["pipe", "pipe", "pipe"] });
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => onLog(chunk.trimEnd()));
+  child.stdin.on("error", () => undefined); // a dead child is told by its exit
+  const died = new Promise<never>((_, reject) => {
+    child.once("error", (error) => reject(new RpcError(`${command} can't be started: ${error.message}.`, undefined)));
+    child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}).`, undefined)));
+  });
+  died.catch(() => undefined);
+  try {
+    return { connection: await Promise.race([Connection.open(child.stdout, child.stdin, identity), died]), child };
+  } catch (error) {
+    child.kill();
+    throw error;
+  }
+}

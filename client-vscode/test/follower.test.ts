@@ -1,0 +1,142 @@
+/** The follower over a real JSON-RPC connection, with a small daemon of its own at the other end. */
+
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import test from "node:test";
+import { StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
+import type { MessageConnection } from "vscode-jsonrpc/node";
+import type { SessionEvents, SubscribeParams, SubscribeResult, WireEvent } from "../../protocol/typescript/wire.ts";
+import { SessionFollower } from "../src/common/follower.ts";
+import { View } from "../src/common/reducer.ts";
+import type { ViewOp } from "../src/common/reducer.ts";
+import { renderTranscript } from "../src/common/transcript.ts";
+import { Connection } from "../src/node/connection.ts";
+import { sha256 } from "../src/node/digest.ts";
+
+/** A daemon of one session: it keeps a view, sends what it is told to, and remembers what it was asked. */
+class SmallDaemon {
+  readonly view = new View(sha256);
+  readonly asked: [string, unknown][] = [];
+  private readonly wire: MessageConnection;
+  private readonly waiting: [string, () => void][] = [];
+  private subscriptions = 0;
+
+  constructor(input: PassThrough, output: PassThrough) {
+    this.wire = createMessageConnection(new StreamMessageReader(input), new StreamMessageWriter(output));
+    this.wire.onRequest((method: string, params: unknown) => this.answer(method, params));
+    this.wire.listen();
+  }
+
+  private answer(method: string, params: unknown): unknown {
+    this.asked.push([method, params]);
+    const ready = this.waiting.findIndex(([name]) => name === method);
+    if (ready >= 0) {
+      setImmediate(this.waiting.splice(ready, 1)[0]![1]);
+    }
+    return method === "session/subscribe" ? this.subscribe(params as SubscribeParams) : {};
+  }
+
+  private subscribe(params: SubscribeParams): SubscribeResult {
+    this.subscriptions += 1;
+    const items = this.view.items();
+    const fresh = typeof params.after !== "string";
+    return {
+      subscriptionId: `s${this.subscriptions}`,
+      mode: fresh ? "snapshot" : "replay",
+      cursor: "c",
+      snapshot: fresh ? { items, itemsBefore: 0 } : null,
+    };
+  }
+
+  /** Resolves after the next request of this method was answered. */
+  next(method: string): Promise<void> {
+    return new Promise((resolve) => this.waiting.push([method, resolve]));
+  }
+
+  send(seq: number, ops: readonly ViewOp[], extra: Partial<SessionEvents> = {}): Promise<void> {
+    const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops as unknown as WireEvent["ops"] };
+    const batch = { subscriptionId: `s${this.subscriptions}`, after: "c", last: `c${seq}`, durable: `c${seq}`, events: [event], ...extra };
+    return this.wire.sendNotification("session/events", batch);
+  }
+
+  close(): void {
+    this.wire.dispose();
+  }
+}
+
+interface Scene {
+  readonly daemon: SmallDaemon;
+  readonly follower: SessionFollower;
+  readonly changed: () => Promise<void>;
+  readonly end: () => Promise<void>;
+}
+
+async function open(): Promise<Scene> {
+  const [up, down] = [new PassThrough(), new PassThrough()];
+  const daemon = new SmallDaemon(up, down);
+  const connection = await Connection.open(down, up, { name: "test", version: "0" });
+  let wake: (() => void)[] = [];
+  const follower = new SessionFollower(connection, {
+    sessionId: "1",
+    windowBytes: 1 << 20,
+    sha256,
+    onChange: () => {
+      const woken = wake;
+      wake = [];
+      woken.forEach((run) => run());
+    },
+    onFault: (error) => assert.fail(String(error)),
+  });
+  const end = async (): Promise<void> => {
+    await follower.stop(); // its reply comes after the replies to all acks
+    daemon.close();
+    up.destroy();
+    down.destroy();
+  };
+  return { daemon, follower, changed: () => new Promise((resolve) => wake.push(resolve)), end };
+}
+
+const HELLO: ViewOp = { op: "upsert", item: "answer/1", kind: "message.assistant", fields: { text: "He", state: "streaming" } };
+
+test("streamed text is reduced, acknowledged and in sync only on an equal digest", async () => {
+  const { daemon, follower, changed, end } = await open();
+  await follower.start();
+  daemon.view.apply(1, [HELLO]);
+  let seen = changed();
+  await daemon.send(1, [HELLO]);
+  await seen;
+  assert.equal(follower.inSync, false);
+  const more: ViewOp = { op: "append", item: "answer/1", field: "text", offset: 2, text: "llo 𝒳" };
+  daemon.view.apply(2, [more]);
+  seen = changed();
+  await daemon.send(2, [more], { caughtUp: true, viewDigest: daemon.view.digest() });
+  await seen;
+  assert.equal(follower.inSync, true);
+  assert.equal(follower.durableCursor, "c2");
+  assert.match(renderTranscript(follower.view.items()), /Agent \(streaming\)\n {2}Hello 𝒳/);
+  await end();
+  const acks = daemon.asked.filter(([method]) => method === "session/ack").map(([, params]) => params);
+  assert.deepEqual(acks, [{ subscriptionId: "s1", seq: 1 }, { subscriptionId: "s1", seq: 2 }]);
+});
+
+for (const [name, ops, digest] of [
+  ["a gap", [{ op: "append", item: "nowhere", field: "text", offset: 9, text: "x" }], undefined],
+  ["another digest", [HELLO], "0".repeat(64)],
+] as const) {
+  test(`${name} makes the follower begin anew from a snapshot`, async () => {
+    const { daemon, follower, changed, end } = await open();
+    await follower.start();
+    daemon.view.apply(1, [{ ...HELLO, fields: { text: "whole", state: "done" } }]);
+    const left = daemon.next("session/unsubscribe");
+    await daemon.send(1, ops, digest === undefined ? {} : { viewDigest: digest });
+    const renewed = daemon.next("session/subscribe");
+    await left;
+    const seen = changed();
+    await renewed;
+    await seen;
+    assert.deepEqual(follower.view.items(), daemon.view.items());
+    const last = daemon.asked.filter(([method]) => method === "session/subscribe").at(-1)?.[1] as SubscribeParams;
+    assert.equal(last.after, null);
+    await end();
+  });
+}

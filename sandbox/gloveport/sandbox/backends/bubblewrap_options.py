@@ -1,0 +1,142 @@
+"""The options of one bubblewrap run.
+
+Purpose: from a profile to bubblewrap's arguments, in an order in which each step finds its place.
+Invariant: the root, /dev and the masks end read-only; the environment is the profile's and nothing else.
+Must never: put a value of the environment or a mount on the command line, where every process of the host reads it.
+"""
+
+import os
+from typing import Final
+
+from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_mounts, plan_system
+from gloveport.sandbox.profile import Limits, Profile
+
+PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
+_ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC: Final = tuple(
+    f"/etc/{name}"
+    for name in (
+        "alternatives", "ca-certificates", "fonts", "java", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
+        "magic", "mime.types", "pki/tls/certs", "protocols", "python3", "python3.11", "services", "ssl/certs",
+        "ssl/openssl.cnf",
+    )
+)  # fmt: skip
+_PROC_READ_ONLY: Final = (
+    "acpi",
+    "asound",
+    "bus",
+    "driver",
+    "fs",
+    "irq",
+    "mtrr",
+    "pressure",
+    "scsi",
+    "sys",
+    "sysrq-trigger",
+)
+"""Kernel settings that a jail of the host's root could write by its uid alone, without any capability."""
+_PROC_EMPTY: Final = ("kcore", "keys", "key-users", "kpagecount", "latency_stats", "sched_debug", "timer_list")
+_HOSTS: Final = b"127.0.0.1 localhost\n::1 localhost\n"
+_NAMES: Final = b"passwd: files\ngroup: files\nhosts: files\n"
+_TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 - places inside the jail
+_SHM_BYTES: Final = 64 * 1024 * 1024
+
+
+class Blobs:
+    """Contents that the started program finds under descriptor numbers."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._contents: list[bytes] = []
+
+    def add(self, content: bytes) -> int:
+        """Take a content and return its descriptor number."""
+        self._contents.append(content)
+        return self._first + len(self._contents) - 1
+
+    def contents(self) -> tuple[bytes, ...]:
+        """All contents in order."""
+        return tuple(self._contents)
+
+
+def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
+    """All options that describe the jail."""
+    options = [
+        "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
+        "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
+    ]  # fmt: skip
+    options += _lay_system(hidden, blobs)
+    options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
+    options += _lay_temporary(profile.limits)
+    options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir]
+    return options + _lay_environment(profile)
+
+
+def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
+    """The mounts in force, masks included, for the audit."""
+    return [
+        {"target": placing.target, "cover": placing.cover.name.lower(), "source": placing.source}
+        for placing in plan_mounts(profile.mounts, hidden)
+    ]
+
+
+def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
+    options: list[str] = []
+    for placing in plan_system(("/usr", *_ETC), hidden):
+        options += _place(placing)
+    for link in _ROOT_LINKS:
+        if os.path.islink(link):
+            options += ["--symlink", os.readlink(link), link]
+        else:
+            options += [option for placing in plan_system((link,), hidden) for option in _place(placing)]
+    user, group = os.getuid(), os.getgid()
+    files = {
+        "/etc/passwd": f"user:x:{user}:{group}::{_TMP}:/bin/sh\n".encode(),
+        "/etc/group": f"user:x:{group}:\n".encode(),
+        "/etc/hosts": _HOSTS,
+        "/etc/nsswitch.conf": _NAMES,
+    }
+    for path, content in files.items():
+        options += ["--perms", "0444", "--file", str(blobs.add(content)), path]
+    return options
+
+
+def _cover_proc() -> list[str]:
+    options: list[str] = []
+    for name in _PROC_READ_ONLY:
+        if os.path.exists(f"/proc/{name}"):
+            options += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
+    for name in _PROC_EMPTY:
+        if os.path.exists(f"/proc/{name}"):
+            options += ["--ro-bind", os.devnull, f"/proc/{name}"]
+    return options
+
+
+def _lay_temporary(limits: Limits) -> list[str]:
+    size = str(limits.tmp_bytes_max)
+    return [
+        "--perms", "1777", "--size", str(min(limits.tmp_bytes_max, _SHM_BYTES)), "--tmpfs", _SHM,
+        "--perms", "1777", "--size", size, "--tmpfs", _TMP,
+        "--perms", "0755", "--dir", "/var", "--symlink", _TMP, "/var/tmp",  # noqa: S108 - places inside the jail
+    ]  # fmt: skip
+
+
+def _place(placing: Placing) -> list[str]:
+    match placing.cover:
+        case Cover.READ_ONLY:
+            return ["--ro-bind", placing.source, placing.target]
+        case Cover.READ_WRITE:
+            return ["--bind", placing.source, placing.target]
+        case Cover.EMPTY_FOLDER:
+            return ["--perms", "0555", "--size", "4096", "--tmpfs", placing.target, "--remount-ro", placing.target]
+        case Cover.EMPTY_FILE:
+            return ["--ro-bind", os.devnull, placing.target]
+
+
+def _lay_environment(profile: Profile) -> list[str]:
+    environment = {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP, **profile.environment}
+    options = ["--clearenv"]
+    for name, value in environment.items():
+        options += ["--setenv", name, value]
+    return options

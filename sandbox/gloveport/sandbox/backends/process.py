@@ -1,0 +1,114 @@
+"""The weakest rung: a process group of its own under limits, on the user's own machine.
+
+Purpose: run trusted code where no jail works, and say plainly what does not hold.
+Invariant: limits, tree kill, clean environment and pipes hold; everything about views and network is declared not held.
+Must never: be taken for isolation.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.requests import RunRequest
+from gloveport.sandbox.backends.cgroups import find_version, plan_groups
+from gloveport.sandbox.backends.context import describe_limits
+from gloveport.sandbox.backends.execution import RUN_MARK
+from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
+from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.profile import Limits, Profile, is_below
+
+_HELD: Final = frozenset(
+    {Claim.PROCESS_ISOLATION, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT,
+     Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
+     Claim.TREE_KILL, Claim.SURVIVES_DAEMON, Claim.LOOPBACK}
+)  # fmt: skip
+_NOT_HELD: Final = (
+    (Claim.FILESYSTEM_VIEW, "Code run here sees every file you can see."),
+    (Claim.PRIVATE_TMP, "Temporary folders are the machine's; only TMPDIR points to one of the run's own."),
+    (Claim.TMP_QUOTA, "Temporary files are bounded by the disk alone."),
+    (Claim.DISK_QUOTA, "Files are bounded one by one, not in sum."),
+    (Claim.NO_NETWORK, "Code run here reaches every network you reach."),
+    (Claim.SYSCALL_FILTER, "No system call is filtered."),
+    (Claim.NO_NEW_NAMESPACES, "Namespaces may be made as far as your system lets you."),
+    (Claim.NO_CAPABILITIES, "Code run here has the rights of this daemon."),
+    (Claim.HIDES_DAEMON, "Code run here can read your keys and the daemon's files, and answer approvals."),
+)
+_NO_CAP: Final = (Claim.MEMORY_CAP, "Memory is sampled and the tree killed; a burst between two samples passes.")
+_TRIAL: Final = Limits(wall_s=5.0, output_bytes_max=4096)
+PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+class ProcessSandbox(SupervisedRung):
+    """Commands as plain processes of the daemon's user."""
+
+    name = "process"
+    strength = Strength.PROCESS
+    statement = (
+        "Protects against accidents, not against hostile code. Code run here can act as you, read your keys, "
+        "reach the network and answer approvals."
+    )
+
+    def __init__(self, runs_dir: Path) -> None:
+        super().__init__(RunFolders(runs_dir / self.name, scratch=True))
+        self._groups = find_version()
+
+    async def probe(self) -> Availability:
+        """Run `true` once under the supervisor."""
+        profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
+        if (fault := await self.try_run(profile)) is not None:
+            fix = "Check that the interpreter may start processes and that the data folder is writable."
+            return Availability(ok=False, reason=fault, fix=fix, holds=frozenset(), does_not_hold=_NOT_HELD)
+        if self._groups is not None:
+            return Availability(True, "", "", _HELD | {Claim.MEMORY_CAP}, _NOT_HELD)
+        return Availability(True, "", "", _HELD, (*_NOT_HELD, _NO_CAP))
+
+    async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
+        """Take any profile; what this rung cannot hold is in its claims."""
+        for mount in profile.mounts:
+            if not os.path.exists(mount.source):
+                raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Nothing to work on at {mount.source}.", hint="")
+
+        def plan(command: Command, folder: Path) -> RunRequest:
+            return self._plan(profile, command, folder)
+
+        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile))
+
+    def _plan(self, profile: Profile, command: Command, folder: Path) -> RunRequest:
+        working_dir = map_to_source(profile, profile.working_dir)
+        scratch = str(folder / SCRATCH)
+        environment = {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": scratch, **profile.environment}
+        environment |= {"TMPDIR": scratch, "PWD": working_dir, RUN_MARK: secrets.token_hex(8)}
+        return RunRequest(
+            run_id=command.run_id,
+            argv=command.argv,
+            working_dir=working_dir,
+            environment=tuple(environment.items()),
+            stdin=command.stdin,
+            blobs=(),
+            wrapper_depth=0,
+            limits=plan_limits(profile, None),
+            cgroup=plan_groups(self._groups, command.run_id, profile.limits),
+        )
+
+    def _describe(self, profile: Profile) -> Mapping[str, object]:
+        return {
+            "sandbox": self.name,
+            "isolation": "none",
+            "network": "unrestricted",
+            "seccomp": "none",
+            "uid": os.getuid(),
+            "environment_names": sorted(profile.environment),
+            "mounts": [],
+            **describe_limits(profile, self._groups),
+        }
+
+
+def map_to_source(profile: Profile, path: str) -> str:
+    """Where a path inside lies on the host: there is no view of its own here."""
+    for mount in sorted(profile.mounts, key=lambda mount: -len(mount.target)):
+        if is_below(path, mount.target):
+            return os.path.normpath(mount.source + path[len(mount.target) :])
+    return path

@@ -1,0 +1,150 @@
+"""The system call filter of the jail, assembled as classic BPF.
+
+Purpose: refuse calls that reach beyond the jail or widen the kernel's surface; refused means EPERM, not death.
+Invariant: a foreign architecture ends the program; every jump target lies inside the filter.
+Must never: allow by argument what it denies by number, or rely on the filter alone (namespaces stand behind it).
+"""
+
+import errno
+import platform
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+_LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _JUMP_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+_X32_FIRST: Final = 0x40000000
+_INSTRUCTION = struct.Struct("=HBBI")
+
+NEW_NAMESPACE_FLAGS: Final = 0x7E020000
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+_TERMINAL_INJECTIONS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_FAMILIES_ALLOWED: Final = (1, 2, 10)  # UNIX, INET, INET6
+_NETLINK, _NETLINK_ROUTE = 16, 0
+
+_ALWAYS_DENIED: Final = (
+    "mount", "umount2", "pivot_root", "chroot", "swapon", "swapoff", "reboot", "init_module", "delete_module",
+    "finit_module", "kexec_load", "kexec_file_load", "add_key", "request_key", "keyctl", "unshare", "setns",
+    "perf_event_open", "open_by_handle_at", "bpf", "userfaultfd", "io_uring_setup", "io_uring_enter",
+    "io_uring_register", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
+    "acct", "quotactl", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
+    "setdomainname", "vhangup",
+)  # fmt: skip
+_DENIED_TO_SMALL: Final = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp")
+
+_LATE_NUMBERS: Final = MappingProxyType(
+    {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
+     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
+     "mount_setattr": 442}
+)  # fmt: skip
+_X86_64: Final = MappingProxyType(
+    {"mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "swapon": 167, "swapoff": 168, "reboot": 169,
+     "init_module": 175, "delete_module": 176, "finit_module": 313, "kexec_load": 246, "kexec_file_load": 320,
+     "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "setns": 308, "perf_event_open": 298,
+     "open_by_handle_at": 304, "bpf": 321, "userfaultfd": 323, "acct": 163, "quotactl": 179, "syslog": 103,
+     "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305, "sethostname": 170,
+     "setdomainname": 171, "vhangup": 153, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
+     "kcmp": 312, "clone": 56, "ioctl": 16, "socket": 41, "socketpair": 53}
+)  # fmt: skip
+_AARCH64: Final = MappingProxyType(
+    {"mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "swapon": 224, "swapoff": 225, "reboot": 142,
+     "init_module": 105, "delete_module": 106, "finit_module": 273, "kexec_load": 104, "kexec_file_load": 294,
+     "add_key": 217, "request_key": 218, "keyctl": 219, "unshare": 97, "setns": 268, "perf_event_open": 241,
+     "open_by_handle_at": 265, "bpf": 280, "userfaultfd": 282, "acct": 89, "quotactl": 60, "syslog": 116,
+     "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "sethostname": 161,
+     "setdomainname": 162, "vhangup": 58, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
+     "kcmp": 272, "clone": 220, "ioctl": 29, "socket": 198, "socketpair": 199}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What differs between processors: the kernel's audit number and the call numbers."""
+
+    audit: int
+    numbers: Mapping[str, int]
+    has_x32: bool
+
+
+ARCHITECTURES: Final[Mapping[str, Architecture]] = MappingProxyType(
+    {
+        "x86_64": Architecture(0xC000003E, MappingProxyType({**_LATE_NUMBERS, **_X86_64}), has_x32=True),
+        "aarch64": Architecture(0xC00000B7, MappingProxyType({**_LATE_NUMBERS, **_AARCH64}), has_x32=False),
+    }
+)
+
+
+def build_filter(tool_kind: str, machine: str | None = None) -> bytes | None:
+    """The filter for a tool kind on this machine; None where the architecture is not known here."""
+    architecture = ARCHITECTURES.get(machine or platform.machine())
+    if architecture is None:
+        return None
+    numbers = architecture.numbers
+    denied = _ALWAYS_DENIED + (_DENIED_TO_SMALL if tool_kind == "small" else ())
+    program = [_op(_LOAD, _ARCH_AT), _op(_JUMP_EQUAL, architecture.audit, 1, 0), _op(_RETURN, _KILL)]
+    program.append(_op(_LOAD, _NUMBER_AT))
+    if architecture.has_x32:
+        program += [_op(_JUMP_ABOVE, _X32_FIRST, 0, 1), _op(_RETURN, _ERRNO | errno.ENOSYS)]
+    for name in denied:
+        program += _when_number(numbers[name], [_op(_RETURN, _ERRNO | errno.EPERM)])
+    # Its flags lie in memory, where a filter cannot look; programs fall back to clone.
+    program += _when_number(numbers["clone3"], [_op(_RETURN, _ERRNO | errno.ENOSYS)])
+    program += _when_number(numbers["clone"], _deny_namespaces())
+    program += _when_number(numbers["ioctl"], _deny_terminal_injection())
+    for name in ("socket", "socketpair"):
+        program += _when_number(numbers[name], _allow_families())
+    program.append(_op(_RETURN, _ALLOW))
+    return b"".join(program)
+
+
+def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return _INSTRUCTION.pack(code, if_true, if_false, value)
+
+
+def _when_number(number: int, body: list[bytes]) -> list[bytes]:
+    """Run `body`, which always returns, for one call number; it is loaded before and kept for the next test."""
+    return [_op(_JUMP_EQUAL, number, 0, len(body)), *body]
+
+
+def _argument(index: int) -> bytes:
+    """Load the low half of an argument (both architectures are little-endian)."""
+    return _op(_LOAD, _ARGUMENTS_AT + 8 * index)
+
+
+def _deny_namespaces() -> list[bytes]:
+    return [
+        _argument(0),
+        _op(_JUMP_ANY, NEW_NAMESPACE_FLAGS, 0, 1),
+        _op(_RETURN, _ERRNO | errno.EPERM),
+        _op(_RETURN, _ALLOW),
+    ]
+
+
+def _deny_terminal_injection() -> list[bytes]:
+    first, second = _TERMINAL_INJECTIONS
+    return [
+        _argument(1),
+        _op(_JUMP_EQUAL, first, 1, 0),
+        _op(_JUMP_EQUAL, second, 0, 1),
+        _op(_RETURN, _ERRNO | errno.EPERM),
+        _op(_RETURN, _ALLOW),
+    ]
+
+
+def _allow_families() -> list[bytes]:
+    """UNIX and INET; netlink for routes alone, which programs use to list interfaces."""
+    unix, inet, inet6 = _FAMILIES_ALLOWED
+    return [
+        _argument(0),
+        _op(_JUMP_EQUAL, unix, 5, 0),
+        _op(_JUMP_EQUAL, inet, 4, 0),
+        _op(_JUMP_EQUAL, inet6, 3, 0),
+        _op(_JUMP_EQUAL, _NETLINK, 0, 3),
+        _argument(2),
+        _op(_JUMP_EQUAL, _NETLINK_ROUTE, 0, 1),
+        _op(_RETURN, _ALLOW),
+        _op(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
+    ]

@@ -1,0 +1,39 @@
+"""Opens a rung by its name.
+
+Purpose: the one place where names become backends, and where all rungs are tried for the user to choose from.
+Invariant: the rung that is named is the rung that is opened; an unknown name is an error.
+Must never: choose a rung, or put one in the place of another.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
+
+NAMES: Final = ("bubblewrap", "process")
+"""Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
+
+
+def open_backend(name: str, runs_dir: Path, *, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()) -> Sandbox:
+    """The backend of that name. `hidden` is never seen in a jail; below it, content of `exposed` folders may be."""
+    if name == "bubblewrap":
+        from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
+
+        return BubblewrapSandbox(runs_dir, hidden, exposed)
+    if name == "process":
+        from gloveport.sandbox.backends.process import ProcessSandbox
+
+        return ProcessSandbox(runs_dir)
+    if name == "memory":
+        from gloveport.sandbox.backends.memory import MemorySandbox
+
+        return MemorySandbox()
+    known = ", ".join(NAMES)
+    raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, f"There is no sandbox {name!r}.", hint=f"Choose one of: {known}.")
+
+
+async def available(backends: Iterable[Sandbox]) -> dict[str, Availability]:
+    """Each backend's own finding after a real trial run, in the order given."""
+    return {backend.name: await backend.probe() for backend in backends}

@@ -1,0 +1,148 @@
+"""What a jail sees of the disk: from mounts and hidden paths to an ordered list of binds and masks.
+
+Purpose: decide the view before anything is mounted, and refuse what cannot be shown safely.
+Invariant: nothing hidden is in a view: a source that is hidden or lies in something hidden is refused; one that
+contains it is masked when read-only and refused when writable. No bind lands on a path the jail can bend by a link.
+Must never: resolve a path inside the jail by following a link that the jail could have planted.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.contract import SandboxError
+from gloveport.sandbox.profile import Access, Mount, is_below
+
+_OWN_TARGETS: Final = ("/proc", "/dev", "/sys")
+_REPLACED_NEVER: Final = ("/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64")
+
+
+class Cover(Enum):
+    """How a place inside is filled."""
+
+    READ_ONLY = auto()
+    READ_WRITE = auto()
+    EMPTY_FOLDER = auto()
+    EMPTY_FILE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """One step of building the view; `source` is empty for an empty cover."""
+
+    cover: Cover
+    source: str
+    target: str
+
+
+class Hidden:
+    """Paths no jail may see, and the folders below them whose content is meant for jails (worktrees)."""
+
+    def __init__(self, hidden: Iterable[Path], exposed: Iterable[Path] = ()) -> None:
+        self.paths = tuple(sorted({os.path.realpath(path) for path in hidden}))
+        self.exposed = tuple(os.path.realpath(path) for path in exposed)
+
+    def check_source(self, source: str) -> None:
+        """Refuse a source that is hidden itself, by name or by identity."""
+        if any(is_below(source, root) and source != root for root in self.exposed):
+            return
+        ancestors = {_identity(str(path)) for path in (Path(source), *Path(source).parents)}
+        for path in self.paths:
+            if is_below(source, path) or _identity(path) in ancestors - {None}:
+                raise _refuse(f"{source} holds the daemon's own files and is never shown to a sandbox.")
+
+    def below(self, source: str) -> list[str]:
+        """Hidden paths that a mount of `source` would show."""
+        return [path for path in self.paths if path != source and is_below(path, source)]
+
+
+def plan_mounts(mounts: tuple[Mount, ...], hidden: Hidden) -> list[Placing]:
+    """Binds in the order in which they must be made, with the masks of what they would show."""
+    placings: list[Placing] = []
+    ordered = sorted(mounts, key=lambda mount: mount.target.count("/"))
+    for index, mount in enumerate(ordered):
+        _check_target(mount.target)
+        source = resolve_source(mount.source, hidden)
+        for outer in ordered[:index]:
+            _check_nesting(outer, mount)
+        cover = Cover.READ_WRITE if mount.access is Access.READ_WRITE else Cover.READ_ONLY
+        placings.append(Placing(cover, source, mount.target))
+        placings += _mask(source, mount.target, cover, hidden)
+    return placings
+
+
+def plan_system(paths: Iterable[str], hidden: Hidden) -> list[Placing]:
+    """Read-only binds of the machine's own folders and files at their own place; missing ones are left out."""
+    placings: list[Placing] = []
+    for path in paths:
+        if os.path.exists(path) and not os.path.islink(path):
+            hidden.check_source(path)
+            placings.append(Placing(Cover.READ_ONLY, path, path))
+            placings += _mask(path, path, Cover.READ_ONLY, hidden)
+    return placings
+
+
+def resolve_source(source: str, hidden: Hidden) -> str:
+    """The real path of a source that may be shown: an existing folder or regular file."""
+    real = os.path.realpath(source)
+    try:
+        mode = os.stat(real).st_mode
+    except OSError as error:
+        raise _refuse(f"Nothing to mount at {source}: {error.strerror}.") from error
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise _refuse(f"Only folders and regular files are mounted, {source} is neither.")
+    hidden.check_source(real)
+    return real
+
+
+def _mask(source: str, target: str, cover: Cover, hidden: Hidden) -> list[Placing]:
+    masks = []
+    for path in hidden.below(source):
+        if cover is Cover.READ_WRITE:
+            raise _refuse(f"{source} contains the daemon's own files; it cannot be mounted writable.")
+        while not os.path.lexists(path):  # what does not exist yet is covered by the folder it will appear in
+            path = os.path.dirname(path)
+        if path == source:
+            raise _refuse(f"{source} will contain the daemon's own files; it cannot be mounted.")
+        inside = target.rstrip("/") + path[len(source.rstrip("/")) :]
+        masks.append(Placing(Cover.EMPTY_FOLDER if os.path.isdir(path) else Cover.EMPTY_FILE, "", inside))
+    return masks
+
+
+def _check_target(target: str) -> None:
+    if target in _REPLACED_NEVER or any(is_below(target, own) for own in _OWN_TARGETS):
+        raise _refuse(f"{target} belongs to the sandbox; nothing is mounted there.")
+
+
+def _check_nesting(outer: Mount, inner: Mount) -> None:
+    """A target below another mount must exist there as it is, with no link on the way: nothing is made on the host."""
+    if not is_below(inner.target, outer.target):
+        return
+    if inner.target == outer.target:
+        raise _refuse(f"Two mounts share the target {inner.target}.")
+    path = os.path.realpath(outer.source)
+    for part in inner.target[len(outer.target) :].strip("/").split("/"):
+        path = os.path.join(path, part)
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError as error:
+            raise _refuse(f"{inner.target} does not exist below the mount {outer.target}.") from error
+        if stat.S_ISLNK(mode):
+            raise _refuse(f"{inner.target} leads through a link below the mount {outer.target}.")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _refuse(words: str) -> SandboxError:
+    return SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Mount a narrower path.")

@@ -1,0 +1,35 @@
+"""The command `gloveport`.
+
+Purpose: start the piper and the daemon without loading the command line, and the command line for everything else.
+Invariant: `gloveport lsp` loads no more than the piper needs.
+Must never: hold logic.
+"""
+
+import sys
+
+
+def serve_lsp() -> int:
+    """The piper between an editor's pipes and the daemon; the exit code."""
+    from gloveport.server.client.paths import find_places
+    from gloveport.server.client.stdio import attach
+
+    return attach(find_places())
+
+
+def main() -> None:
+    """Entry point of the distribution."""
+    if sys.argv[1:] == ["lsp"]:
+        sys.exit(serve_lsp())
+    if sys.argv[1:] == ["daemon"]:
+        from gloveport.server.app.foreground import run_daemon
+
+        sys.exit(run_daemon())
+    from gloveport.server.app.foreground import run_daemon
+    from gloveport.server.app.replay import replay_session
+    from gloveport.server.cli.root import Doors, command_line
+
+    command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay_session))()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The daemon as a process.
+
+Purpose: logging, the places of this user, and an exit code.
+Invariant: what goes wrong at the start is said in one line with what to do next.
+Must never: print a traceback for a fault that has a name.
+"""
+
+import gc
+import logging
+import os
+import sys
+from pathlib import Path
+
+from gloveport.protocol.errors import GloveportError
+from gloveport.server.client.paths import find_places
+
+LOG_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def settings_home() -> Path:
+    """The user's settings: `GLOVEPORT_HOME`, else `XDG_CONFIG_HOME/gloveport`, else `~/.config/gloveport`."""
+    if home := os.environ.get("GLOVEPORT_HOME"):
+        return Path(home).expanduser().absolute()
+    config = os.environ.get("XDG_CONFIG_HOME")
+    base = Path(config) if config and os.path.isabs(config) else Path.home() / ".config"
+    return base / "gloveport"
+
+
+def run_daemon() -> int:
+    """Serve until a signal or daemon/stop; the exit code."""
+    logging.basicConfig(level=os.environ.get("GLOVEPORT_LOG", "INFO"), format=LOG_FORM, stream=sys.stderr)
+    os.umask(0o077)
+    from gloveport.server.app.daemon import run
+
+    gc.freeze()
+    try:
+        run(find_places(), settings_home())
+    except GloveportError as error:
+        logging.getLogger("gloveport").error("%s. %s", error.message, error.hint)
+        return 1
+    return 0

@@ -1,0 +1,181 @@
+"""What the daemon opens on demand: rungs, models, workspaces.
+
+Purpose: give the engine each of them by name, opened once and closed with the daemon.
+Invariant: a rung is tried before it is described; a key is handed to its provider and to nothing else.
+Must never: choose in place of the user.
+"""
+
+import importlib.resources
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
+from gloveport.sandbox.backends.select import NAMES, open_backend
+from gloveport.sandbox.contract import Availability, Sandbox
+from gloveport.server.cli.demo_repo import SCRIPT
+from gloveport.server.commands.house import Rungs
+from gloveport.server.models.contract import Provider
+from gloveport.server.models.registry import ModelSettings, provider_from_settings
+from gloveport.server.policy.rules.rule import Source
+from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
+from gloveport.server.policy.rung import MINIMUM_STRENGTH
+from gloveport.server.settings import Settings
+from gloveport.server.workspace.facade import SessionWorkspace
+
+RULES_FILE: Final = "rules.toml"
+BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """A name of this boot of the machine; a constant where the system has none."""
+    try:
+        return BOOT_ID_FILE.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def readable_roots() -> tuple[str, ...]:
+    """Folders of this interpreter, which a jail needs to run the tests of a workspace without one of its own."""
+    paths = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
+    paths |= {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    roots = sorted(path for path in paths if path and path != "/" and not path.startswith(("/usr/bin", "/usr/lib")))
+    return tuple(root for root in roots if not any(root.startswith(f"{other}/") for other in roots))
+
+
+def load_rules(settings_home: Path) -> RuleSet:
+    """The built-in rules and the user's own (`rules.toml` beside the settings). Raises PolicyError (RULES_INVALID)."""
+    builtin = importlib.resources.files("gloveport.server.policy.rules").joinpath("builtin.toml").read_text("utf-8")
+    texts = {Source.builtin: builtin}
+    own = settings_home / RULES_FILE
+    if own.is_file():
+        texts[Source.user] = own.read_text("utf-8")
+    return ruleset_from_texts(texts)
+
+
+class Ladder:
+    """The rungs of this machine."""
+
+    def __init__(self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...]) -> None:
+        self._exposed = (data_dir / "sessions",)
+        self._runs_dir, self._hidden = runs_dir, hidden
+        self._backends: dict[str, Sandbox] = {}
+        self._found: dict[str, Availability] = {}
+        self._trying = anyio.Lock()
+
+    def backend(self, name: str) -> Sandbox:
+        """The rung of this name. Raises SandboxError."""
+        if name not in self._backends:
+            self._backends[name] = open_backend(name, self._runs_dir, hidden=self._hidden, exposed=self._exposed)
+        return self._backends[name]
+
+    async def availability(self, name: str) -> Availability:
+        """What a real trial found; tried once, and again as long as it fails."""
+        async with self._trying:
+            found = self._found.get(name)
+            if found is None or not found.ok:
+                found = self._found[name] = await self.backend(name).probe()
+            return found
+
+    async def describe(self, name: str) -> SandboxInfo:
+        """A rung in the words of the wire."""
+        backend, found = self.backend(name), await self.availability(name)
+        return SandboxInfo(
+            name=name,
+            available=found.ok,
+            reason=found.reason,
+            fix=found.fix,
+            strength=int(backend.strength),
+            statement=backend.statement,
+            holds=tuple(sorted(claim.value for claim in found.holds)),
+            does_not_hold=tuple(ClaimInfo(claim=claim.value, words=words) for claim, words in found.does_not_hold),
+            trust_levels=tuple(
+                level.value for level, needed in MINIMUM_STRENGTH.items() if int(backend.strength) >= needed
+            ),
+        )
+
+    async def doctor(self, name: str) -> SandboxDoctorResult:
+        """Probe a rung's claims from outside."""
+        from gloveport.sandbox.doctor.examine import examine
+
+        findings = await examine(self.backend(name))
+        return SandboxDoctorResult(
+            sandbox=name,
+            probes=tuple(
+                ProbeInfo(name=one.name, verdict=one.verdict.value, evidence=one.evidence, fix=one.fix)
+                for one in findings
+            ),
+        )
+
+    def rungs(self) -> Rungs:
+        """What commands may ask."""
+        return Rungs(NAMES, self.describe, self.doctor)
+
+    async def reap(self) -> None:
+        """End every run of an earlier daemon that no session follows."""
+        for name in NAMES:
+            await self.backend(name).reap()
+
+    async def close(self) -> None:
+        """Let go; runs go on under their supervisors."""
+        for backend in self._backends.values():
+            await backend.close()
+
+
+class ModelShelf:
+    """The providers of the user's models, each made when it is first asked for."""
+
+    def __init__(self, settings: Settings, now_us: Callable[[], int]) -> None:
+        self._settings, self._now_us = settings, now_us
+        self._providers: dict[tuple[str, str], Provider] = {}
+
+    def provider(self, name: str, model: str) -> Provider:
+        """The provider of a model. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""
+        known = self._providers.get((name, model))
+        if known is not None:
+            return known
+        choice = self._settings.find(name, model)
+        wanted = ModelSettings(
+            provider=choice.provider,
+            model=choice.model,
+            base_url=choice.base_url,
+            api_key=choice.key,
+            script_path=choice.script or (SCRIPT if choice.provider == "scripted" else None),
+        )
+        provider = self._providers[name, model] = provider_from_settings(wanted, self._now_us)
+        return provider
+
+    def label(self, name: str, model: str) -> str:
+        """Who answers, in honest words; why it cannot, when it cannot."""
+        try:
+            return self.provider(name, model).label
+        except GloveportError as error:
+            return f"{name}/{model} (not usable: {error.message})"
+
+    async def close(self) -> None:
+        """Give connections back."""
+        for provider in self._providers.values():
+            await provider.close()
+
+
+class WorkspaceShelf:
+    """The worktrees of all sessions, below one folder."""
+
+    def __init__(self, folder: Path, exclude: Iterable[Path]) -> None:
+        self._folder, self._exclude = folder, tuple(exclude)
+
+    async def create(self, root: str, session_id: str) -> SessionWorkspace:
+        """Take the snapshot of a new session."""
+        target = self._folder / session_id
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)
+
+    async def open(self, session_id: str) -> SessionWorkspace:
+        """The worktree of a known session."""
+        return await SessionWorkspace.open(self._folder / session_id)

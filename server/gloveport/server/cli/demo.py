@@ -1,0 +1,87 @@
+"""gloveport demo: the main job on a small repository.
+
+Purpose: show the whole way once: a failing test, the agent, an approval, the sandbox, the diff, the accept.
+Invariant: everything is real but the model where no key is set, and it says so.
+Must never: touch a folder that is not the demo's own.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.place import WorkspaceTrustParams
+from gloveport.server.cli.demo_repo import TASK, materialise
+from gloveport.server.cli.link import Exit, out, plain, request_id, with_client
+from gloveport.server.cli.run import begin, follow_and_finish, send
+from gloveport.server.cli.turns import Manner
+from gloveport.server.client.connect import Client
+
+PYTEST_S = 60.0
+
+
+def run_tests_here(folder: Path) -> int:
+    """Run the demo's tests in the user's folder, outside any sandbox; it is the demo's own code."""
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, timeout=PYTEST_S, check=False).returncode
+
+
+def default_folder() -> Path:
+    """Where the demo lays its repository out."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    base = Path(cache) if cache and os.path.isabs(cache) else Path.home() / ".cache"
+    return base / "gloveport-demo" / "tinystat"
+
+
+def demo(
+    folder: Annotated[Path | None, typer.Option(help="Where to lay the demo's repository out.")] = None,
+    model: Annotated[str, typer.Option(help="provider/model; empty: a real one when a key is set.")] = "",
+    ask: Annotated[bool, typer.Option("--ask", help="Answer the approval yourself.")] = False,
+) -> None:
+    """Mend a small repository with a failing test, from the first question to the accepted change."""
+    root = (folder or default_folder()).absolute()
+    materialise(root)
+    console = out()
+    console.print(plain(f"A small repository with one failing test lies in {root}", "bold"))
+
+    async def work(client: Client) -> Exit:
+        trusted = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level="trusted")
+        await client.call("workspace/trust", trusted)
+        session = await begin(client, root, model, await _sandbox(client))
+        console.print(plain(f"model: {session.model_label}"))
+        console.print(plain(f"sandbox: {session.sandbox}"))
+        turn_id = await send(client, session.session_id, TASK)
+        manner = Manner(approve="ask" if ask else "once")
+        code = await follow_and_finish(client, session, turn_id, manner, accept=True)
+        status = await client.call("daemon/status", Empty())
+        console.print(plain(f"journal: {status.journal_path}"))
+        console.print(plain(f"audit:   {status.audit_path} (check it: gloveport audit verify)"))
+        return code
+
+    code = with_client(work)
+    if code is not Exit.OK:
+        raise typer.Exit(int(code))
+    console.print(plain("The tests in your folder now, outside any sandbox:", "bold"))
+    if run_tests_here(root) != 0:
+        console.print(plain("The tests are not green.", "bold red"))
+        raise typer.Exit(int(Exit.FAILED))
+    console.print(
+        plain("Green. See also: gloveport show, gloveport why, gloveport undo, gloveport doctor", "bold green")
+    )
+    console.print(plain(f"In VS Code: install the extension from client-vscode (make client), then open {root}"))
+
+
+async def _sandbox(client: Client) -> str:
+    """The strongest rung that works here; which one is shown, and a weaker one is named as such."""
+    rungs = (await client.call("sandbox/list", Empty())).sandboxes
+    working = [rung for rung in rungs if rung.available]
+    for rung in rungs:
+        if not rung.available:
+            out().print(plain(f"{rung.name} does not work here: {rung.reason} {rung.fix}", "yellow"))
+    chosen = max(working, key=lambda rung: rung.strength, default=None)
+    return chosen.name if chosen is not None else ""

@@ -1,0 +1,78 @@
+"""gloveport doctor: what this machine can hold.
+
+Purpose: show each sandbox's claims as probed, and where data, journal and audit lie.
+Invariant: every line says what was seen and, where something does not hold, how to mend it.
+Must never: claim what was not probed.
+"""
+
+import json
+import sys
+from types import MappingProxyType
+from typing import Annotated, Final
+
+import typer
+
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.place import SandboxDoctorParams, SandboxInfo
+from gloveport.server.cli.link import Exit, out, plain, with_client
+from gloveport.server.client.connect import Client
+
+_MARKS: Final = MappingProxyType(
+    {"holds": ("✓", "green"), "does_not_hold": ("✗", "red"), "not_claimed": ("–", "yellow")}
+)
+
+
+def doctor(
+    sandbox: Annotated[str, typer.Option("--sandbox", help="Only this sandbox.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Probe the sandboxes and show where things lie. Exit code 1 when a claim does not hold."""
+
+    async def work(client: Client) -> int:
+        status = await client.call("daemon/status", Empty())
+        rungs = (await client.call("sandbox/list", Empty())).sandboxes
+        if sandbox:
+            rungs = tuple(rung for rung in rungs if rung.name == sandbox)
+        models = (await client.call("model/list", Empty())).models
+        probes = {
+            rung.name: (await client.call("sandbox/doctor", SandboxDoctorParams(sandbox=rung.name))).probes
+            for rung in rungs
+            if rung.available
+        }
+        failed = any(probe.verdict == "does_not_hold" for found in probes.values() for probe in found)
+        if as_json:
+            told = {
+                "daemon": status.model_dump(mode="json", by_alias=True),
+                "models": [model.model_dump(mode="json", by_alias=True) for model in models],
+                "sandboxes": [rung.model_dump(mode="json", by_alias=True) for rung in rungs],
+                "probes": {
+                    name: [probe.model_dump(mode="json", by_alias=True) for probe in found]
+                    for name, found in probes.items()
+                },
+            }
+            sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=2) + "\n")
+            return int(Exit.FAILED if failed else Exit.OK)
+        console = out()
+        console.print(plain(f"gloveport {status.program_version}, daemon {status.pid}", "bold"))
+        for name, path in (("data", status.data_dir), ("journal", status.journal_path), ("audit", status.audit_path)):
+            console.print(plain(f"{name}: {path}"))
+        for model in models:
+            console.print(plain(f"model {model.provider}/{model.model}: {model.label}"))
+        for rung in rungs:
+            _print_rung(rung)
+            for probe in probes.get(rung.name, ()):
+                mark, style = _MARKS[probe.verdict]
+                fix = f" → {probe.fix}" if probe.fix and probe.verdict != "holds" else ""
+                console.print(plain(f"  {mark} {probe.name}: {probe.evidence}{fix}", style))
+        return int(Exit.FAILED if failed else Exit.OK)
+
+    raise typer.Exit(with_client(work))
+
+
+def _print_rung(rung: SandboxInfo) -> None:
+    console = out()
+    state = "works" if rung.available else f"does not work: {rung.reason} {rung.fix}"
+    console.print(plain(f"sandbox {rung.name} (strength {rung.strength}) {state}", "bold"))
+    console.print(plain(f"  {rung.statement}"))
+    for claim in rung.does_not_hold:
+        console.print(plain(f"  – {claim.claim} is not claimed: {claim.words}", "yellow"))

@@ -1,0 +1,157 @@
+"""A session's events as lines of a terminal.
+
+Purpose: print each change of the view once, as it comes.
+Invariant: what is printed was in the journal before; a repeated event prints nothing new.
+Must never: keep more than marks of what was printed.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from rich.console import Console
+
+from gloveport.protocol.wire.session import WireEvent
+from gloveport.server.cli.link import plain
+
+_STATES: Final = MappingProxyType(
+    {
+        "ok": ("✓", "green"),
+        "failed": ("✗", "red"),
+        "timeout": ("✗", "red"),
+        "oom": ("✗", "red"),
+        "killed": ("✗", "red"),
+        "policy": ("✗", "red"),
+        "denied": ("⊘", "yellow"),
+        "invalid": ("⊘", "yellow"),
+        "cancelled": ("■", "yellow"),
+        "lost": ("?", "magenta"),
+        "unknown": ("?", "magenta"),
+    }
+)
+FAILURES_SHOWN_MAX: Final = 20
+
+
+class Feed:
+    """Prints events; `show_output` shows what running programs print."""
+
+    def __init__(self, console: Console, *, show_output: bool = True) -> None:
+        self._console = console
+        self._show_output = show_output
+        self._streamed: set[str] = set()
+        self._open_line = False
+        self._titles: dict[str, str] = {}
+        self.input_tokens = 0
+        self.output_tokens = 0
+
+    def take(self, event: WireEvent) -> None:
+        """Print what an event changed."""
+        for op in event.ops:
+            if op["op"] == "append":
+                self._append(op)
+            elif op["op"] == "upsert":
+                self._upsert(event.type, op["item"], op["fields"])
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line of its own."""
+        self._close_line()
+        self._console.print(plain(text, style))
+
+    def _close_line(self) -> None:
+        if self._open_line:
+            self._console.print()
+            self._open_line = False
+
+    def _append(self, op: Mapping[str, Any]) -> None:
+        is_answer = op["item"].startswith("answer/")
+        if not is_answer and not self._show_output:
+            return
+        self._streamed.add(op["item"])
+        self._console.print(plain(op["text"], "" if is_answer else "dim"), end="")
+        self._open_line = not op["text"].endswith("\n")
+
+    def _upsert(self, type_name: str, item: str, fields: Mapping[str, Any]) -> None:
+        printer = {
+            "ToolExecutionStarted": self._tool_started,
+            "ToolExecutionFinished": self._tool_finished,
+            "TestRunFinished": self._tests,
+            "ModelResponseReceived": self._answer,
+            "ModelStreamInterrupted": self._interrupted,
+            "UsageRecorded": self._usage,
+            "ChangeProposed": self._change,
+            "ChangeApplied": self._applied,
+            "ChangeRefused": self._refused,
+            "TurnFailed": self._turn_failed,
+            "TurnCancelled": self._turn_cancelled,
+            "ApprovalResolved": self._approval,
+            "RecoverySummarised": self._recovered,
+            "PlanUpdated": self._plan,
+            "UserMessageAdded": self._message,
+        }.get(type_name)
+        if printer is not None:
+            printer(item, fields)
+
+    def _message(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"› {fields['text']}", "bold")
+
+    def _tool_started(self, item: str, fields: Mapping[str, Any]) -> None:
+        self._titles[item] = str(fields["title"])
+        where = str(fields["executor"]).removeprefix("sandbox:")
+        if where != "daemon":
+            self.line(f"▸ {fields['title']} (in {where})", "cyan")
+
+    def _tool_finished(self, item: str, fields: Mapping[str, Any]) -> None:
+        mark, style = _STATES.get(str(fields["state"]), ("·", ""))
+        took = fields.get("durationUs")
+        seconds = f" {took / 1e6:.1f} s" if isinstance(took, int) else ""
+        words = "" if fields["state"] == "ok" else f": {str(fields['result']).splitlines()[0][:200]}"
+        self.line(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style)
+
+    def _tests(self, _item: str, fields: Mapping[str, Any]) -> None:
+        counts = f"{fields['passed']} passed, {fields['failed']} failed, {fields['errors']} errors"
+        self.line(f"  {counts}, {fields['skipped']} skipped", "bold")
+        bad = [case for case in fields["cases"] if case["status"] in ("failed", "error")]
+        for case in bad[:FAILURES_SHOWN_MAX]:
+            self.line(f"  ✗ {case['name']}", "red")
+
+    def _answer(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item not in self._streamed and fields["text"]:
+            self.line(str(fields["text"]))
+        self._close_line()
+
+    def _interrupted(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"[the answer broke off: {fields['reason']}]", "yellow")
+
+    def _usage(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.input_tokens += int(fields["inputTokens"] or 0)
+        self.output_tokens += int(fields["outputTokens"] or 0)
+
+    def _change(self, _item: str, fields: Mapping[str, Any]) -> None:
+        hunks = len(fields["hunks"])
+        self.line(f"± {fields['changeKind']} {fields['path']} ({hunks} {'hunk' if hunks == 1 else 'hunks'})", "blue")
+
+    def _applied(self, _item: str, fields: Mapping[str, Any]) -> None:
+        verb = {"accept": "accepted", "reject": "rejected", "undo": "undone"}[fields["action"]]
+        self.line(f"✓ {verb}: {', '.join(fields['paths'])}", "green")
+
+    def _refused(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"✗ nothing was written: {fields['message']}", "red")
+
+    def _turn_failed(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"✗ {fields['message']}", "bold red")
+        self.line(f"  {fields['hint']}")
+
+    def _turn_cancelled(self, _item: str, _fields: Mapping[str, Any]) -> None:
+        self.line("■ stopped", "yellow")
+
+    def _approval(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("approval/") and fields["state"] != "allowed":
+            self.line(f"⊘ {fields['state']}", "yellow")
+
+    def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"↺ {fields['text']}", "magenta")
+
+    def _plan(self, _item: str, fields: Mapping[str, Any]) -> None:
+        marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗"}
+        for step in fields["items"]:
+            self.line(f"  {marks[step['state']]} {step['title']}", "dim")

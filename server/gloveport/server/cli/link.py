@@ -1,0 +1,105 @@
+"""Reaching the daemon from a command.
+
+Purpose: start or find the daemon, connect with the right to decide, and turn failures into words and exit codes.
+Invariant: a failure prints one message with what to do next, never a traceback.
+Must never: leave a connection open.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from enum import IntEnum, unique
+from typing import NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import printable
+from gloveport.protocol.wire.session import SessionInfo, SessionListParams
+from gloveport.server.client.connect import Client, connect
+from gloveport.server.client.launch import ensure_running
+from gloveport.server.client.paths import find_places
+from gloveport.server.client.private import read_token
+
+T = TypeVar("T")
+
+
+@unique
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    TURN_FAILED = 3
+    TURN_CANCELLED = 4
+    APPROVAL_NEEDED = 5
+    UNREACHABLE = 6
+    INTERRUPTED = 130
+
+
+def out() -> Console:
+    """Standard output."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def err() -> Console:
+    """Standard error."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text that is printed as it is: no markup, no terminal command."""
+    return Text(printable(text), style=style)
+
+
+def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:
+    """Say what went wrong and end."""
+    err().print(plain(message, "bold red"))
+    if hint:
+        err().print(plain(hint))
+    raise typer.Exit(int(code))
+
+
+def request_id() -> str:
+    """A fresh id for a changing request."""
+    return uuid.uuid4().hex
+
+
+def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli") -> T:
+    """Run `work` with a connected client, the daemon started if absent; failures end the command."""
+
+    async def main() -> T:
+        places = find_places()
+        ensure_running(places)
+        async with connect(places.socket, token=read_token(places.token), client_name=name) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(main())
+    except GloveportError as error:
+        code = Exit.UNREACHABLE if error.code is ErrorCode.UNREACHABLE else Exit.FAILED
+        fail(error.message, error.hint, code)
+    except KeyboardInterrupt:
+        raise typer.Exit(int(Exit.INTERRUPTED)) from None
+
+
+async def pick_session(client: Client, given: str) -> SessionInfo:
+    """The session named, by a unique part of its id, or the newest one for an empty name. Raises GloveportError."""
+    offset: int | None = 0
+    found: list[SessionInfo] = []
+    while offset is not None:
+        page = await client.call("session/list", SessionListParams(offset=offset))
+        if not given and page.sessions:
+            return page.sessions[0]
+        found += [one for one in page.sessions if given in one.session_id]
+        offset = page.next_offset
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        words = f"there is no session {given!r}" if given else "there is no session yet"
+        raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
+    names = ", ".join(one.session_id for one in found[:5])
+    raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"{given!r} fits {len(found)} sessions: {names}")

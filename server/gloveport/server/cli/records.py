@@ -1,0 +1,115 @@
+"""gloveport replay, export, audit: the records.
+
+Purpose: fold a session's log again and check it, print it, and check the audit chain.
+Invariant: reads only; works without a daemon where no daemon runs.
+Must never: print a secret that redaction knows, unless asked for the raw log.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+
+from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.place import AuditExportParams
+from gloveport.protocol.wire.session import SessionExportParams
+from gloveport.server.cli.link import Exit, fail, out, pick_session, plain, with_client
+from gloveport.server.client.connect import Client
+from gloveport.server.client.paths import find_places
+
+SessionArgument = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")]
+
+
+class ReplayReport(Protocol):
+    """What a replay found."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def unknown(self) -> int: ...
+    @property
+    def chain(self) -> str: ...
+    @property
+    def chain_holds(self) -> bool: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def items(self) -> int: ...
+    @property
+    def view_digest(self) -> str: ...
+
+
+def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], None]:
+    """The command `replay`; `read` folds the log of a data directory."""
+
+    def replay(session: SessionArgument = "") -> None:
+        """Fold a session's log anew with today's code; prints events, chain, state and the view's digest."""
+        try:
+            report = read(find_places().data_dir, session)
+        except GloveportError as error:
+            fail(error.message, error.hint)
+        console = out()
+        console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
+        console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
+        console.print(plain(f"state: {report.state}"))
+        console.print(plain(f"view: {report.items} items, digest {report.view_digest}"))
+        raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
+
+    return replay
+
+
+def export(
+    session: SessionArgument = "",
+    raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
+) -> None:
+    """Print a session's events as NDJSON, redacted."""
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session)
+        after: int | None = 0
+        while after is not None:
+            params = SessionExportParams(session_id=info.session_id, after_seq=after, redacted=not raw)
+            page = await client.call("session/export", params)
+            for event in page.events:
+                sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+            after = page.next_seq
+
+    with_client(work)
+
+
+audit = typer.Typer(help="The audit log: one line for every action.", no_args_is_help=True)
+
+
+@audit.command()
+def verify() -> None:
+    """Follow the audit chain to its last checkpoint. Exit code 1 when it is broken."""
+
+    async def work(client: Client) -> int:
+        result = await client.call("audit/verify", Empty())
+        mark = "✓" if result.ok else "✗"
+        where = "" if result.first_bad_line is None else f" (line {result.first_bad_line})"
+        out().print(plain(f"{mark} {result.path}: {result.words}{where}", "green" if result.ok else "red"))
+        return int(Exit.OK if result.ok else Exit.FAILED)
+
+    raise typer.Exit(with_client(work))
+
+
+@audit.command("export")
+def export_lines() -> None:
+    """Print the audit lines as NDJSON."""
+
+    async def work(client: Client) -> None:
+        after: int | None = 0
+        while after is not None:
+            page = await client.call("audit/export", AuditExportParams(after_line=after))
+            for line in page.lines:
+                sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+            after = page.next_line
+
+    with_client(work)

@@ -1,0 +1,99 @@
+"""The commands of `gloveport`.
+
+Purpose: name every command.
+Invariant: a command's module is loaded only when it is called for, except for what describes it.
+Must never: hold behaviour.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from gloveport.protocol.wire.base import Empty
+from gloveport.server.cli import approvals, changes, demo, doctor, records, run, sessions
+from gloveport.server.cli.link import out, plain, with_client
+from gloveport.server.cli.records import ReplayReport
+from gloveport.server.client.connect import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What lies beyond the wire: the piper and the daemon in this process, and a reader of a log without a daemon."""
+
+    serve_lsp: Callable[[], int]
+    run_daemon: Callable[[], int]
+    replay: Callable[[Path, str], ReplayReport]
+
+
+def command_line(doors: Doors) -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        name="gloveport",
+        help="An agent backend that an editor can trust with its hands.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for command in (
+        run.run,
+        demo.demo,
+        sessions.sessions,
+        sessions.show,
+        run.resume,
+        changes.diff,
+        changes.accept,
+        changes.reject,
+        changes.undo,
+        approvals.approve,
+        approvals.why,
+        doctor.doctor,
+        records.export,
+    ):
+        app.command()(command)
+    app.command("replay")(records.replay_with(doors.replay))
+    app.add_typer(records.audit, name="audit")
+    app.add_typer(_daemon(doors), name="daemon")
+
+    @app.command()
+    def lsp() -> None:
+        """Serve an editor over standard input and output; the daemon is started if absent."""
+        raise typer.Exit(doors.serve_lsp())
+
+    return app
+
+
+def _daemon(doors: Doors) -> typer.Typer:
+    daemon = typer.Typer(help="The daemon: run it in the foreground, look at it, stop it.", invoke_without_command=True)
+
+    @daemon.callback()
+    def serve(context: typer.Context) -> None:
+        """Run the daemon in the foreground."""
+        if context.invoked_subcommand is None:
+            raise typer.Exit(doors.run_daemon())
+
+    daemon.command()(status)
+    daemon.command()(stop)
+    return daemon
+
+
+def status() -> None:
+    """Show who serves here."""
+
+    async def work(client: Client) -> None:
+        found = await client.call("daemon/status", Empty())
+        for name, value in found.model_dump(mode="json", by_alias=False).items():
+            out().print(plain(f"{name}: {value}"))
+
+    with_client(work)
+
+
+def stop() -> None:
+    """End the daemon; programs that run go on and are found again by the next one."""
+
+    async def work(client: Client) -> None:
+        await client.call("daemon/stop", Empty())
+        out().print(plain("The daemon ends."))
+
+    with_client(work)

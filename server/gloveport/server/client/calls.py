@@ -1,0 +1,250 @@
+"""What can be called, with its types.
+
+Purpose: one `call` whose result follows from the method's name, for people and type checkers alike.
+Invariant: the overloads say exactly what the method table says.
+Must never: hold behaviour; `_ask` does the work.
+"""
+
+from typing import Literal, Protocol, overload
+
+from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
+from gloveport.protocol.wire.change import (
+    ChangeDecideParams,
+    ChangeDecideResult,
+    ChangeListResult,
+    ChangePreviewParams,
+    ChangePreviewResult,
+    ChangeUndoParams,
+)
+from gloveport.protocol.wire.place import (
+    AuditExportParams,
+    AuditExportResult,
+    AuditVerifyResult,
+    DaemonStatusResult,
+    ModelChooseParams,
+    ModelInfo,
+    ModelListResult,
+    PolicyShowResult,
+    SandboxChooseParams,
+    SandboxDoctorParams,
+    SandboxDoctorResult,
+    SandboxInfo,
+    SandboxListResult,
+    WorkspaceInfo,
+    WorkspaceListResult,
+    WorkspaceTrustParams,
+)
+from gloveport.protocol.wire.session import (
+    AckParams,
+    ItemListParams,
+    ItemListResult,
+    SessionDetail,
+    SessionExportParams,
+    SessionExportResult,
+    SessionInfo,
+    SessionListParams,
+    SessionListResult,
+    SessionRenameParams,
+    SessionStartParams,
+    SubscribeParams,
+    SubscribeResult,
+    SubscriptionParams,
+)
+from gloveport.protocol.wire.turn import (
+    ApprovalListResult,
+    ApprovalResolveParams,
+    ApprovalResolveResult,
+    GrantListResult,
+    GrantRevokeParams,
+    TurnCancelParams,
+    TurnCancelResult,
+    TurnStartParams,
+    TurnStartResult,
+    TurnUnqueueParams,
+    WhyParams,
+    WhyResult,
+)
+
+
+class Calls(Protocol):
+    """The calls of a connected client."""
+
+    async def _ask(self, method: str, params: WireModel | None, timeout_s: float | None) -> WireModel: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/start"], params: SessionStartParams, *, timeout_s: float | None = None
+    ) -> SessionInfo: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/list"], params: SessionListParams, *, timeout_s: float | None = None
+    ) -> SessionListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/show"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> SessionDetail: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/rename"], params: SessionRenameParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/subscribe"], params: SubscribeParams, *, timeout_s: float | None = None
+    ) -> SubscribeResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/unsubscribe"], params: SubscriptionParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/ack"], params: AckParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/item/list"], params: ItemListParams, *, timeout_s: float | None = None
+    ) -> ItemListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/export"], params: SessionExportParams, *, timeout_s: float | None = None
+    ) -> SessionExportResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/start"], params: TurnStartParams, *, timeout_s: float | None = None
+    ) -> TurnStartResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/unqueue"], params: TurnUnqueueParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/cancel"], params: TurnCancelParams, *, timeout_s: float | None = None
+    ) -> TurnCancelResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["approval/list"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> ApprovalListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["approval/resolve"], params: ApprovalResolveParams, *, timeout_s: float | None = None
+    ) -> ApprovalResolveResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["grant/list"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> GrantListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["grant/revoke"], params: GrantRevokeParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/list"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> ChangeListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/preview"], params: ChangePreviewParams, *, timeout_s: float | None = None
+    ) -> ChangePreviewResult: ...
+
+    @overload
+    async def call(
+        self,
+        method: Literal["change/accept", "change/reject"],
+        params: ChangeDecideParams,
+        *,
+        timeout_s: float | None = None,
+    ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/undo"], params: ChangeUndoParams, *, timeout_s: float | None = None
+    ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["tool/why"], params: WhyParams, *, timeout_s: float | None = None
+    ) -> WhyResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["workspace/list"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> WorkspaceListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["workspace/trust"], params: WorkspaceTrustParams, *, timeout_s: float | None = None
+    ) -> WorkspaceInfo: ...
+
+    @overload
+    async def call(
+        self, method: Literal["sandbox/list"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> SandboxListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["sandbox/choose"], params: SandboxChooseParams, *, timeout_s: float | None = None
+    ) -> SandboxInfo: ...
+
+    @overload
+    async def call(
+        self, method: Literal["sandbox/doctor"], params: SandboxDoctorParams, *, timeout_s: float | None = None
+    ) -> SandboxDoctorResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["model/list"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> ModelListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["model/choose"], params: ModelChooseParams, *, timeout_s: float | None = None
+    ) -> ModelInfo: ...
+
+    @overload
+    async def call(
+        self, method: Literal["policy/show"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> PolicyShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["audit/verify"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> AuditVerifyResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["audit/export"], params: AuditExportParams, *, timeout_s: float | None = None
+    ) -> AuditExportResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["daemon/status"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> DaemonStatusResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["daemon/stop"], params: Empty | None = None, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    async def call(self, method: str, params: WireModel | None = None, *, timeout_s: float | None = None) -> WireModel:
+        """The daemon's answer. A cancelled or timed-out call is cancelled at the daemon too.
+
+        Raises:
+            GloveportError: what the daemon refused, or UNREACHABLE when it went away.
+            TimeoutError: no answer within `timeout_s`.
+        """
+        return await self._ask(method, params, timeout_s)

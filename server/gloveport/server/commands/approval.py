@@ -1,0 +1,91 @@
+"""approval/*, grant/*: cards and the rights that answers gave.
+
+Purpose: the handlers of questions to the user.
+Invariant: an answer names the digest of the card that was rendered; it can narrow and never widen.
+Must never: answer for the user.
+"""
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import GrantRevoked
+from gloveport.protocol.wire.base import Empty, SessionParams
+from gloveport.protocol.wire.turn import (
+    ApprovalInfo,
+    ApprovalListResult,
+    ApprovalResolveParams,
+    ApprovalResolveResult,
+    GrantInfo,
+    GrantListResult,
+    GrantRevokeParams,
+)
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.engine.judging import grant_in_force, issue_grant
+from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.transports.port import Caller
+from gloveport.server.turn.inputs import ApprovalAnswered
+
+
+async def listed(house: House, params: SessionParams, caller: Caller) -> ApprovalListResult:
+    """The cards that wait."""
+    actor = await house.sessions.open(params.session_id)
+    return ApprovalListResult(
+        approvals=tuple(
+            ApprovalInfo(
+                approval_id=one.approval_id,
+                call_id=one.call_id,
+                card=one.card,
+                card_digest=one.card_digest,
+                expires_at=one.expires_at,
+            )
+            for one in actor.state.approvals.values()
+        )
+    )
+
+
+async def resolve(house: House, params: ApprovalResolveParams, caller: Caller, once: Once) -> ApprovalResolveResult:
+    """Answer a card."""
+    actor = await house.sessions.open(params.session_id)
+    asked = actor.state.approvals.get(params.approval_id)
+    if asked is None:
+        raise GloveportError(ErrorCode.APPROVAL_UNKNOWN, "this card does not wait any more")
+    if asked.card_digest != params.card_digest:
+        raise GloveportError(ErrorCode.SUPERSEDED, "the card is not the one that was shown")
+    by = caller.client_name or "client"
+    if params.decision == "deny":
+        result = ApprovalResolveResult(grant_id=None, sentence="")
+        given = ApprovalAnswered(params.approval_id, params.card_digest, "denied", None, by)
+    else:
+        grant = issue_grant(actor, asked, params.option, params.narrowed_to, params.expires_at)
+        result = ApprovalResolveResult(grant_id=grant.grant_id, sentence=grant.sentence)
+        given = ApprovalAnswered(params.approval_id, params.card_digest, "allowed", grant, by)
+    start_effects(actor, await actor.submit(given, once.request(result)))
+    return result
+
+
+async def grants(house: House, params: SessionParams, caller: Caller) -> GrantListResult:
+    """The rights in force."""
+    actor = await house.sessions.open(params.session_id)
+    rows = []
+    for issued in actor.state.grants.values():
+        grant = grant_in_force(actor.state, issued, house.sessions.room.now_us())
+        if grant is not None:
+            rows.append(
+                GrantInfo(
+                    grant_id=issued.grant_id,
+                    scope=issued.scope,
+                    sentence=issued.sentence,
+                    expires_at=grant.expires_at,
+                    uses_left=grant.uses_left,
+                )
+            )
+    return GrantListResult(grants=tuple(rows))
+
+
+async def revoke(house: House, params: GrantRevokeParams, caller: Caller, once: Once) -> Empty:
+    """End a right now."""
+    actor = await house.sessions.open(params.session_id)
+    if params.grant_id not in actor.state.grants:
+        raise GloveportError(ErrorCode.APPROVAL_UNKNOWN, "there is no such right", hint="List them with grant/list.")
+    reason = f"revoked by {caller.client_name or 'client'}"
+    await actor.record((GrantRevoked(grant_id=params.grant_id, reason=reason),), once.request(Empty()))
+    return Empty()

@@ -1,0 +1,152 @@
+"""change/*: list, preview, accept, reject, undo.
+
+Purpose: the handlers of proposals.
+Invariant: what is decided is what was shown: a selection names digests; the plan is on disk before the first byte.
+Must never: answer before the outcome is on disk.
+"""
+
+from typing import Literal
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import (
+    ChangeDecideParams,
+    ChangeDecideResult,
+    ChangeInfo,
+    ChangeListResult,
+    ChangePreviewParams,
+    ChangePreviewResult,
+    ChangeUndoParams,
+    HunkInfo,
+)
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.session.state import CallStage
+from gloveport.server.transports.port import Caller
+from gloveport.server.turn.inputs import ApplyRequested
+from gloveport.server.workspace.plan import Plan, Selected
+
+
+def _info(change: ChangeProposed) -> ChangeInfo:
+    return ChangeInfo(
+        change_id=change.change_id,
+        path=change.path,
+        kind=change.kind,
+        base_hash=change.base_hash,
+        result_hash=change.result_hash,
+        digest=change.digest,
+        hunks=tuple(HunkInfo.model_validate(hunk.model_dump()) for hunk in change.hunks),
+        runs_by_itself=change.runs_by_itself,
+    )
+
+
+async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeListResult:
+    """All pending proposals."""
+    actor = await house.sessions.open(params.session_id)
+    return ChangeListResult(changes=tuple(_info(change) for change in actor.state.changes.values()))
+
+
+async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> ChangePreviewResult:
+    """One proposal as a unified diff."""
+    actor = await house.sessions.open(params.session_id)
+    change = actor.state.changes.get(params.change_id)
+    if change is None:
+        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "this proposal is not pending")
+    shown = await actor.workspace.preview(params.change_id)
+    if shown.proposal.digest != change.digest:
+        raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, "the proposal is just changing; look again")
+    return ChangePreviewResult(change=_info(change), diff=shown.diff)
+
+
+def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
+    chosen = []
+    for one in params.selections:
+        change = actor.state.changes.get(one.change_id)
+        if change is None:
+            raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "a selected proposal is not pending")
+        if change.digest != one.digest:
+            raise GloveportError(
+                ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown"
+            )
+        chosen.append(Selected(one.change_id, one.digest, one.hunk_digests))
+    return tuple(chosen)
+
+
+def _check_quiet(actor: Actor) -> None:
+    """Rejecting and undoing change the worktree: not while a call runs in it."""
+    turn = actor.state.turn
+    if turn is not None and any(call.stage is CallStage.RUNNING for call in turn.calls):
+        raise GloveportError(ErrorCode.TURN_BUSY, "a tool is running in the worktree; wait for it or stop it")
+
+
+def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
+    """Nothing is written under a buffer with unsaved words."""
+    for path in plan.paths:
+        if house.buffers.unsaved(actor.workspace.root / path):
+            words = f"{path} is open with unsaved changes in an editor; nothing was written"
+            raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
+
+
+async def accept(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Write the selected proposals into the user's files."""
+    actor = await house.sessions.open(params.session_id)
+    plan = await actor.workspace.plan_accept(_selected(actor, params))
+    _check_saved(house, actor, plan)
+    return await _decide(actor, "accept", plan, caller, once)
+
+
+async def reject(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Take the selected proposals out of the worktree."""
+    actor = await house.sessions.open(params.session_id)
+    _check_quiet(actor)
+    return await _decide(actor, "reject", await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
+
+
+async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Put back what an accept or reject changed."""
+    actor = await house.sessions.open(params.session_id)
+    _check_quiet(actor)
+    applied = _applied(actor, params.apply_id)
+    plan = await actor.workspace.plan_undo(applied.record)
+    _check_saved(house, actor, plan)
+    return await _decide(actor, "undo", plan, caller, once)
+
+
+def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:
+    skip = 0
+    for each in reversed(actor.state.applied):
+        if apply_id is not None:
+            if each.apply_id == apply_id:
+                return each
+        elif each.action == "undo":
+            skip += 1
+        elif skip:
+            skip -= 1
+        else:
+            return each
+    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
+
+
+async def _decide(
+    actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
+) -> ChangeDecideResult:
+    apply_id = actor.room.new_id("apply")
+    paths = tuple(sorted({decided.path for decided in plan.decided}))
+    result = ChangeDecideResult(apply_id=apply_id, paths=paths)
+    given = ApplyRequested(apply_id, action, plan.as_json(), caller.client_name or "client")
+    start_effects(actor, await actor.submit(given, once.request(result)))
+    return await settled(actor, result)
+
+
+async def settled(actor: Actor, result: ChangeDecideResult) -> ChangeDecideResult:
+    """Wait for the outcome. Raises what refused it."""
+    await actor.wait_applied(result.apply_id)
+    if any(each.apply_id == result.apply_id for each in actor.state.applied):
+        return result
+    refusal = actor.refusals.get(result.apply_id)
+    if refusal is None:
+        raise GloveportError(ErrorCode.CHANGE_CONFLICT, "this decision was not written", paths=list(result.paths))
+    raise GloveportError(ErrorCode(refusal.code), refusal.message, paths=list(refusal.paths))

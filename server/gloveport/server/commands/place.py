@@ -1,0 +1,180 @@
+"""workspace/*, sandbox/*, model/*, policy/show, audit/*, daemon/*: the places work happens in.
+
+Purpose: the handlers of choices and of what the daemon says of itself.
+Invariant: a choice is written with the words that told its difference.
+Must never: fall back to another sandbox than the chosen one.
+"""
+
+import itertools
+
+import anyio.to_thread
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import ModelSelected, SandboxChosen
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.methods import PROTOCOL_VERSION
+from gloveport.protocol.wire.place import (
+    AuditExportParams,
+    AuditExportResult,
+    AuditVerifyResult,
+    DaemonStatusResult,
+    ModelChooseParams,
+    ModelInfo,
+    ModelListResult,
+    PolicyShowResult,
+    RuleInfo,
+    SandboxChooseParams,
+    SandboxDoctorParams,
+    SandboxDoctorResult,
+    SandboxInfo,
+    SandboxListResult,
+    WorkspaceInfo,
+    WorkspaceListResult,
+    WorkspaceTrustParams,
+)
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.commands.session import checked_root
+from gloveport.server.engine.actor import Actor
+from gloveport.server.policy.explain import show as show_rules
+from gloveport.server.transports.port import Caller
+from gloveport.server.workspace.state import folder_identity
+
+
+async def workspaces(house: House, params: Empty, caller: Caller) -> WorkspaceListResult:
+    """The folders with a level of their own."""
+    return WorkspaceListResult(
+        workspaces=tuple(
+            WorkspaceInfo(workspace_id=known.workspace_id, root=known.root, trust_level=known.level)
+            for known in house.trust.known()
+        )
+    )
+
+
+async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once: Once) -> WorkspaceInfo:
+    """Say how far a folder is trusted; its sessions take the level over, with the sandbox set for it."""
+    root = checked_root(params.root)
+    workspace_id = folder_identity(root)
+    info = WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=params.trust_level)
+    by = caller.client_name or "client"
+    await house.trust.give(workspace_id, str(root), params.trust_level, by, once.request(info))
+    for actor in house.sessions.all_loaded():
+        if actor.state.workspace_id == workspace_id:
+            await _use(house, actor, house.settings.sandbox[params.trust_level], None)
+    return info
+
+
+async def _use(house: House, actor: Actor, sandbox: str, once: Once | None) -> SandboxInfo:
+    described = await house.rungs.describe(sandbox)
+    chosen = SandboxChosen(
+        sandbox=sandbox,
+        trust_level=house.trust.level(actor.state.workspace_id),
+        statement=described.statement,
+    )
+    await actor.record((chosen,), once.request(described) if once is not None else None)
+    return described
+
+
+def _check_rung(house: House, name: str) -> None:
+    if name not in house.rungs.names:
+        known = ", ".join(house.rungs.names)
+        raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, f"there is no sandbox {name[:100]!r}; there are: {known}")
+
+
+async def sandboxes(house: House, params: Empty, caller: Caller) -> SandboxListResult:
+    """All rungs, as real trials found them."""
+    return SandboxListResult(sandboxes=tuple([await house.rungs.describe(name) for name in house.rungs.names]))
+
+
+async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Caller, once: Once) -> SandboxInfo:
+    """Use another rung from the next call on."""
+    _check_rung(house, params.sandbox)
+    actor = await house.sessions.open(params.session_id)
+    if actor.state.turn is not None:
+        raise GloveportError(ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first.")
+    return await _use(house, actor, params.sandbox, once)
+
+
+async def doctor(house: House, params: SandboxDoctorParams, caller: Caller) -> SandboxDoctorResult:
+    """Probe a rung's claims."""
+    _check_rung(house, params.sandbox)
+    return await house.rungs.doctor(params.sandbox)
+
+
+def _model(house: House, provider: str, model: str) -> ModelInfo:
+    return ModelInfo(provider=provider, model=model, label=house.model_label(provider, model))
+
+
+async def models(house: House, params: Empty, caller: Caller) -> ModelListResult:
+    """The models that are set up."""
+    return ModelListResult(
+        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings.models)
+    )
+
+
+async def choose_model(house: House, params: ModelChooseParams, caller: Caller, once: Once) -> ModelInfo:
+    """Use another model from the next request on."""
+    actor = await house.sessions.open(params.session_id)
+    choice = house.settings.find(params.provider, params.model)
+    info = _model(house, choice.provider, choice.model)
+    body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
+    await actor.record((body,), once.request(info))
+    return info
+
+
+async def policy(house: House, params: Empty, caller: Caller) -> PolicyShowResult:
+    """The rules in force."""
+    shown = show_rules(house.sessions.room.rules)
+    rules = tuple(RuleInfo.model_validate(rule) for rule in shown["rules"])
+    return PolicyShowResult(rules_hash=shown["rules_hash"], rules=rules)
+
+
+async def verify_audit(house: House, params: Empty, caller: Caller) -> AuditVerifyResult:
+    """Follow the audit chain."""
+    report = await house.audit.verify()
+    words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint"
+    if report.findings:
+        words += f"; lines {', '.join(map(str, report.findings))} tell of damage found earlier"
+    return AuditVerifyResult(
+        ok=report.ok,
+        lines=report.lines,
+        first_bad_line=report.broken_line,
+        words=words,
+        path=str(house.facts.audit_path),
+    )
+
+
+async def export_audit(house: House, params: AuditExportParams, caller: Caller) -> AuditExportResult:
+    """Audit lines as objects."""
+
+    def read() -> list[dict[str, object]]:
+        return list(itertools.islice(house.audit.export(after_seq=params.after_line), params.limit + 1))
+
+    lines = await anyio.to_thread.run_sync(read)
+    shown = lines[: params.limit]
+    return AuditExportResult(
+        lines=tuple(shown), next_line=params.after_line + len(shown) if len(lines) > params.limit else None
+    )
+
+
+async def status(house: House, params: Empty, caller: Caller) -> DaemonStatusResult:
+    """Who serves here."""
+    facts = house.facts
+    return DaemonStatusResult(
+        pid=facts.pid,
+        program_version=facts.program_version,
+        protocol_version=PROTOCOL_VERSION,
+        generation=facts.generation,
+        started_at=facts.started_at,
+        clients=house.clients(),
+        running_turns=house.sessions.running_turns,
+        data_dir=str(facts.data_dir),
+        journal_path=str(facts.journal_path),
+        audit_path=str(facts.audit_path),
+    )
+
+
+async def stop(house: House, params: Empty, caller: Caller) -> Empty:
+    """End the daemon; running programs go on under their supervisors and are found again."""
+    house.stop()
+    return Empty()

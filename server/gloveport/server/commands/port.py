@@ -1,0 +1,108 @@
+"""The door from a connection to the engine.
+
+Purpose: find a method's handler, and see to it that a changing request is done once.
+Invariant: two requests with one id never run side by side; the second gets the first one's answer.
+Must never: know what a method does.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import anyio
+from pydantic import BaseModel
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import Mutation
+from gloveport.protocol.wire.change import ChangeDecideResult
+from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.commands import approval, change, place, session, turn
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once, fingerprint_of
+from gloveport.server.transports.port import Caller
+
+Read = Callable[[House, Any, Caller], Awaitable[BaseModel]]
+Change = Callable[[House, Any, Caller, Once], Awaitable[BaseModel]]
+
+READS: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        "session/list": session.listed,
+        "session/show": session.show,
+        "session/item/list": session.items,
+        "session/export": session.export,
+        "approval/list": approval.listed,
+        "grant/list": approval.grants,
+        "change/list": change.listed,
+        "change/preview": change.preview,
+        "tool/why": turn.why,
+        "workspace/list": place.workspaces,
+        "sandbox/list": place.sandboxes,
+        "sandbox/doctor": place.doctor,
+        "model/list": place.models,
+        "policy/show": place.policy,
+        "audit/verify": place.verify_audit,
+        "audit/export": place.export_audit,
+        "daemon/status": place.status,
+        "daemon/stop": place.stop,
+    }
+)
+CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
+    {
+        "session/start": session.start,
+        "session/rename": session.rename,
+        "turn/start": turn.start,
+        "turn/unqueue": turn.unqueue,
+        "turn/cancel": turn.cancel,
+        "approval/resolve": approval.resolve,
+        "grant/revoke": approval.revoke,
+        "change/accept": change.accept,
+        "change/reject": change.reject,
+        "change/undo": change.undo,
+        "workspace/trust": place.trust,
+        "sandbox/choose": place.choose_sandbox,
+        "model/choose": place.choose_model,
+    }
+)
+
+
+class Commands:
+    """The engine as a connection sees it (`SessionPort`)."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._under_way: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def call(self, method: str, params: BaseModel, caller: Caller) -> BaseModel:
+        """Answer one valid request. Raises GloveportError."""
+        if method in READS:
+            return await READS[method](self._house, params, caller)
+        if method not in CHANGES or not isinstance(params, Mutation):
+            raise GloveportError(ErrorCode.METHOD_NOT_FOUND, f"no method {method!r}")
+        return await self._once(method, params, caller)
+
+    async def _once(self, method: str, params: Mutation, caller: Caller) -> BaseModel:
+        once = Once(params.client_request_id, fingerprint_of(method, params))
+        lock = self._under_way[once.client_request_id]
+        async with lock:
+            try:
+                recorded = await self._house.sessions.room.journal.answered(once.client_request_id)
+                if recorded is None:
+                    return await self._change(method, params, caller, once)
+                answer = once.recall(recorded, METHODS[method].result)
+            finally:
+                if lock.statistics().tasks_waiting == 0:
+                    self._under_way.pop(once.client_request_id, None)
+        return await self._settled(answer, params)
+
+    async def _change(self, method: str, params: Mutation, caller: Caller, once: Once) -> BaseModel:
+        """A change that was begun is finished, also when its sender leaves."""
+        with anyio.CancelScope(shield=True):
+            return await CHANGES[method](self._house, params, caller, once)
+        raise AssertionError("a shielded scope ends by its own return")
+
+    async def _settled(self, answer: BaseModel, params: Mutation) -> BaseModel:
+        if isinstance(answer, ChangeDecideResult):
+            actor = await self._house.sessions.open(getattr(params, "session_id", ""))
+            return await change.settled(actor, answer)
+        return answer

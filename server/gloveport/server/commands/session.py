@@ -1,0 +1,214 @@
+"""session/*: start, list, show, rename, older items, export.
+
+Purpose: the handlers of sessions that are not about a connection.
+Invariant: listing reads the index alone.
+Must never: read a session's whole log to list it.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.envelope import StoredEvent, encode_cursor
+from gloveport.protocol.journal.events import SessionRenamed
+from gloveport.protocol.wire.base import Empty, SessionParams
+from gloveport.protocol.wire.session import (
+    ItemListParams,
+    ItemListResult,
+    QueuedMessage,
+    SessionDetail,
+    SessionExportParams,
+    SessionExportResult,
+    SessionInfo,
+    SessionListParams,
+    SessionListResult,
+    SessionRenameParams,
+    SessionStartParams,
+    ViewItem,
+)
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.engine.actor import Actor, index_state
+from gloveport.server.engine.sessions import Choice
+from gloveport.server.journal.records import SessionRow
+from gloveport.server.transports.port import Caller
+from gloveport.server.workspace.state import folder_identity
+
+EXPORT_BYTES_MAX = 4 * 1024 * 1024
+
+
+def checked_root(path: str) -> Path:
+    """The folder a session may begin on. Raises WORKSPACE_MISSING, WORKSPACE_UNREADABLE, INVALID_PARAMS."""
+    root = Path(path)
+    if not root.is_absolute():
+        raise GloveportError(ErrorCode.INVALID_PARAMS, f"root: {path!r} is not an absolute path")
+    try:
+        info = root.stat()
+    except FileNotFoundError:
+        raise GloveportError(ErrorCode.WORKSPACE_MISSING, f"there is no folder {path}") from None
+    except OSError as error:
+        raise GloveportError(ErrorCode.WORKSPACE_UNREADABLE, f"{path} cannot be read ({error.strerror})") from None
+    if not stat.S_ISDIR(info.st_mode):
+        raise GloveportError(ErrorCode.WORKSPACE_MISSING, f"{path} is not a folder")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise GloveportError(ErrorCode.WORKSPACE_UNREADABLE, f"{path} cannot be read by this user")
+    return root
+
+
+async def start(house: House, params: SessionStartParams, caller: Caller, once: Once) -> SessionInfo:
+    """Begin a session: snapshot the folder, write the first facts."""
+    root = checked_root(params.root)
+    workspace_id = folder_identity(root)
+    level = house.trust.level(workspace_id)
+    model = house.settings.find(params.provider, params.model)
+    sandbox = params.sandbox or house.settings.sandbox[level]
+    if sandbox not in house.rungs.names:
+        known = ", ".join(house.rungs.names)
+        raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, f"there is no sandbox {sandbox!r}; there are: {known}")
+    room = house.sessions.room
+    session_id = SessionId(room.new_id("session"))
+    choice = Choice(
+        workspace_id=workspace_id,
+        root=str(root),
+        title=params.title or root.name or str(root),
+        trust_level=level,
+        sandbox=sandbox,
+        provider=model.provider,
+        model=model.model,
+        model_label=house.model_label(model.provider, model.model),
+    )
+    info = SessionInfo(
+        session_id=session_id,
+        workspace_id=workspace_id,
+        root=choice.root,
+        title=choice.title,
+        phase="idle",
+        model_label=choice.model_label,
+        sandbox=sandbox,
+        trust_level=level,
+        updated_at=room.now_us(),
+    )
+    await house.sessions.create(choice, once.request(info), session_id)
+    return info
+
+
+def info_of(actor: Actor, updated_at: int) -> SessionInfo:
+    """A loaded session as a row."""
+    state = actor.state
+    return SessionInfo(
+        session_id=actor.session_id,
+        workspace_id=state.workspace_id,
+        root=state.root,
+        title=state.title,
+        phase=index_state(state),
+        model_label=state.model_label,
+        sandbox=state.sandbox,
+        trust_level=state.trust_level,
+        updated_at=updated_at,
+    )
+
+
+async def listed(house: House, params: SessionListParams, caller: Caller) -> SessionListResult:
+    """Sessions, newest first."""
+    wanted = params.offset + params.limit + 1
+    rows: list[SessionRow] = []
+    before: int | None = None
+    while len(rows) < wanted:
+        page = await house.sessions.room.journal.sessions(before=before, workspace=params.root)
+        if not page:
+            break
+        rows += page
+        before = page[-1].order
+    shown = rows[params.offset : params.offset + params.limit]
+    more = len(rows) > params.offset + params.limit
+    return SessionListResult(
+        sessions=tuple(_row(house, row) for row in shown),
+        next_offset=params.offset + params.limit if more else None,
+    )
+
+
+def _row(house: House, row: SessionRow) -> SessionInfo:
+    actor = house.sessions.loaded(row.session_id)
+    if actor is not None:
+        return info_of(actor, row.updated_at)
+    return SessionInfo(
+        session_id=row.session_id,
+        workspace_id="",
+        root=row.workspace,
+        title=row.title,
+        phase=row.state,
+        model_label="",
+        sandbox="",
+        trust_level="",
+        updated_at=row.updated_at,
+    )
+
+
+async def show(house: House, params: SessionParams, caller: Caller) -> SessionDetail:
+    """Everything about one session that is not its view."""
+    actor = await house.sessions.open(params.session_id)
+    row = await house.sessions.room.journal.session(params.session_id)
+    state = actor.state
+    return SessionDetail(
+        info=info_of(actor, row.updated_at if row is not None else 0),
+        turn_id=state.turn.turn_id if state.turn is not None else None,
+        goal_revision=state.goal_revision,
+        queue=tuple(QueuedMessage(message_id=one.message_id, text=one.text) for one in state.queue),
+        pending_approvals=tuple(state.approvals),
+        pending_changes=tuple(state.changes),
+        read_only=state.read_only,
+        cursor=encode_cursor(actor.cursor),
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+    )
+
+
+async def rename(house: House, params: SessionRenameParams, caller: Caller, once: Once) -> Empty:
+    """Give the session another title."""
+    actor = await house.sessions.open(params.session_id)
+    await actor.record((SessionRenamed(title=params.title),), once.request(Empty()))
+    return Empty()
+
+
+async def items(house: House, params: ItemListParams, caller: Caller) -> ItemListResult:
+    """Items of the view before an index."""
+    actor = await house.sessions.open(params.session_id)
+    stop = min(params.before, len(actor.view))
+    begin = max(0, stop - params.limit)
+    page = tuple(ViewItem.model_validate(item) for item in actor.view.items(begin, stop))
+    return ItemListResult(items=page, items_before=begin)
+
+
+async def export(house: House, params: SessionExportParams, caller: Caller) -> SessionExportResult:
+    """Events as stored, redacted unless asked otherwise."""
+    await house.sessions.open(params.session_id)
+    stream = session_stream(SessionId(params.session_id))
+    journal = house.sessions.room.journal
+    events = await journal.read(stream, params.after_seq, params.limit, EXPORT_BYTES_MAX)
+    redact = house.sessions.room.redactor.redact if params.redacted else str
+    head = await journal.head(stream)
+    more = head is not None and bool(events) and events[-1].seq < head.seq
+    return SessionExportResult(
+        events=tuple(exported(event, redact) for event in events), next_seq=events[-1].seq if more else None
+    )
+
+
+def exported(event: StoredEvent, redact: "object") -> dict[str, object]:
+    """One stored event as a JSON object."""
+    import json
+
+    text = event.payload.decode()
+    return {
+        "stream": event.stream,
+        "epoch": event.epoch,
+        "seq": event.seq,
+        "type": event.type,
+        "version": event.version,
+        "at": event.at,
+        "digest": event.digest,
+        "payloadHash": event.payload_hash,
+        "erased": event.erased is not None,
+        "payload": json.loads(redact(text)) if callable(redact) else json.loads(text),
+    }

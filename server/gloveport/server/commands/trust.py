@@ -1,0 +1,78 @@
+"""How far the user trusts which folder.
+
+Purpose: fold the workspace streams into trust levels, and write new ones.
+Invariant: a level is bound to the folder's identity; another folder at the same path has none.
+Must never: derive a level from anything inside a folder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gloveport.protocol.ids import WorkspaceId, workspace_stream
+from gloveport.protocol.journal.envelope import NewEvent
+from gloveport.protocol.journal.events import WorkspaceTrusted, encode_body
+from gloveport.server.engine.folding import body_of
+from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
+from gloveport.server.journal.store import Journal
+
+READ_EVENTS = 500
+READ_BYTES = 1024 * 1024
+PREFIX = "workspace/"
+
+
+@dataclass(slots=True)
+class Known:
+    """A workspace and its level; `seq` is the last event of its stream."""
+
+    workspace_id: str
+    root: str
+    level: str
+    seq: int
+
+
+class Trust:
+    """All trust levels; `default` holds where the user has said nothing."""
+
+    def __init__(self, journal: Journal, default: str, now_us: Callable[[], int]) -> None:
+        self._journal, self._default, self._now_us = journal, default, now_us
+        self._known: dict[str, Known] = {}
+
+    async def load(self) -> None:
+        """Read all workspace streams."""
+        after = ""
+        while names := await self._journal.streams(PREFIX, after=after):
+            for name in names:
+                await self._read(name)
+            after = names[-1]
+
+    async def _read(self, stream: str) -> None:
+        seq = 0
+        while events := await self._journal.read(stream, seq, READ_EVENTS, READ_BYTES):
+            for event in events:
+                seq = event.seq
+                body = body_of(event)
+                if isinstance(body, WorkspaceTrusted):
+                    self._known[body.workspace_id] = Known(body.workspace_id, body.root, body.trust_level, seq)
+            known = self._known.get(stream.removeprefix(PREFIX))
+            if known is not None:
+                known.seq = seq
+
+    def level(self, workspace_id: str) -> str:
+        """The level in force."""
+        known = self._known.get(workspace_id)
+        return known.level if known is not None else self._default
+
+    def known(self) -> tuple[Known, ...]:
+        """Every workspace with a level of its own, by root."""
+        return tuple(sorted(self._known.values(), key=lambda known: known.root))
+
+    async def give(self, workspace_id: str, root: str, level: str, by: str, request: ClientRequest) -> None:
+        """Write a level; durable when this returns."""
+        stream = workspace_stream(WorkspaceId(workspace_id))
+        head = await self._journal.head(stream)
+        body = WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by)
+        event = NewEvent(type(body).__name__, body.version, encode_body(body))
+        next_seq = head.next_seq if head is not None else 1
+        part = StreamAppend(stream, next_seq, (event,))
+        await self._journal.append(Append((part,), self._now_us(), request=request))
+        self._known[workspace_id] = Known(workspace_id, root, level, next_seq)

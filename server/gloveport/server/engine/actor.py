@@ -1,0 +1,192 @@
+"""One session's actor: inputs in, events on disk, effects out.
+
+Purpose: serialise everything that happens to a session: step, append, fold, publish, perform.
+Invariant: the state is the fold of what the journal acknowledged; an effect begins only after its intent is on disk.
+Must never: perform an effect while holding the lock, or go on after a failed append without reading the journal again.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, cursor_at
+from gloveport.protocol.journal.events import (
+    ChangeRefused,
+    EventBody,
+    ModelTextDelta,
+    ToolExecutionProgress,
+    encode_body,
+)
+from gloveport.protocol.wire.reducer import View
+from gloveport.server.engine.folding import Loaded
+from gloveport.server.engine.room import Room
+from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
+from gloveport.server.session.fold import fold_event
+from gloveport.server.session.state import Phase, SessionState
+from gloveport.server.session.views.ops import project_ops
+from gloveport.server.turn.draft import Step
+from gloveport.server.turn.effects import Effect
+from gloveport.server.turn.inputs import Input
+from gloveport.server.turn.machine import step
+from gloveport.server.workspace.facade import SessionWorkspace
+
+FATAL: Final = frozenset(
+    {ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL, ErrorCode.CONFLICT, ErrorCode.CORRUPT, ErrorCode.LEASE_HELD}
+)
+"""The journal's refusals: what was to be written is not, and nothing may go on as if it were."""
+
+_RELAXED = (ModelTextDelta, ToolExecutionProgress)
+
+
+@dataclass(slots=True)
+class Running:
+    """An effect under way: cancel `scope` to drop it, set `stop` to ask it to end."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stop: anyio.Event = field(default_factory=anyio.Event)
+
+
+def index_state(state: SessionState) -> str:
+    """What the index of sessions says of a session; everything but `idle` is looked at after a restart."""
+    return "applying" if state.applying and state.turn is None else str(state.phase)
+
+
+class Actor:
+    """The one writer of a session's stream."""
+
+    def __init__(
+        self, session_id: SessionId, room: Room, loaded: Loaded, workspace: SessionWorkspace | GloveportError
+    ) -> None:
+        self.session_id = session_id
+        self.stream = session_stream(session_id)
+        self.room = room
+        self._workspace = workspace
+        self.running: dict[str, Running] = {}
+        self.refusals: dict[str, ChangeRefused] = {}
+        self.stale = False
+        self._loaded = loaded
+        self._lock = anyio.Lock()
+        self._changed = anyio.Event()
+
+    @property
+    def state(self) -> SessionState:
+        """The fold of everything acknowledged."""
+        return self._loaded.state
+
+    @property
+    def workspace(self) -> SessionWorkspace:
+        """The session's worktree. Raises GloveportError when it could not be opened; the log can be read still."""
+        if isinstance(self._workspace, GloveportError):
+            raise self._workspace
+        return self._workspace
+
+    @property
+    def view(self) -> View:
+        """The view at the same place; read only."""
+        return self._loaded.view
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place of the last event."""
+        return cursor_at(self._loaded.epoch, self._loaded.seq, self._loaded.digest)
+
+    def view_digest(self, seq: int) -> str | None:
+        """The view's digest at `seq`, where the session rests there."""
+        if seq != self._loaded.seq or self.state.phase not in (Phase.IDLE, Phase.WAITING):
+            return None
+        return self.view.digest()
+
+    async def submit(self, given: Input, request: ClientRequest | None = None) -> tuple[Effect, ...]:
+        """Decide one input, write what was decided, and return the effects that are due.
+
+        Raises GloveportError: the input was refused (nothing changed), or NOT_SAVED (nothing was started).
+        """
+        async with self._lock:
+            self._check_fresh()
+            decided = step(self.state, given)
+            if decided.events or request is not None:
+                await self._append(decided, request)
+            return decided.effects
+
+    async def record(self, bodies: tuple[EventBody, ...], request: ClientRequest | None = None) -> None:
+        """Write facts that need no decision of the machine (a name, a choice)."""
+        async with self._lock:
+            self._check_fresh()
+            state = self.state
+            if state.read_only:
+                raise GloveportError(ErrorCode.SESSION_READ_ONLY, "this session holds events of a newer version")
+            for body in bodies:
+                state = fold_event(state, body)
+            await self._append(Step(bodies, (), state), request)
+
+    def _check_fresh(self) -> None:
+        if self.stale:
+            raise GloveportError(ErrorCode.NOT_SAVED, "the session could not be saved and has to be read again")
+
+    async def _append(self, decided: Step, request: ClientRequest | None) -> None:
+        loaded, now = self._loaded, self.room.now_us()
+        relaxed = request is None and all(isinstance(body, _RELAXED) for body in decided.events)
+        news = tuple(NewEvent(type(body).__name__, body.version, encode_body(body)) for body in decided.events)
+        batch = Append(
+            streams=(StreamAppend(self.stream, loaded.seq + 1, news),) if news else (),
+            at=now,
+            durability=Durability.RELAXED if relaxed else Durability.FULL,
+            request=request,
+            index=() if relaxed else (self._index(decided.state, now),),
+        )
+        try:
+            with anyio.CancelScope(shield=True):
+                appended = await self.room.journal.append(batch)
+                if appended.answered is not None:
+                    raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
+                self._adopt(decided, appended)
+                await self.room.auditor.take(appended.events)
+        except GloveportError:
+            self._poison()
+            raise
+
+    def _index(self, state: SessionState, now: int) -> IndexUpdate:
+        return IndexUpdate(
+            session_id=self.session_id,
+            updated_at=now,
+            title=state.title,
+            state=index_state(state),
+            workspace=state.root,
+        )
+
+    def _adopt(self, decided: Step, appended: Appended) -> None:
+        loaded = self._loaded
+        loaded.state = decided.state
+        for stored, body in zip(appended.events, decided.events, strict=True):
+            loaded.epoch, loaded.seq, loaded.digest = stored.epoch, stored.seq, stored.digest
+            loaded.view.apply(stored.seq, project_ops(body, stored.type, stored.seq))
+            if isinstance(body, ChangeRefused):
+                self.refusals[body.apply_id] = body
+        if appended.events:
+            self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _poison(self) -> None:
+        """The journal did not take it: drop what runs; the journal is read again before the next input."""
+        self.stale = True
+        for running in self.running.values():
+            running.scope.cancel()
+        self._changed.set()
+
+    async def wait_applied(self, apply_id: str) -> None:
+        """Return once the apply has ended. Raises NOT_SAVED when its end could not be written."""
+        while apply_id in self.state.applying:
+            if self.stale:
+                raise GloveportError(
+                    ErrorCode.NOT_SAVED, "whether the change was written is found out at the next look"
+                )
+            await self._changed.wait()
+
+    async def wait_idle(self) -> None:
+        """Return once no turn runs."""
+        while self.state.phase is not Phase.IDLE and not self.stale:
+            await self._changed.wait()

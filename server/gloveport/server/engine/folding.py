@@ -1,0 +1,52 @@
+"""Stored events back into a session.
+
+Purpose: decode an event in today's form, and fold it into state and view.
+Invariant: the same events give the same state and view, in a daemon and in a replay.
+Must never: skip an event silently: one of a newer version is counted, an erased one is shown as such.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
+from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.upcast import upcast
+from gloveport.protocol.wire.reducer import View
+from gloveport.server.session.fold import fold_event
+from gloveport.server.session.state import SessionState
+from gloveport.server.session.views.ops import Op, project_ops
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A session as read from the journal, and the place of its last event."""
+
+    state: SessionState
+    view: View
+    epoch: int = 1
+    seq: int = 0
+    digest: str = GENESIS_DIGEST
+
+
+def body_of(event: StoredEvent) -> EventBody | None:
+    """An event's body in today's form; None for an erased one and for one of a newer version."""
+    known = REGISTRY.get(event.type)
+    if event.erased is not None or known is None or event.version > known.version:
+        return None
+    return decode_body(known, upcast(event.type, event.version, json.loads(event.payload)))
+
+
+def ops_of(event: StoredEvent) -> tuple[Op, ...]:
+    """What a stored event does to the view."""
+    return project_ops(body_of(event), event.type, event.seq)
+
+
+def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
+    """Take events in, in order."""
+    for event in events:
+        body = body_of(event)
+        if event.erased is None:
+            loaded.state = fold_event(loaded.state, body)
+        loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
+        loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest

@@ -1,0 +1,162 @@
+"""How tools start programs: the session's rung, one lease a run.
+
+Purpose: turn a request of a tool into a profile, a lease and a run, and find runs of an earlier daemon again.
+Invariant: a run's name is its call's id; what was asked to stop is dead when `run` returns.
+Must never: fall back to another rung than the session's.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.sandbox.contract import (
+    Availability,
+    Claim,
+    Command,
+    Execution,
+    Result,
+    ResultKind,
+    Sandbox,
+    SandboxError,
+)
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+from gloveport.server.tools.contract import Found, RunRequest
+
+BUILD_MEMORY_BYTES_MAX: Final = 4 * 1024**3
+BUILD_PROCESSES_MAX: Final = 512
+BUILD_FILE_BYTES_MAX: Final = 1024**3
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
+LOOK_S: Final = 0.5
+
+Show = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a run sees: the worktree at the workspace's own path, and folders that may be read."""
+
+    root: str
+    worktree: str
+    dependency_folders: tuple[str, ...]
+    read_only_roots: tuple[str, ...]
+
+
+def own_python(root: Path) -> str | None:
+    """The interpreter of the workspace's own environment, if it has one with pytest."""
+    for name in (".venv", "venv"):
+        if any((root / name).glob("lib/python3*/site-packages/pytest/__init__.py")):
+            return str(root / name / "bin" / "python")
+    return None
+
+
+@dataclass(slots=True)
+class Hands:
+    """The hands of one call. Set `stop` to end its run."""
+
+    backend: Sandbox
+    available: Availability
+    place: Place
+    trust_level: str
+    stop: anyio.Event
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The rung's name."""
+        return self.backend.name
+
+    @property
+    def root(self) -> str:
+        """Where the worktree is seen inside."""
+        return self.place.root if Claim.FILESYSTEM_VIEW in self.available.holds else self.place.worktree
+
+    def security_context(self) -> Mapping[str, Any]:
+        """What will be in force, for the record."""
+        return {
+            "sandbox": self.backend.name,
+            "strength": int(self.backend.strength),
+            "trust_level": self.trust_level,
+            "network": "none" if Claim.NO_NETWORK in self.available.holds else "not isolated",
+            "holds": sorted(claim.value for claim in self.available.holds),
+            "does_not_hold": sorted(claim.value for claim, _ in self.available.does_not_hold),
+            "root": self.root,
+        }
+
+    def _profile(self, request: RunRequest) -> Profile:
+        views = Claim.FILESYSTEM_VIEW in self.available.holds
+        held = self.available.holds
+        mounts = [Mount(self.place.worktree, self.root, Access.READ_WRITE)]
+        if views:
+            shown = (*self.place.dependency_folders, *self.place.read_only_roots)
+            mounts += [Mount(path, path, Access.READ_ONLY) for path in shown]
+        limits = Limits(
+            wall_s=request.wall_s,
+            memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,
+            processes_max=BUILD_PROCESSES_MAX if Claim.PROCESS_LIMIT in held else None,
+            file_bytes_max=BUILD_FILE_BYTES_MAX if Claim.FILE_LIMIT in held else None,
+            output_bytes_max=OUTPUT_BYTES_MAX,
+        )
+        return Profile(
+            label=request.run_id,
+            tool_kind=request.tool_kind,
+            mounts=tuple(mounts),
+            working_dir=self.root,
+            limits=limits,
+            environment={**self.environment, **dict(request.environment)},
+        )
+
+    async def run(self, call: RunRequest, show: Show) -> Result:
+        """Start the program and wait for its end; `show` gets its output as it comes.
+
+        The run's folder stays until `forget`, so that its end is found again if this daemon dies before writing it.
+        """
+        lease = await self.backend.prepare(self._profile(call), call.run_id)
+        return await self._follow(await lease.start(Command(call.argv, call.run_id)), show)
+
+    async def look(self, run_id: str) -> Found:
+        """What is known of an earlier daemon's run."""
+        execution = await self.backend.attach(run_id)
+        if execution is None:
+            return Found("not_started", "there is no run of this call on this machine")
+        with anyio.move_on_after(LOOK_S):
+            result = await execution.result()
+            if result.kind is ResultKind.LOST:
+                return Found("unknown", result.evidence)
+            return Found("succeeded" if result.kind is ResultKind.OK else "failed", result.evidence)
+        return Found("still_running", "the run goes on under its supervisor")
+
+    async def attach(self, run_id: str, show: Show) -> Result:
+        """Wait for the end of an earlier daemon's run."""
+        execution = await self.backend.attach(run_id)
+        if execution is None:
+            raise SandboxError(ErrorCode.SANDBOX_LOST, "the run is gone and left no result")
+        return await self._follow(execution, show)
+
+    async def forget(self, run_id: str) -> None:
+        """The run's end is in the journal: its folder may go."""
+        await self.backend.forget(run_id)
+
+    async def _follow(self, execution: Execution, show: Show) -> Result:
+        ended: Result | None = None
+        failure: GloveportError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._stop_when_asked, execution)
+            try:
+                async for piece in execution.output():
+                    await show(piece)
+                ended = await execution.result()
+            except GloveportError as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        if ended is None:
+            raise failure or SandboxError(ErrorCode.SANDBOX_LOST, "the run ended without a result")
+        return ended
+
+    async def _stop_when_asked(self, execution: Execution) -> None:
+        await self.stop.wait()
+        with anyio.CancelScope(shield=True):
+            await execution.stop()

@@ -1,0 +1,144 @@
+"""Asking policy about a planned call, and turning answers into rights.
+
+Purpose: carry facts between the session, a tool's plan and the policy kernel.
+Invariant: everything a decision depends on is passed in; the card that is stored is the card that is judged.
+Must never: decide anything itself.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
+from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
+from gloveport.sandbox.contract import Claim
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.hands import Hands
+from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
+from gloveport.server.policy.capability import Scope
+from gloveport.server.policy.card import build_card, card_digest
+from gloveport.server.policy.decide import Decision, decide
+from gloveport.server.policy.grant import Grant
+from gloveport.server.policy.intake import request_from_plan
+from gloveport.server.policy.intent import intent_of
+from gloveport.server.policy.labels import Integrity
+from gloveport.server.policy.request import Context, Request
+from gloveport.server.policy.rung import SandboxFacts, TrustLevel
+from gloveport.server.session.state import Call, SessionState
+from gloveport.server.tools.contract import ToolPlan
+from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
+
+_LEVELS: Final[Mapping[str, TrustLevel]] = MappingProxyType({level.value: level for level in TrustLevel})
+
+
+def sandbox_facts(hands: Hands) -> SandboxFacts:
+    """The rung of a call as policy sees it."""
+    holds = hands.available.holds
+    return SandboxFacts(
+        name=hands.backend.name,
+        strength=int(hands.backend.strength) if hands.available.ok else 0,
+        network=Claim.NO_NETWORK not in holds,
+        holds=tuple(sorted(claim.value for claim in holds)),
+        does_not_hold=tuple(sorted(claim.value for claim, _ in hands.available.does_not_hold)),
+        statement=hands.backend.statement,
+    )
+
+
+def context_of(actor: Actor) -> Context:
+    """The circumstances of a decision now."""
+    state = actor.state
+    level = _LEVELS.get(state.trust_level)
+    return Context(
+        workspace_id=WorkspaceId(state.workspace_id),
+        session_id=SessionId(actor.session_id),
+        turn_id=TurnId(state.turn.turn_id if state.turn is not None else ""),
+        goal_revision=state.goal_revision,
+        trust_level=level,
+        worktree=Integrity.WORKSPACE if level in (TrustLevel.trusted, TrustLevel.restricted) else Integrity.UNTRUSTED,
+        now=actor.room.now_us(),
+        builtin_tools=actor.room.toolbox.names,
+    )
+
+
+def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant | None:
+    """The grant after its uses so far; None when it is used up, expired or unreadable."""
+    grant = grant_from_issued(issued, state.grant_uses.get(issued.grant_id, 0))
+    if grant is None or (grant.uses_left is not None and grant.uses_left <= 0):
+        return None
+    return None if grant.expires_at is not None and grant.expires_at <= now else grant
+
+
+def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> Request:
+    request = request_from_plan(
+        call_id=call.call_id,
+        tool=call.tool,
+        effects=plan.effects,
+        labels=(state.label, plan.label),
+        arguments_digest=call.arguments_digest,
+        goal_revision=call.goal_revision,
+        argv=plan.argv,
+        cwd=plan.cwd,
+        file_digests=plan.file_digests,
+        reversible=plan.reversible,
+        sandbox=sandbox_facts(hands) if plan.argv is not None else None,
+    )
+    return dataclasses.replace(request, intent=intent_of(state.user_messages, request.effects))
+
+
+def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
+    """Policy's answer to a planned call, with the card where it asks."""
+    state, room = actor.state, actor.room
+    request, context = _request(state, call, plan, hands), context_of(actor)
+    grants = [grant_in_force(state, issued, context.now) for issued in state.grants.values()]
+    decision = decide(request, room.rules, [grant for grant in grants if grant is not None], context)
+    return CallJudged(
+        call_id=call.call_id,
+        plan=Plan(
+            title=plan.title,
+            effects=plan.effects,
+            recovery=plan.recovery,
+            stop_class=plan.stop_class,
+            executor=plan.executor,
+            fingerprint=plan.fingerprint,
+            label=plan.label,
+            security_context=hands.security_context() if plan.argv is not None else {"runs_in": "daemon"},
+        ),
+        judgement=Judgement(
+            verdict=decision.verdict.value,
+            risk=decision.risk,
+            reason=decision.reason,
+            rule_ids=decision.rule_ids,
+            rules_hash=decision.rules_hash,
+            grant_id=decision.grant_id,
+            grant_uses_left=decision.grant_uses_left,
+        ),
+        card=_card(request, decision, context, plan.title),
+    )
+
+
+def _card(request: Request, decision: Decision, context: Context, title: str) -> CardShown | None:
+    if decision.need is None:
+        return None
+    card = build_card(request, decision, context, summary=title)
+    # Rights live in the session's own stream: one that outlives the session is not offered.
+    card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
+    if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):
+        card["refused_scopes"].append({"scope": str(Scope.workspace), "reason": "rights end with their session"})
+    return CardShown(card=card, card_digest=card_digest(card), expires_at=None)
+
+
+def issue_grant(
+    actor: Actor, asked: ApprovalRequested, option: int, narrowed_to: Mapping[str, Any] | None, expires_at: int | None
+) -> GrantIssued:
+    """The right that an answer gives. Raises PolicyError (TOO_WIDE) when the answer reaches further than the card."""
+    grant = grant_from_answer(
+        asked.card,
+        option=option,
+        narrowed_to=narrowed_to,
+        grant_id=actor.room.new_id("grant"),
+        approval_id=asked.approval_id,
+        issued_at=actor.room.now_us(),
+        expires_at=expires_at,
+    )
+    return GrantIssued(**issued_fields(grant))

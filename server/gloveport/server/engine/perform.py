@@ -1,0 +1,123 @@
+"""Effects as tasks.
+
+Purpose: start what the machine asked for, hand the outcome back, and start what that asks for.
+Invariant: an effect that fails in an unforeseen way still ends as an input, with a reference into the log.
+Must never: hold a task after its session's journal refused a write.
+"""
+
+import logging
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.engine.actor import Actor, Running
+from gloveport.server.engine.apply_run import apply_changes, settle_apply
+from gloveport.server.engine.model_run import call_model
+from gloveport.server.engine.tool_run import judge_call, run_tool, workspace_label
+from gloveport.server.turn.effects import (
+    ApplyChanges,
+    AttachTool,
+    CallModel,
+    Effect,
+    JudgeCall,
+    RunTool,
+    StopModel,
+    StopTool,
+)
+from gloveport.server.turn.inputs import CallRejected, Input, RequestFailed, ToolEnded
+
+_log = logging.getLogger("gloveport.engine")
+
+
+def key_of(effect: Effect) -> str:
+    """Under which name an effect's task is kept."""
+    match effect:
+        case CallModel(name) | StopModel(name):
+            return f"model/{name}"
+        case ApplyChanges(name):
+            return f"apply/{name}"
+        case JudgeCall(name):
+            return f"judge/{name}"
+        case RunTool(name) | AttachTool(name) | StopTool(name):
+            return f"tool/{name}"
+
+
+def start(actor: Actor, effects: tuple[Effect, ...]) -> None:
+    """Begin these effects; returns at once."""
+    for effect in effects:
+        key = key_of(effect)
+        known = actor.running.get(key)
+        match effect:
+            case StopModel():
+                if known is not None:
+                    known.scope.cancel()
+            case StopTool():
+                if known is not None:
+                    known.stop.set()
+            case _:
+                running = actor.running[key] = Running()
+                actor.room.tasks.start_soon(_run, actor, effect, key, running)
+
+
+async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None:
+    due: tuple[Effect, ...] = ()
+    try:
+        if isinstance(effect, CallModel):
+            due = await call_model(actor, effect, running.scope)
+        else:
+            with running.scope:
+                due = await _perform(actor, effect, running)
+    except GloveportError as error:
+        _log.error("%s of %s: %s", key, actor.session_id, error.message)
+    except Exception as error:  # noqa: BLE001 - outer edge: whatever an adapter raises becomes an outcome
+        reference = actor.room.new_id("fault")
+        _log.exception("%s of %s failed unexpectedly, reference %s", key, actor.session_id, reference)
+        due = await _broken(actor, effect, f"unexpected {type(error).__name__}, reference {reference} in the log")
+    finally:
+        if actor.running.get(key) is running:
+            del actor.running[key]
+    start(actor, due)
+
+
+async def _perform(actor: Actor, effect: Effect, running: Running) -> tuple[Effect, ...]:
+    match effect:
+        case JudgeCall():
+            return await judge_call(actor, effect, running)
+        case RunTool() | AttachTool():
+            return await run_tool(actor, effect, running)
+        case ApplyChanges():
+            return await apply_changes(actor, effect)
+        case _:
+            return ()
+
+
+async def _broken(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...]:
+    try:
+        return await _failed(actor, effect, words)
+    except Exception:  # noqa: BLE001 - outer edge: the outcome stays open in the journal and is looked at after a restart
+        _log.exception("the outcome of %s could not be written", key_of(effect))
+        return ()
+
+
+async def _failed(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...]:
+    given: Input
+    match effect:
+        case CallModel(request_id):
+            given = RequestFailed(request_id, ErrorCode.INTERNAL, words, "Look the reference up in the daemon's log.")
+        case JudgeCall(call_id):
+            given = CallRejected(call_id, words)
+        case ApplyChanges(apply_id):
+            return await settle_apply(actor, actor.state.applying[apply_id])
+        case RunTool(call_id) | AttachTool(call_id):
+            given = ToolEnded(
+                call_id=call_id,
+                outcome="unknown",
+                text="Whether it took effect is unknown.",
+                evidence=words,
+                exit_code=None,
+                output_blob=None,
+                output_bytes=0,
+                duration_us=None,
+                label=workspace_label(actor.state),
+            )
+        case _:
+            return ()
+    return await actor.submit(given)

@@ -1,0 +1,79 @@
+"""What every session of a daemon shares.
+
+Purpose: the services an actor needs, handed in by the composition root.
+Invariant: clock and identifiers enter the daemon here and in the transports alone.
+Must never: be reached through a global.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from anyio.abc import TaskGroup
+
+from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.sandbox.contract import Availability, Sandbox
+from gloveport.server.journal.blobs import BlobStore
+from gloveport.server.journal.store import Journal
+from gloveport.server.models.contract import Provider
+from gloveport.server.policy.rules.ruleset import RuleSet
+from gloveport.server.secrets.detect import Redactor
+from gloveport.server.tools.registry import Toolbox
+from gloveport.server.workspace.facade import SessionWorkspace
+
+
+class Publisher(Protocol):
+    """Who is told of appended events; never waits."""
+
+    def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None: ...
+
+
+class Auditor(Protocol):
+    """Who keeps the audit trail."""
+
+    async def take(self, events: Sequence[StoredEvent]) -> None:
+        """Write the audit lines of these events."""
+
+
+class Providers(Protocol):
+    """Where models come from."""
+
+    def provider(self, name: str, model: str) -> Provider:
+        """The configured provider. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""
+
+
+class Sandboxes(Protocol):
+    """The rungs of this machine."""
+
+    def backend(self, name: str) -> Sandbox:
+        """The rung of this name. Raises GloveportError (SANDBOX_UNAVAILABLE)."""
+
+    async def availability(self, name: str) -> Availability:
+        """What a real trial run found, remembered for the daemon's life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The shared services.
+
+    `create_workspace(root, session_id)` takes the snapshot; `open_workspace(session_id)` finds it again. `now_us`: UTC
+    microseconds; `new_id`: a fresh identifier with a prefix; `python`: the interpreter for test runs where the
+    workspace has none; `read_only_roots`: folders a jail may always read.
+    """
+
+    journal: Journal
+    blobs: BlobStore
+    publisher: Publisher
+    auditor: Auditor
+    providers: Providers
+    sandboxes: Sandboxes
+    rules: RuleSet
+    toolbox: Toolbox
+    redactor: Redactor
+    tasks: TaskGroup
+    now_us: Callable[[], int]
+    new_id: Callable[[str], str]
+    create_workspace: Callable[[str, str], Awaitable[SessionWorkspace]]
+    open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
+    python: str
+    read_only_roots: tuple[str, ...]

@@ -1,0 +1,134 @@
+"""The sessions of a daemon.
+
+Purpose: create sessions, and read them from the journal when somebody asks for one.
+Invariant: one actor a session; one that the journal refused is read again before anything else happens to it.
+Must never: keep a state that the journal does not hold.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.events import SessionCreated, SnapshotTaken
+from gloveport.protocol.wire.reducer import View
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.folding import Loaded, fold_stored
+from gloveport.server.engine.perform import start
+from gloveport.server.engine.room import Room
+from gloveport.server.journal.records import ClientRequest
+from gloveport.server.session.state import SessionState
+from gloveport.server.turn.effects import Effect
+from gloveport.server.workspace.facade import SessionWorkspace
+
+READ_EVENTS: Final = 500
+READ_BYTES: Final = 4 * 1024 * 1024
+LOADED_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a new session is to use."""
+
+    workspace_id: str
+    root: str
+    title: str
+    trust_level: str
+    sandbox: str
+    provider: str
+    model: str
+    model_label: str
+
+
+class Sessions:
+    """All sessions; `recover` is called with each actor that was read from the journal."""
+
+    def __init__(self, room: Room, recover: Callable[[Actor], Awaitable[tuple[Effect, ...]]]) -> None:
+        self.room = room
+        self._recover = recover
+        self._actors: dict[SessionId, Actor] = {}
+        self._opening: dict[SessionId, anyio.Lock] = defaultdict(anyio.Lock)
+
+    def loaded(self, session_id: str) -> Actor | None:
+        """The actor, if the session is in memory."""
+        return self._actors.get(SessionId(session_id))
+
+    def all_loaded(self) -> tuple[Actor, ...]:
+        """Every session in memory."""
+        return tuple(self._actors.values())
+
+    @property
+    def running_turns(self) -> int:
+        """How many turns run now."""
+        return sum(1 for actor in self._actors.values() if actor.state.turn is not None)
+
+    async def create(self, choice: Choice, request: ClientRequest | None, session_id: SessionId) -> Actor:
+        """Take the snapshot, then write the session's first facts. Raises GloveportError."""
+        workspace = await self.room.create_workspace(choice.root, session_id)
+        actor = Actor(session_id, self.room, Loaded(SessionState(), View()), workspace)
+        created = SessionCreated(
+            session_id=session_id,
+            workspace_id=choice.workspace_id,
+            root=choice.root,
+            title=choice.title,
+            trust_level=choice.trust_level,
+            sandbox=choice.sandbox,
+            provider=choice.provider,
+            model=choice.model,
+            model_label=choice.model_label,
+        )
+        taken = workspace.snapshot
+        snapshot = SnapshotTaken(
+            snapshot_id=taken.snapshot_id,
+            files=taken.files,
+            bytes_total=taken.bytes_total,
+            not_covered=tuple(f"{one.path}: {one.reason}" for one in taken.not_covered),
+        )
+        await actor.record((created, snapshot), request)
+        self._actors[session_id] = actor
+        return actor
+
+    async def open(self, session_id: str) -> Actor:
+        """The session's actor, read from the journal if need be. Raises SESSION_UNKNOWN, NOT_SAVED."""
+        name = SessionId(session_id)
+        async with self._opening[name]:
+            known = self._actors.get(name)
+            if known is not None and not known.stale:
+                return known
+            if known is not None and not self.room.journal.health().accepting:
+                await self.room.journal.reopen()
+            loaded = await self._read(name)
+            actor = Actor(name, self.room, loaded, await self._workspace(name))
+            self._actors[name] = actor
+            start(actor, await self._recover(actor))
+            self._forget_idle(name)
+            return actor
+
+    async def _workspace(self, session_id: SessionId) -> SessionWorkspace | GloveportError:
+        try:
+            return await self.room.open_workspace(session_id)
+        except GloveportError as error:
+            return error
+
+    async def _read(self, session_id: SessionId) -> Loaded:
+        stream = session_stream(session_id)
+        loaded = Loaded(SessionState(), View())
+        while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
+            fold_stored(loaded, events)
+        if loaded.seq == 0:
+            raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
+        return loaded
+
+    def _forget_idle(self, keep: SessionId) -> None:
+        """Let go of sessions in which nothing happens, the longest loaded first."""
+        for name in list(self._actors):
+            if len(self._actors) <= LOADED_MAX:
+                return
+            actor = self._actors[name]
+            if name != keep and actor.state.turn is None and not actor.state.applying and not actor.running:
+                del self._actors[name]
+                self._opening.pop(name, None)

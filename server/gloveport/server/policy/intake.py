@@ -1,0 +1,68 @@
+"""From what a tool declares to what policy judges.
+
+Purpose: build the request from a tool's plan, in plain values.
+Invariant: a kind nobody knows is kept as unknown and asked about; of several labels the join counts, and a missing one
+is the worst.
+Must never: drop or rename a declared effect.
+"""
+
+from collections.abc import Iterable, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from gloveport.protocol.ids import CallId, Sha256
+from gloveport.server.policy.effects import Effect, EffectKind
+from gloveport.server.policy.labels import RecordedLabel, join_all, label_from_record
+from gloveport.server.policy.request import Intent, Request
+from gloveport.server.policy.rung import SandboxFacts
+
+_KINDS: Final = MappingProxyType({str(kind): kind for kind in EffectKind})
+
+
+class DeclaredEffect(Protocol):
+    """An effect as a tool declares it (the journal's `EffectRecord` is one)."""
+
+    @property
+    def kind(self) -> str:
+        """A name of `EffectKind`; any other name is an unknown effect."""
+
+    @property
+    def target(self) -> str:
+        """A path relative to the workspace, a displayed command, or `host:port`."""
+
+
+def request_from_plan(
+    *,
+    call_id: str,
+    tool: str,
+    effects: Sequence[DeclaredEffect],
+    labels: Iterable[RecordedLabel | None],
+    arguments_digest: str,
+    goal_revision: int,
+    argv: Sequence[str] | None = None,
+    cwd: str = "",
+    environment: Sequence[tuple[str, str]] = (),
+    file_digests: Sequence[tuple[str, str]] = (),
+    reversible: bool = True,
+    sandbox: SandboxFacts | None = None,
+    intent: Intent = "implied",
+) -> Request:
+    """The request of one planned call. `labels`: of the model's context and of the plan; they are joined."""
+    words = None if argv is None else tuple(argv)
+    known = [Effect(_KINDS[one.kind], one.target) for one in effects if one.kind in _KINDS]
+    return Request(
+        call_id=CallId(call_id),
+        tool=tool,
+        effects=tuple(known),
+        unknown=tuple(sorted({f"{one.kind}:{one.target}" for one in effects if one.kind not in _KINDS})),
+        label=join_all(label_from_record(label) for label in labels),
+        arguments_digest=Sha256(arguments_digest),
+        goal_revision=goal_revision,
+        intent=intent,
+        reversible=reversible,
+        argv=words,
+        cwd=cwd or ".",
+        environment=tuple(sorted(environment)),
+        file_digests=tuple(sorted((path, Sha256(digest)) for path, digest in file_digests)),
+        sandbox=sandbox,
+    )

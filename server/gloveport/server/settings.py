@@ -1,0 +1,170 @@
+"""What the user has set.
+
+Purpose: read the one settings file of the user, and the keys of the user's environment.
+Invariant: settings come from the user's own scope alone; a key is held as a secret from the moment it is read.
+Must never: read anything inside a workspace, or write the file.
+
+The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/gloveport` (`~/.config/gloveport`):
+
+    default_model = "openai/gpt-5"
+    default_trust = "untrusted"     # where you have said nothing; without it you are asked
+
+    [[models]]
+    provider = "openai"            # scripted, openai, anthropic
+    model = "qwen3-coder"
+    base_url = "http://127.0.0.1:11434/v1"
+    key_env = "MY_KEY"             # name of the variable that holds the key
+    script = "/path/to/script.json"  # scripted only
+
+    [sandbox]
+    trusted = "bubblewrap"
+    restricted = "bubblewrap"
+    untrusted = "bubblewrap"
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.secrets.value import Secret
+
+SETTINGS_FILE: Final = "config.toml"
+SETTINGS_BYTES_MAX: Final = 256 * 1024
+MODELS_MAX: Final = 64
+DEMO_MODEL: Final = "demo"
+TRUST_LEVELS: Final = ("trusted", "restricted", "untrusted")
+UNSET: Final = "unset"
+
+_KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
+_OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
+_MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
+_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model the user may choose."""
+
+    provider: str
+    model: str
+    base_url: str | None = None
+    key: Secret | None = field(default=None, repr=False)
+    script: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """`provider/model`."""
+        return f"{self.provider}/{self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung."""
+
+    models: tuple[ModelChoice, ...]
+    default_trust: str
+    sandbox: Mapping[str, str]
+
+    def find(self, provider: str | None, model: str | None) -> ModelChoice:
+        """The model of these names. Raises GloveportError (MODEL_UNKNOWN)."""
+        for choice in self.models:
+            if (provider is None or choice.provider == provider) and (model is None or choice.model == model):
+                return choice
+        known = ", ".join(choice.name for choice in self.models)
+        wanted = f"{provider or '*'}/{model or '*'}"
+        raise GloveportError(ErrorCode.MODEL_UNKNOWN, f"no model {wanted!r} is set up; there are: {known}")
+
+
+def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in the folder `home`. Raises GloveportError (INVALID_PARAMS) naming what is wrong and where."""
+    path = home / SETTINGS_FILE
+    plain = _read(path)
+    _only(plain, _TOP_KEYS, path, "")
+    models = [_model(entry, path, environment) for entry in _entries(plain, path)]
+    models += [
+        ModelChoice(provider, _OWN_MODELS[provider], key=Secret(environment[variable]))
+        for provider, variable in _KEY_VARIABLES.items()
+        if environment.get(variable) and not any(choice.provider == provider for choice in models)
+    ]
+    models.append(ModelChoice("scripted", DEMO_MODEL))
+    wanted = plain.get("default_model")
+    if wanted is not None:
+        chosen = [choice for choice in models if choice.name == wanted]
+        if not chosen:
+            raise _wrong(path, f"default_model {wanted!r} names no model of this file")
+        models = [*chosen, *(choice for choice in models if choice.name != wanted)]
+    return Settings(tuple(models), _level(plain, path), _sandbox(plain, path))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with path.open("rb") as file:
+            raw = file.read(SETTINGS_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _wrong(path, f"it cannot be read ({error.strerror})") from error
+    if len(raw) > SETTINGS_BYTES_MAX:
+        raise _wrong(path, f"it is larger than {SETTINGS_BYTES_MAX} bytes")
+    try:
+        return tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _wrong(path, str(error)) from error
+
+
+def _entries(plain: Mapping[str, Any], path: Path) -> list[Mapping[str, Any]]:
+    entries = plain.get("models", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise _wrong(path, "models is a list of tables ([[models]])")
+    if len(entries) > MODELS_MAX:
+        raise _wrong(path, f"at most {MODELS_MAX} models")
+    return entries
+
+
+def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> ModelChoice:
+    _only(entry, _MODEL_KEYS, path, "models.")
+    if not all(isinstance(value, str) and value for value in entry.values()):
+        raise _wrong(path, "every value of a model is a non-empty text")
+    if "provider" not in entry or "model" not in entry:
+        raise _wrong(path, "a model needs provider and model")
+    variable = entry.get("key_env") or _KEY_VARIABLES.get(entry["provider"])
+    value = environment.get(variable, "") if variable else ""
+    return ModelChoice(
+        provider=entry["provider"],
+        model=entry["model"],
+        base_url=entry.get("base_url"),
+        key=Secret(value) if value else None,
+        script=Path(entry["script"]) if "script" in entry else None,
+    )
+
+
+def _level(plain: Mapping[str, Any], path: Path) -> str:
+    level = plain.get("default_trust", UNSET)
+    if level not in (*TRUST_LEVELS, UNSET):
+        raise _wrong(path, f"default_trust is one of {', '.join(TRUST_LEVELS)}")
+    return str(level)
+
+
+def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
+    table = plain.get("sandbox", {})
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise _wrong(path, "sandbox is a table of trust level = name")
+    _only(table, frozenset(TRUST_LEVELS), path, "sandbox.")
+    return MappingProxyType({level: str(table.get(level, "bubblewrap")) for level in (*TRUST_LEVELS, UNSET)})
+
+
+def _only(table: Mapping[str, Any], allowed: frozenset[str], path: Path, prefix: str) -> None:
+    unknown = sorted(set(table) - allowed)
+    if unknown:
+        raise _wrong(path, f"{prefix}{unknown[0]} is no setting; there are: {', '.join(sorted(allowed))}")
+
+
+def _wrong(path: Path, words: str) -> GloveportError:
+    hint = "Mend the file, or move it away to use the defaults."
+    return GloveportError(ErrorCode.INVALID_PARAMS, f"settings file {path}: {words}", hint=hint)

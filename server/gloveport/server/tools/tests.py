@@ -1,0 +1,193 @@
+"""run_tests: the workspace's pytest, test by test.
+
+Purpose: run pytest in the sandbox and turn its report into facts.
+Invariant: the outcome is the process's own end; the report only names the tests.
+Must never: trust a report that the run's end contradicts, or install anything.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any, Final
+
+from pydantic import Field
+
+from gloveport.protocol.journal.events import TestRunFinished
+from gloveport.protocol.journal.events.tool import FileFingerprint, TestCase
+from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.server.tools.contract import (
+    Arguments,
+    Found,
+    Performed,
+    RunRequest,
+    ToolContext,
+    ToolPlan,
+    bounded,
+    effect,
+)
+from gloveport.server.tools.files import RelativePath
+from gloveport.server.tools.output import clean_output
+from gloveport.server.tools.programs import how_it_ended, performed
+from gloveport.server.tools.pytest_probe import CASES_MAX, MESSAGE_CHARACTERS_MAX, PROBE, REPORT_BYTES_MAX
+
+WALL_S_DEFAULT: Final = 300.0
+WALL_S_MAX: Final = 1_800.0
+PATHS_MAX: Final = 100
+FAILURES_TOLD_MAX: Final = 30
+FRAMEWORK: Final = "pytest"
+# No cache and no byte code: a test run leaves nothing in the worktree by itself.
+ENVIRONMENT: Final = (("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1"))
+# In the daemon's own interpreter the plugins are the daemon's, not the workspace's.
+NO_PLUGINS: Final = (("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),)
+
+
+class RunTestsArguments(Arguments):
+    """Arguments of run_tests."""
+
+    paths: list[RelativePath] = Field(
+        default_factory=list, max_length=PATHS_MAX, description="Test files or ids such as tests/test_x.py::test_y"
+    )
+    timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
+
+
+def _marker(call_id: str) -> str:
+    return f"gloveport-tests-{sha256(call_id.encode()).hexdigest()[:24]} "
+
+
+def _argv(arguments: RunTestsArguments, context: ToolContext) -> tuple[str, ...]:
+    limits = (str(CASES_MAX), str(MESSAGE_CHARACTERS_MAX), str(REPORT_BYTES_MAX))
+    options = ("-q", "--no-header", "-p", "no:cacheprovider", "--color=no", "--", *arguments.paths)
+    return (context.python, "-c", PROBE, _marker(context.call_id), *limits, *options)
+
+
+class RunTests:
+    """run_tests"""
+
+    name = "run_tests"
+    description = "Run the workspace's tests with pytest in the sandbox; each test's result is reported."
+    arguments = RunTestsArguments
+
+    async def plan(self, arguments: RunTestsArguments, context: ToolContext) -> ToolPlan:
+        """Executes the tests."""
+        what = " ".join(arguments.paths) or "all tests"
+        return ToolPlan(
+            title=f"Run {what} with {FRAMEWORK}",
+            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()),),
+            recovery="probeable",
+            stop_class="killable",
+            executor=f"sandbox:{context.hands.name}",
+            label=context.label,
+            argv=(FRAMEWORK, *arguments.paths),
+            test_class=FRAMEWORK,
+        )
+
+    async def perform(self, arguments: RunTestsArguments, context: ToolContext) -> Performed:
+        """Run them to the end."""
+        environment = ENVIRONMENT if context.python_is_own else (*ENVIRONMENT, *NO_PLUGINS)
+        request = RunRequest(context.call_id, _argv(arguments, context), arguments.timeout_s, environment=environment)
+        async with _without_report(context) as show:
+            result = await context.hands.run(request, show)
+        return _told(result, context)
+
+    async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
+        """Look for the run by its name."""
+        return await context.hands.look(context.call_id)
+
+    async def attach(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Performed:
+        """Wait for the run that is there."""
+        async with _without_report(context) as show:
+            result = await context.hands.attach(context.call_id, show)
+        return _told(result, context)
+
+
+@asynccontextmanager
+async def _without_report(context: ToolContext) -> AsyncIterator[Callable[[bytes], Awaitable[None]]]:
+    """Show output as it comes, up to the report."""
+    marker = b"\n" + _marker(context.call_id).encode()
+    held, reached = bytearray(), False
+
+    async def show(piece: bytes) -> None:
+        nonlocal reached
+        if reached:
+            return
+        held.extend(piece)
+        found = held.find(marker)
+        reached = found >= 0
+        ready = bytes(held[:found] if reached else held[: max(0, len(held) - len(marker))])
+        del held[: len(ready)]
+        if ready:
+            await context.show(ready)
+
+    yield show
+    if held and not reached:
+        await context.show(bytes(held))
+
+
+def split_report(output: bytes, call_id: str) -> tuple[bytes, dict[str, Any] | None]:
+    """The program's output without the report, and the report; null when there is no whole one."""
+    before, marker, after = output.rpartition(b"\n" + _marker(call_id).encode())
+    if not marker:
+        return output, None
+    line, _, rest = after.partition(b"\n")
+    try:
+        report = json.loads(line)
+    except ValueError:
+        return before + b"\n" + rest, None
+    return before + b"\n" + rest, report if isinstance(report, dict) else None
+
+
+def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | None:
+    try:
+        counts, cases = report["counts"], report["cases"][:CASES_MAX]
+        return TestRunFinished(
+            turn_id=context.turn_id,
+            goal_revision=context.goal_revision,
+            call_id=context.call_id,
+            framework=FRAMEWORK,
+            passed=int(counts["passed"]),
+            failed=int(counts["failed"]),
+            errors=int(counts["error"]),
+            skipped=int(counts["skipped"]),
+            cases=tuple(
+                TestCase(
+                    name=clean_output(str(name)[:1024].encode("utf-8", "replace")),
+                    status=status,
+                    duration_us=int(took),
+                    message=clean_output(str(message)[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")),
+                )
+                for name, status, took, message in cases
+            ),
+            cases_left_out=int(report["left_out"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _summary(fact: TestRunFinished) -> str:
+    bad = [case for case in fact.cases if case.status in ("failed", "error")][:FAILURES_TOLD_MAX]
+    lines = [f"{fact.passed} passed, {fact.failed} failed, {fact.errors} errors, {fact.skipped} skipped"]
+    lines += [f"{case.status}: {case.name}: {case.message}".splitlines()[0] for case in bad]
+    return "\n".join(lines)
+
+
+def _told(result: Result, context: ToolContext) -> Performed:
+    output, report = split_report(result.output, context.call_id)
+    fact = _fact(report, context) if report is not None else None
+    shown = clean_output(output).strip("\n")
+    if fact is None:
+        text = f"{shown}\n[{how_it_ended(result)}; no report of single tests]"
+        return performed(result, bounded(text.lstrip("\n")), context)
+    # A run that ended well although its report names failures is not believed.
+    contradicted = result.kind is ResultKind.OK and bool(fact.failed or fact.errors)
+    ended = performed(result, bounded(f"{_summary(fact)}\n\n{shown}\n[{how_it_ended(result)}]"), context)
+    return Performed(
+        outcome="failed" if contradicted else ended.outcome,
+        text=ended.text,
+        evidence=ended.evidence,
+        label=ended.label,
+        exit_code=ended.exit_code,
+        output=output,
+        output_bytes=ended.output_bytes,
+        facts=(fact,),
+    )

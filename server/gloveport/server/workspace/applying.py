@@ -1,0 +1,248 @@
+"""Carrying a plan out, all of it or nothing.
+
+Purpose: check, stage, swap in, read back, move the base; and take everything back when any of it fails.
+Invariant: no name ever leads to a half file; the former files stay beside their targets until the base is saved.
+Must never: drop content that is neither the step's before nor its after: it is put back and told as a conflict.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.edit.names import fold_name
+from gloveport.server.workspace import placing
+from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.content import entry_state, fits, path_state
+from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.plan import Decided, Plan, Side, Step
+from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
+from gloveport.server.workspace.store import ContentStore
+
+_WORKTREE_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was done. `record` is what `plan_undo` takes; `decided` says what became of each proposal."""
+
+    paths: tuple[str, ...]
+    decided: tuple[Decided, ...]
+    record: Mapping[str, JsonValue]
+
+
+@dataclass(slots=True)
+class Trees:
+    """Both trees, opened for one plan, and the state it moves."""
+
+    state: WorkspaceState
+    handles: Mapping[Side, Root]
+    store: ContentStore
+    limits: WorkspaceLimits
+    save: Callable[[WorkspaceState], None]
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        plan: Plan,
+        state: WorkspaceState,
+        worktree: Root,
+        store: ContentStore,
+        limits: WorkspaceLimits,
+        save: Callable[[WorkspaceState], None],
+    ) -> Iterator["Trees"]:
+        """Open the root when the plan touches it; it must still be the folder of the session's beginning."""
+        if all(step.side == "worktree" for step in plan.steps):
+            yield cls(state, {"worktree": worktree}, store, limits, save)
+            return
+        if folder_identity(state.root) != state.identity:
+            raise WorkspaceError(
+                ErrorCode.WORKSPACE_MISSING,
+                f"{state.root} is another folder than the one this session began in",
+                hint="Start a new session in the new folder.",
+            )
+        with Root(state.root) as root:
+            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save)
+
+    def found(self, step: Step) -> FileState | None:
+        """What lies at the step's path now."""
+        return path_state(self.handles[step.side], step.path, self.limits)
+
+
+@dataclass(slots=True)
+class _Placing:
+    """One step on its way."""
+
+    trees: Trees
+    step: Step
+    staged: str
+    made: tuple[str, ...] = ()
+    swapped: bool = False
+
+    @contextmanager
+    def _folder(self) -> Iterator[tuple[int, str]]:
+        folder, _, name = self.step.path.rpartition("/")
+        with self.trees.handles[self.step.side].folder(folder) as fd:
+            yield fd, name
+
+    def check(self) -> None:
+        found = self.trees.found(self.step)
+        if not fits(found, self.step.before, self.step.after):
+            raise conflict(self.step, found)
+
+    def stage(self) -> None:
+        after = self.step.after
+        if after is None:
+            return
+        tree = self.trees.handles[self.step.side]
+        self.made = tree.make_folders(self.step.path.rpartition("/")[0])
+        data = self.trees.store.get(after.digest)
+        with self._folder() as (fd, name):
+            if self.step.before is None:
+                _refuse_look_alike(fd, name, self.step.path)
+            if after.kind == "link":
+                placing.stage_link(fd, self.staged, data, self.step.path)
+                return
+            like = tree.state(self.step.path)
+            placing.stage_file(fd, self.staged, data, self._mode(after, like), like, self.step.path)
+            if placing.is_regular(like):
+                placing.copy_attributes(fd, name, self.staged)
+
+    def swap(self) -> None:
+        """Put the new file in place and look at what came out: it must be the step's before."""
+        with self._folder() as (fd, name):
+            try:
+                self._move(fd, name)
+            except FileExistsError:
+                raise conflict(self.step, self.trees.found(self.step)) from None
+            except OSError as error:
+                raise os_failure(error, self.step.path, writing=True) from None
+            self.swapped = True
+            if self.step.before is not None:
+                out = entry_state(fd, self.staged, self.step.path, self.trees.limits)[0]
+                if not fits(out, self.step.before, self.step.after):
+                    raise conflict(self.step, out)
+
+    def verify(self) -> None:
+        found = self.trees.found(self.step)
+        if not fits(found, self.step.after, self.step.before):
+            raise conflict(self.step, found)
+
+    def settle(self) -> None:
+        """The former file is no longer needed. Everything is done already, so nothing here can fail the plan."""
+        with suppress(OSError, GloveportError), self._folder() as (fd, _):
+            placing.drop(fd, self.staged)
+            placing.sync_fd(fd)
+        if self.step.after is None:
+            self.trees.handles[self.step.side].drop_folders(self.step.new_folders)
+
+    def take_back(self) -> None:
+        """Bring the former file back under its name, and leave nothing of ours."""
+        with suppress(GloveportError), self._folder() as (fd, name):
+            if self.swapped:
+                self._move_back(fd, name)
+            with suppress(OSError):
+                placing.drop(fd, self.staged)
+        self.trees.handles[self.step.side].drop_folders(self.made)
+
+    def _move(self, fd: int, name: str) -> None:
+        if self.step.before is None:
+            placing.move_to_free(fd, self.staged, name)
+        elif self.step.after is None:
+            placing.move_to_free(fd, name, self.staged)
+        else:
+            placing.exchange(fd, name, self.staged)
+
+    def _move_back(self, fd: int, name: str) -> None:
+        if self.step.before is None:
+            placing.move_to_free(fd, name, self.staged)
+        elif self.step.after is None:
+            placing.move_to_free(fd, self.staged, name)
+        else:
+            placing.exchange(fd, name, self.staged)
+        self.swapped = False
+
+    def _mode(self, after: FileState, like: os.stat_result | None) -> int:
+        mode = after.mode
+        before = self.step.before
+        if like is not None and placing.is_regular(like) and before is not None and before.mode == mode:
+            mode = like.st_mode & 0o777
+        return mode | _WORKTREE_MODE if self.step.side == "worktree" else mode
+
+
+def apply_plan(plan: Plan, trees: Trees) -> Applied:
+    """Do every step. Raises with everything as it was before."""
+    _check_base(plan, trees)
+    carry_out(plan, enumerate(plan.steps), trees)
+    return Applied(plan.paths, plan.decided, plan.as_json())
+
+
+def conflict(step: Step, found: FileState | None) -> WorkspaceError:
+    """The refusal of a step whose path holds something else."""
+    return WorkspaceError(
+        ErrorCode.CHANGE_CONFLICT,
+        f"{step.path} changed meanwhile; nothing was written",
+        path=step.path,
+        side=step.side,
+        expected=None if step.before is None else step.before.digest,
+        found=None if found is None else found.digest,
+        wanted=None if step.after is None else step.after.digest,
+    )
+
+
+def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
+    """Do the given steps (with their indices in the plan) and move the base, or raise with all as it was."""
+    going = [_Placing(trees, step, plan.staged(index)) for index, step in steps]
+    try:
+        for each in going:
+            each.check()
+        for each in going:
+            each.stage()
+        for each in going:
+            each.swap()
+        for each in going:
+            each.verify()
+        set_base(trees, {step.path: step.after for step in plan.base_steps})
+    except BaseException:
+        for each in reversed(going):
+            each.take_back()
+        raise
+    for each in going:
+        each.settle()
+
+
+def _check_base(plan: Plan, trees: Trees) -> None:
+    for step in plan.base_steps:
+        if trees.state.base.get(step.path) != step.before:
+            raise WorkspaceError(
+                ErrorCode.CHANGE_SUPERSEDED, f"{step.path}: another decision came first", path=step.path
+            )
+
+
+def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
+    """Move the base, durably, if it is not there yet."""
+    if any(trees.state.base.get(path) != state for path, state in changes.items()):
+        state = trees.state.with_base(changes)
+        trees.save(state)
+        trees.state = state
+
+
+def _refuse_look_alike(fd: int, name: str, path: str) -> None:
+    wanted = fold_name(name)
+    try:
+        others = os.listdir(fd)
+    except OSError as error:
+        raise os_failure(error, path) from None
+    for other in others:
+        if other != name and fold_name(other) == wanted:
+            raise WorkspaceError(
+                ErrorCode.CHANGE_CONFLICT,
+                f"{path}: {other!r} is there already and is the same name on some file systems",
+                path=path,
+            )

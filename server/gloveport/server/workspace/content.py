@@ -1,0 +1,58 @@
+"""What lies at a path, by content.
+
+Purpose: the state of one path of a tree, read now, and whether it is the state a step speaks of.
+Invariant: equality is decided by kind and hash; the mode counts only where a step changes whether a file may run.
+Must never: follow a link, or answer from a stat alone.
+"""
+
+import os
+import stat
+from hashlib import sha256
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import Sha256
+from gloveport.server.workspace.beneath import Root, read_entry
+from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.state import FileState
+
+
+def path_state(root: Root, path: str, limits: WorkspaceLimits) -> FileState | None:
+    """The state of `path`, None when nothing is there."""
+    return path_with_data(root, path, limits)[0]
+
+
+def path_with_data(root: Root, path: str, limits: WorkspaceLimits) -> tuple[FileState | None, bytes | None]:
+    """The state of `path` and its bytes (a link's target)."""
+    if root.state(path) is None:
+        return None, None
+    folder, _, name = path.rpartition("/")
+    with root.folder(folder) as fd:
+        return entry_state(fd, name, path, limits)
+
+
+def entry_state(folder_fd: int, name: str, path: str, limits: WorkspaceLimits) -> tuple[FileState | None, bytes | None]:
+    """The state of one name in an open folder, and its bytes."""
+    try:
+        info = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            target = os.fsencode(os.readlink(name, dir_fd=folder_fd))
+            return FileState("link", Sha256(sha256(target).hexdigest()), 0), target
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        raise os_failure(error, path) from None
+    if stat.S_ISDIR(info.st_mode):
+        raise WorkspaceError(ErrorCode.NOT_A_FILE, f"{path} is a folder", path=path)
+    read = read_entry(folder_fd, name, path, limits.file_bytes_max)
+    return FileState("file", Sha256(sha256(read.data).hexdigest()), read.info.st_mode & 0o777), read.data
+
+
+def fits(found: FileState | None, wanted: FileState | None, other: FileState | None) -> bool:
+    """True when `found` is the `wanted` end of a step whose other end is `other`."""
+    if found is None or wanted is None:
+        return found is wanted
+    if (found.kind, found.digest) != (wanted.kind, wanted.digest):
+        return False
+    mode_is_at_stake = other is not None and other.kind == wanted.kind and other.runnable != wanted.runnable
+    return not mode_is_at_stake or found.runnable == wanted.runnable

@@ -1,0 +1,103 @@
+"""The user's own edits since the base was taken.
+
+Purpose: see by content what the user changed, and bring it into the base and the worktree.
+Invariant: an agent's change is kept beside the user's where they do not meet; where they do, nothing moves and the
+path is named.
+Must never: write into the user's folder, or drop a change of either side.
+"""
+
+from dataclasses import dataclass, replace
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.edit.lines import Encoding, sniff_form
+from gloveport.server.edit.merge import merge_texts
+from gloveport.server.workspace.content import path_with_data
+from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.look import Look
+from gloveport.server.workspace.plan import BaseStep, Plan, Step
+from gloveport.server.workspace.proposal import settled_mode
+from gloveport.server.workspace.state import FileState, WorkspaceState
+from gloveport.server.workspace.store import ContentStore
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A path where the user's folder is not the base: None is absence."""
+
+    path: str
+    base: FileState | None
+    found: FileState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """Paths whose user's state was taken over, and those where it meets a change of the agent's."""
+
+    taken: tuple[str, ...]
+    conflicted: tuple[str, ...]
+
+
+def find_drift(state: WorkspaceState, user: Look) -> tuple[Drift, ...]:
+    """Every path where the user's content or executable bit is not the base's, ordered."""
+    current = user.current(state)
+    found = []
+    for path in sorted(state.base.keys() | current.keys()):
+        base, here = state.base.get(path), current.get(path)
+        if base is not None and here is not None and settled_mode(base, here) == base:
+            continue
+        if base != here:
+            found.append(Drift(path, base, here))
+    return tuple(found)
+
+
+def plan_refresh(drifts: tuple[Drift, ...], user: Look, worktree: Look, store: ContentStore) -> tuple[Plan, Refreshed]:
+    """The steps that take the user's edits into worktree and base."""
+    steps: list[Step] = []
+    base_steps: list[BaseStep] = []
+    conflicted: list[str] = []
+    for drift in drifts:
+        try:
+            theirs = _kept(user, drift.path, store)
+            ours = _kept(worktree, drift.path, store)
+            merged = _merged(drift, theirs, ours, store)
+        except GloveportError:
+            conflicted.append(drift.path)
+            continue
+        base_steps.append(BaseStep(drift.path, drift.base, theirs))
+        if merged != ours:
+            steps.append(Step("worktree", drift.path, ours, merged))
+    store.sync()
+    taken = tuple(step.path for step in base_steps)
+    return Plan("refresh", tuple(steps), tuple(base_steps), ()), Refreshed(taken, tuple(conflicted))
+
+
+def _kept(look: Look, path: str, store: ContentStore) -> FileState | None:
+    found, data = path_with_data(look.tree, path, look.limits)
+    if data is not None:
+        store.put(data)
+    return found
+
+
+def _merged(drift: Drift, theirs: FileState | None, ours: FileState | None, store: ContentStore) -> FileState | None:
+    """What the worktree shall hold. Raises GloveportError where the sides meet."""
+    base = drift.base
+    if _same(ours, base) or _same(ours, theirs):
+        return theirs
+    if base is None or ours is None or theirs is None or {base.kind, ours.kind, theirs.kind} != {"file"}:
+        raise _meeting(drift.path)
+    sides = [store.get(state.digest) for state in (base, ours, theirs)]
+    if any(sniff_form(side).encoding is Encoding.BINARY for side in sides):
+        raise _meeting(drift.path)
+    merged = merge_texts(sides[0], sides[1], sides[2], path=drift.path)
+    mode = theirs.mode if ours.runnable == base.runnable else ours.mode
+    return replace(ours, digest=store.put(merged), mode=mode)
+
+
+def _meeting(path: str) -> WorkspaceError:
+    return WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path}: user and agent both changed it", path=path)
+
+
+def _same(one: FileState | None, two: FileState | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return (one.kind, one.digest, one.runnable) == (two.kind, two.digest, two.runnable)

@@ -1,0 +1,275 @@
+"""One session's workspace: the only door to it for tools and engine.
+
+Purpose: snapshot, worktree, file access, proposals, and decisions carried out as journalled plans.
+Invariant: the user's folder is written by `apply`, `finish` and `roll_back` alone; all three take a plan whose every
+step names the hash before and after. One call runs at a time; a call that was begun runs to its end.
+Must never: decide, run a program, or write a part of a plan and leave it so.
+
+The order for a decision: `plan_*` → journal `plan.as_json()` as intent → `apply(plan)` → journal the result.
+After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back(plan)`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import Sha256
+from gloveport.server.workspace import files
+from gloveport.server.workspace.applying import Applied, Trees, apply_plan
+from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
+from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
+from gloveport.server.workspace.look import Look, Seen
+from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.planning import Planner
+from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
+from gloveport.server.workspace.reconcile import Reconciled, finish_plan, reconcile_plan, roll_back_plan
+from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
+from gloveport.server.workspace.state import (
+    SnapshotInfo,
+    WorkspaceState,
+    folder_identity,
+    folder_keys,
+    load_state,
+    save_state,
+)
+from gloveport.server.workspace.store import ContentStore
+from gloveport.server.workspace.walk import NotCovered
+
+Result = TypeVar("Result")
+
+
+class SessionWorkspace:
+    """The user's folder (`root`), the session's copy of it (`worktree`) and what lies between them.
+
+    `identity` names the folder by real path, device and inode. Paths given to methods are relative, `/`-separated.
+    Failures are `WorkspaceError` or `EditError`: `workspace.outside`, `workspace.protected`, `workspace.file_missing`,
+    `workspace.not_a_file`, `workspace.file_too_large`, `workspace.disk_full`, `change.*`, …
+    """
+
+    def __init__(
+        self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits, seen: dict[str, Seen]
+    ) -> None:
+        self.session_dir = session_dir
+        self._state = state
+        self._limits = limits
+        self._lock = anyio.Lock()
+        self._stack = ExitStack()
+        self._store = self._stack.enter_context(ContentStore(session_dir))
+        self._tree = self._stack.enter_context(Root(self.worktree))
+        self._seen_in_root: dict[str, Seen] = {}
+        self._look = Look(self._tree, limits, seen)
+        self._comparison = Comparison(self._look, self._store)
+
+    @classmethod
+    async def create(
+        cls,
+        root: Path,
+        session_dir: Path,
+        *,
+        limits: WorkspaceLimits = DEFAULT_LIMITS,
+        exclude: Iterable[Path] = (),
+    ) -> Self:
+        """Take the snapshot of `root` and make the worktree below `session_dir`.
+
+        `exclude` are folders never read as content though they may lie below the root (the data directory).
+        Raises WorkspaceError: `workspace.missing`, `workspace.unreadable`, `limit.reached`, `workspace.disk_full`,
+        `journal.conflict` when the session has a workspace already. Nothing is left when it fails.
+        """
+        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
+        return cls(session_dir, taken.state, limits, taken.seen)
+
+    @classmethod
+    async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS) -> Self:
+        """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one."""
+        state = await to_thread.run_sync(load_state, session_dir)
+        return cls(session_dir, state, limits, {})
+
+    def close(self) -> None:
+        """Give files and handles back."""
+        self._stack.close()
+
+    @property
+    def root(self) -> Path:
+        """The user's folder, real path."""
+        return self._state.root
+
+    @property
+    def worktree(self) -> Path:
+        """The session's copy, where the agent works."""
+        return self.session_dir / WORKTREE_NAME
+
+    @property
+    def identity(self) -> str:
+        """Opaque name of the folder as it was when the session began."""
+        return self._state.identity
+
+    @property
+    def snapshot(self) -> SnapshotInfo:
+        """What was copied, what was left out and why, and the dependency folders that may be mounted read-only."""
+        return self._state.snapshot
+
+    @property
+    def unproposable(self) -> tuple[NotCovered, ...]:
+        """Worktree paths that the last `proposals` could not look at, and why."""
+        return self._look.not_covered
+
+    async def read(self, path: str) -> bytes:
+        """Bytes of a file of the worktree."""
+        return await self._run(files.read_file, self._tree, path, self._limits)
+
+    async def digest(self, path: str) -> Sha256 | None:
+        """SHA-256 of a file of the worktree; None when there is no such file."""
+        return await self._run(files.digest_file, self._tree, path, self._limits)
+
+    async def list(self, pattern: str = "**", *, limit: int = LIST_MAX) -> files.Listing:
+        """Content files of the worktree that fit `pattern` (as in ignore rules: `*.py`, `src/**`)."""
+        return await self._run(files.list_files, self._tree, pattern, self._limits, min(limit, LIST_MAX))
+
+    async def search(self, regex: str, *, pattern: str = "**", limit: int = SEARCH_MATCHES_MAX) -> files.SearchResult:
+        """Lines that match `regex` (RE2 syntax) in the files that fit `pattern`."""
+        bound = min(limit, SEARCH_MATCHES_MAX)
+        return await self._run(files.search_files, self._tree, regex, pattern, self._limits, bound)
+
+    async def write(self, path: str, data: bytes, *, expected: Sha256 | None = None) -> Sha256:
+        """Make a file of the worktree hold `data`; its mode is kept. Returns the hash, read back.
+
+        With `expected` the file must have that hash now (`change.conflict` otherwise).
+        """
+        return await self._run(self._write, path, data, expected)
+
+    async def delete(self, path: str, *, expected: Sha256 | None = None) -> None:
+        """Remove a file of the worktree."""
+        await self._run(files.delete_file, self._tree, path, self._limits, expected)
+
+    async def proposals(self) -> tuple[Proposal, ...]:
+        """Every pending difference between the base and the worktree, ordered by path."""
+        return await self._run(self._proposals)
+
+    async def preview(self, change_id: str) -> Preview:
+        """Unified diff and both texts of one proposal. Raises `change.unknown`."""
+        return await self._run(self._preview, change_id)
+
+    async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
+        """Plan to put the selected proposals or hunks into the user's folder.
+
+        Raises `change.unknown`, `change.superseded` (a digest is not the current one), `change.conflict` (the user's
+        file is no longer the base; `data` has both sides). Writes nothing into root or worktree.
+        """
+        return await self._run(self._planned, "accept", selections)
+
+    async def plan_reject(self, selections: Sequence[Selected]) -> Plan:
+        """Plan to take the selected proposals or hunks out of the worktree."""
+        return await self._run(self._planned, "reject", selections)
+
+    async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
+        """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
+        return await self._run(self._planned_undo, Plan.from_json(record))
+
+    async def apply(self, plan: Plan) -> Applied:
+        """Carry the plan out: all steps, read back, or none. Raises `change.conflict` with nothing written."""
+        return await self._run(self._applied, plan, apply_plan)
+
+    async def reconcile(self, plan: Plan) -> Reconciled:
+        """What became of a plan whose end is not known, by hashes alone. Reads only."""
+        return await self._run(self._reconciled, plan)
+
+    async def finish(self, plan: Plan) -> Applied:
+        """Do the rest of a plan found "partial", or the whole of one found "not_done"."""
+        return await self._run(self._applied, plan, finish_plan)
+
+    async def roll_back(self, plan: Plan) -> tuple[str, ...]:
+        """Take back the steps done of a plan found "partial"; the paths that were put back."""
+        return await self._run(self._rolled_back, plan)
+
+    async def drift(self) -> tuple[Drift, ...]:
+        """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
+        return await self._run(self._drift)
+
+    async def refresh(self) -> Refreshed:
+        """Take the user's edits into base and worktree, merged line by line with what the agent changed.
+
+        Paths where both changed the same place are left as they are and named; accepting there is a conflict until the
+        agent's change is rejected or written anew. To be called before a tool runs. Writes nothing into the root.
+        """
+        return await self._run(self._refreshed)
+
+    async def _run(self, call: Callable[..., Result], *args: object) -> Result:
+        async with self._lock:
+            return await to_thread.run_sync(partial(call, *args))
+
+    def _write(self, path: str, data: bytes, expected: Sha256 | None) -> Sha256:
+        real = files.write_file(self._tree, path, data, self._limits, expected)
+        found = files.digest_file(self._tree, real, self._limits)
+        if found is None:
+            raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)
+        if real not in self._state.base and real not in self._state.forced:
+            self._state.forced.add(real)
+            save_state(self.session_dir, self._state)
+        return found
+
+    def _proposals(self) -> tuple[Proposal, ...]:
+        return self._comparison.proposals(self._state)
+
+    def _preview(self, change_id: str) -> Preview:
+        for proposal in self._proposals():
+            if proposal.change_id == change_id:
+                return preview(proposal, self._store)
+        raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+
+    def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
+        planner = self._planner(self._proposals())
+        return planner.accept(selections) if action == "accept" else planner.reject(selections)
+
+    def _planned_undo(self, done: Plan) -> Plan:
+        return self._planner(()).undo(done)
+
+    def _planner(self, proposals: Sequence[Proposal]) -> Planner:
+        return Planner(self._state, self._tree, self._store, self._limits, proposals)
+
+    def _applied(self, plan: Plan, how: Callable[[Plan, Trees], Applied]) -> Applied:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            return how(plan, trees)
+
+    def _rolled_back(self, plan: Plan) -> tuple[str, ...]:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            return roll_back_plan(plan, trees)
+
+    def _reconciled(self, plan: Plan) -> Reconciled:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            return reconcile_plan(plan, trees)
+
+    def _drift(self) -> tuple[Drift, ...]:
+        with self._user() as user:
+            return find_drift(self._state, user)
+
+    def _refreshed(self) -> Refreshed:
+        with self._user() as user:
+            drifts = find_drift(self._state, user)
+            if not drifts:
+                return Refreshed((), ())
+            plan, told = plan_refresh(drifts, user, self._look, self._store)
+            self._applied(plan, apply_plan)
+            return told
+
+    @contextmanager
+    def _user(self) -> Iterator[Look]:
+        """A look at the user's folder, which must be the one of the beginning."""
+        if folder_identity(self.root) != self.identity:
+            raise WorkspaceError(ErrorCode.WORKSPACE_MISSING, f"{self.root} is another folder than at the beginning")
+        skip = folder_keys((self.session_dir, *map(Path, self._state.excluded)))
+        with Root(self.root) as tree:
+            look = Look(tree, self._limits, self._seen_in_root, skip)
+            yield look
+            self._seen_in_root = look.seen
+
+    def _save(self, state: WorkspaceState) -> None:
+        save_state(self.session_dir, state)
+        self._state = state

@@ -1,0 +1,186 @@
+"""A decision about files as data, ready to be journalled before it is carried out.
+
+Purpose: the steps of an accept, reject or undo, each with the state before and after.
+Invariant: a plan read back from JSON equals the plan written; contents are named by hash and lie in the store.
+Must never: hold a step whose path could leave its tree: paths are checked again when a plan is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import ChangeId, HunkId, Sha256
+from gloveport.server.edit.hunks import content_digest
+from gloveport.server.edit.names import split_path
+from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.state import FileState
+
+PLAN_VERSION: Final = 1
+
+Action = Literal["accept", "reject", "undo", "refresh"]
+"""`refresh` takes the user's edits into the worktree; it is no decision, is idempotent and need not be journalled."""
+Side = Literal["root", "worktree"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What a user decided on: a proposal by the digest that was shown; with `hunk_digests` only those hunks."""
+
+    change_id: str
+    digest: str
+    hunk_digests: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of one proposal; `whole` when nothing of it stays pending."""
+
+    change_id: ChangeId
+    path: str
+    hunk_ids: tuple[HunkId, ...]
+    digests: tuple[Sha256, ...]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file of one tree goes from `before` to `after` (None: absent); `new_folders` did not exist before."""
+
+    side: Side
+    path: str
+    before: FileState | None
+    after: FileState | None
+    new_folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseStep:
+    """The base's record of a path goes from `before` to `after`."""
+
+    path: str
+    before: FileState | None
+    after: FileState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All steps of one decision: all are done, or none."""
+
+    action: Action
+    steps: tuple[Step, ...]
+    base_steps: tuple[BaseStep, ...]
+    decided: tuple[Decided, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that is touched, once, ordered."""
+        return tuple(sorted({step.path for step in self.steps}))
+
+    @property
+    def plan_id(self) -> Sha256:
+        """A name that depends on every step."""
+        return content_digest(*(repr(each).encode() for each in (self.action, self.steps, self.base_steps)))
+
+    def staged(self, index: int) -> str:
+        """Name of the staged file of one step, the same before and after a crash."""
+        return f".gloveport-{self.plan_id[:16]}-{index}"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The plan as plain data."""
+        return {
+            "version": PLAN_VERSION,
+            "action": self.action,
+            "steps": [
+                {
+                    "side": step.side,
+                    "path": step.path,
+                    "before": _state_out(step.before),
+                    "after": _state_out(step.after),
+                    "new_folders": list(step.new_folders),
+                }
+                for step in self.steps
+            ],
+            "base_steps": [
+                {"path": step.path, "before": _state_out(step.before), "after": _state_out(step.after)}
+                for step in self.base_steps
+            ],
+            "decided": [
+                {
+                    "change_id": each.change_id,
+                    "path": each.path,
+                    "hunk_ids": list(each.hunk_ids),
+                    "digests": list(each.digests),
+                    "whole": each.whole,
+                }
+                for each in self.decided
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Plan":
+        """The plan in plain data. Raises WorkspaceError when it is not one."""
+        try:
+            if body["version"] > PLAN_VERSION:
+                raise WorkspaceError(ErrorCode.NEWER_DATA, "the plan is of a newer version")
+            plan = cls(
+                _action_in(body["action"]),
+                tuple(_step_in(each) for each in body["steps"]),
+                tuple(
+                    BaseStep(_path_in(each["path"]), _state_in(each["before"]), _state_in(each["after"]))
+                    for each in body["base_steps"]
+                ),
+                tuple(
+                    Decided(
+                        ChangeId(each["change_id"]),
+                        each["path"],
+                        tuple(HunkId(name) for name in each["hunk_ids"]),
+                        tuple(Sha256(name) for name in each["digests"]),
+                        bool(each["whole"]),
+                    )
+                    for each in body["decided"]
+                ),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise WorkspaceError(ErrorCode.CORRUPT, f"not a plan: {type(error).__name__}") from None
+        return plan
+
+
+def _state_out(state: FileState | None) -> JsonValue:
+    return None if state is None else [state.kind, state.digest, state.mode]
+
+
+def _state_in(raw: Any) -> FileState | None:
+    if raw is None:
+        return None
+    kind, digest, mode = raw
+    if kind not in ("file", "link") or len(bytes.fromhex(digest)) != 32 or not 0 <= mode <= 0o777:
+        raise ValueError(kind)
+    return FileState(kind, Sha256(digest), mode)
+
+
+def _step_in(raw: Mapping[str, Any]) -> Step:
+    if raw["side"] not in ("root", "worktree"):
+        raise ValueError(raw["side"])
+    return Step(
+        raw["side"],
+        _path_in(raw["path"]),
+        _state_in(raw["before"]),
+        _state_in(raw["after"]),
+        tuple(_path_in(each) for each in raw["new_folders"]),
+    )
+
+
+def _path_in(raw: str) -> str:
+    split_path(raw)
+    return raw
+
+
+def _action_in(raw: str) -> Action:
+    match raw:
+        case "accept" | "reject" | "undo" | "refresh":
+            return raw
+        case _:
+            raise ValueError(raw)

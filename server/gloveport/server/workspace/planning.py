@@ -1,0 +1,203 @@
+"""From a decision to a plan.
+
+Purpose: turn the selected hunks into the exact bytes each file shall have, and check every precondition.
+Invariant: all contents a plan names are durable in the store before the plan is handed out.
+Must never: write into the user's folder or the worktree, or plan over content that is not the expected one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import Sha256
+from gloveport.server.edit.apply import apply_hunks, revert_hunks
+from gloveport.server.edit.hunks import Hunk, diff_hunks
+from gloveport.server.edit.render import unified_diff
+from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.content import fits, path_state, path_with_data
+from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.plan import BaseStep, Decided, Plan, Selected, Side, Step
+from gloveport.server.workspace.proposal import Proposal
+from gloveport.server.workspace.state import FileState, WorkspaceState
+from gloveport.server.workspace.store import ContentStore
+
+CONFLICT_TEXT_MAX: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans against one state and its current proposals."""
+
+    state: WorkspaceState
+    worktree: Root
+    store: ContentStore
+    limits: WorkspaceLimits
+    proposals: Sequence[Proposal]
+
+    def accept(self, selections: Sequence[Selected]) -> Plan:
+        """The chosen hunks go into the user's files, and the base follows."""
+        steps: list[Step] = []
+        base_steps: list[BaseStep] = []
+        decided: list[Decided] = []
+        with Root(self.state.root) as root:
+            for proposal, hunks in self._chosen(selections):
+                after = self._accepted(proposal, hunks)
+                found, data = path_with_data(root, proposal.path, self.limits)
+                if not fits(found, after, proposal.base):
+                    if not fits(found, proposal.base, after):
+                        raise self._conflict(proposal, found, data)
+                    steps.append(
+                        Step("root", proposal.path, proposal.base, after, _missing_folders(root, proposal.path))
+                    )
+                base_steps.append(BaseStep(proposal.path, proposal.base, after))
+                decided.append(_decided(proposal, hunks, whole=after == proposal.result))
+        return self._kept(Plan("accept", tuple(steps), tuple(base_steps), tuple(decided)))
+
+    def reject(self, selections: Sequence[Selected]) -> Plan:
+        """The chosen hunks leave the worktree."""
+        steps = []
+        decided = []
+        for proposal, hunks in self._chosen(selections):
+            after = self._rejected(proposal, hunks)
+            before = path_state(self.worktree, proposal.path, self.limits)
+            if not fits(before, proposal.result, after):
+                raise _superseded(proposal.path)
+            folders = _missing_folders(self.worktree, proposal.path)
+            steps.append(Step("worktree", proposal.path, before, after, folders))
+            decided.append(_decided(proposal, hunks, whole=after == proposal.base))
+        return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
+
+    def undo(self, done: Plan) -> Plan:
+        """Every step of `done` backwards."""
+        steps = tuple(
+            Step(step.side, step.path, step.after, step.before, step.new_folders) for step in reversed(done.steps)
+        )
+        base_steps = tuple(BaseStep(step.path, step.after, step.before) for step in reversed(done.base_steps))
+        for base_step in base_steps:
+            if self.state.base.get(base_step.path) != base_step.before:
+                raise WorkspaceError(
+                    ErrorCode.CHANGE_CONFLICT,
+                    f"{base_step.path}: a later decision builds on this one",
+                    hint="Undo the later decision first.",
+                    path=base_step.path,
+                )
+        with Root(self.state.root) as root:
+            for step in steps:
+                self._check_undo(step, root)
+        return self._kept(Plan("undo", steps, base_steps, done.decided))
+
+    def _check_undo(self, step: Step, root: Root) -> None:
+        tree = root if step.side == "root" else self.worktree
+        found, data = path_with_data(tree, step.path, self.limits)
+        if not fits(found, step.before, step.after):
+            raise self._moved_on(step.path, step.side, step.before, found, data, step.after)
+
+    def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
+        by_id = {proposal.change_id: proposal for proposal in self.proposals}
+        chosen: dict[str, tuple[Proposal, tuple[Hunk, ...] | None]] = {}
+        for selected in selections:
+            proposal = next((each for name, each in by_id.items() if name == selected.change_id), None)
+            if proposal is None:
+                raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {selected.change_id!r}")
+            if proposal.digest != selected.digest:
+                raise _superseded(proposal.path)
+            if proposal.path in chosen:
+                raise WorkspaceError(ErrorCode.INVALID_PARAMS, f"{proposal.path} is named twice", path=proposal.path)
+            chosen[proposal.path] = (proposal, _hunks(proposal, selected.hunk_digests))
+        if not chosen:
+            raise WorkspaceError(ErrorCode.INVALID_PARAMS, "nothing is selected")
+        return [chosen[path] for path in sorted(chosen)]
+
+    def _accepted(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
+        if hunks is None or proposal.base is None or proposal.result is None:
+            return proposal.result
+        return replace(proposal.base, digest=self.store.put(apply_hunks(self._bytes(proposal.base), hunks)))
+
+    def _rejected(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
+        if hunks is None or proposal.base is None or proposal.result is None:
+            return proposal.base
+        return replace(proposal.result, digest=self.store.put(revert_hunks(self._bytes(proposal.result), hunks)))
+
+    def _bytes(self, state: FileState | None) -> bytes:
+        return b"" if state is None else self.store.get(state.digest)
+
+    def _kept(self, plan: Plan) -> Plan:
+        ends = [end for step in plan.steps for end in (step.before, step.after)]
+        ends += [end for step in plan.base_steps for end in (step.before, step.after)]
+        for end in ends:
+            self._bytes(end)
+        self.store.sync()
+        return plan
+
+    def _conflict(self, proposal: Proposal, found: FileState | None, data: bytes | None) -> WorkspaceError:
+        return self._moved_on(proposal.path, "root", proposal.base, found, data, proposal.result)
+
+    def _moved_on(
+        self,
+        path: str,
+        side: Side,
+        expected: FileState | None,
+        found: FileState | None,
+        data: bytes | None,
+        wanted: FileState | None,
+    ) -> WorkspaceError:
+        base = self._bytes(expected)
+        return WorkspaceError(
+            ErrorCode.CHANGE_CONFLICT,
+            f"{path} is not what the decision was made on; nothing was written",
+            path=path,
+            side=side,
+            expected=None if expected is None else expected.digest,
+            found=None if found is None else found.digest,
+            wanted=None if wanted is None else wanted.digest,
+            theirs=_side(path, base, data),
+            ours=_side(path, base, None if wanted is None else self._bytes(wanted)),
+        )
+
+
+def _hunks(proposal: Proposal, digests: tuple[str, ...] | None) -> tuple[Hunk, ...] | None:
+    """The named hunks; None when that is all of them and so the whole proposal without its mode."""
+    if digests is None:
+        return None
+    by_digest = {hunk.digest: hunk for hunk in proposal.hunks}
+    try:
+        chosen = tuple(by_digest[Sha256(digest)] for digest in dict.fromkeys(digests))
+    except KeyError:
+        raise _superseded(proposal.path) from None
+    if not chosen:
+        raise WorkspaceError(ErrorCode.INVALID_PARAMS, f"{proposal.path}: no hunk is named", path=proposal.path)
+    return chosen
+
+
+def _decided(proposal: Proposal, hunks: tuple[Hunk, ...] | None, *, whole: bool) -> Decided:
+    taken = proposal.hunks if hunks is None else hunks
+    return Decided(
+        proposal.change_id,
+        proposal.path,
+        tuple(hunk.hunk_id for hunk in taken),
+        tuple(hunk.digest for hunk in taken) or (proposal.digest,),
+        whole,
+    )
+
+
+def _superseded(path: str) -> WorkspaceError:
+    return WorkspaceError(ErrorCode.CHANGE_SUPERSEDED, f"{path}: the proposal is not the one that was shown", path=path)
+
+
+def _missing_folders(root: Root, path: str) -> tuple[str, ...]:
+    parts = path.split("/")[:-1]
+    folders = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+    return tuple(folder for folder in folders if root.state(folder) is None)
+
+
+def _side(path: str, base: bytes, data: bytes | None) -> str:
+    """How one side differs from what was expected, for display."""
+    if data is None:
+        return f"{path} is absent"
+    try:
+        text = unified_diff(path, diff_hunks(base, data, path))
+    except GloveportError:
+        text = ""
+    return text[:CONFLICT_TEXT_MAX]

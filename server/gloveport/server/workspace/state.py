@@ -1,0 +1,174 @@
+"""What a session knows of its workspace, on disk and in memory.
+
+Purpose: the base (path by path: kind, hash, mode), the identity of the folder, what is not covered.
+Invariant: the file on disk is replaced whole, after the contents it names are durable.
+Must never: hold file contents, or be guessed when the file is missing or from a newer version.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal
+
+import orjson
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import Sha256, SnapshotId
+from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.walk import NotCovered
+
+STATE_NAME: Final = "workspace.json"
+STATE_VERSION: Final = 1
+
+FileKind = Literal["file", "link"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """One path as it is or shall be; absence is None. `mode` holds permission bits only (0 for links)."""
+
+    kind: FileKind
+    digest: Sha256
+    mode: int
+
+    @property
+    def runnable(self) -> bool:
+        """True when the owner may execute the file."""
+        return bool(self.mode & 0o100)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """The record of what was copied when the session began."""
+
+    snapshot_id: SnapshotId
+    files: int
+    bytes_total: int
+    not_covered: tuple[NotCovered, ...]
+    not_covered_total: int
+    dependency_folders: tuple[str, ...]
+    """Folders of installed dependencies, relative to the root: not copied, to be mounted read-only."""
+
+
+@dataclass(slots=True)
+class WorkspaceState:
+    """Root, identity, snapshot and the base that moves with every accept."""
+
+    root: Path
+    identity: str
+    snapshot: SnapshotInfo
+    base: dict[str, FileState]
+    forced: set[str] = field(default_factory=set)
+    """Ignored paths that the agent wrote by name: proposed although a rule ignores them."""
+
+    excluded: tuple[str, ...] = ()
+    """Folders that are no content though they may lie below the root (the data directory)."""
+
+    def with_base(self, changes: dict[str, FileState | None]) -> "WorkspaceState":
+        """A copy whose base has the given paths set, or removed where None."""
+        base = dict(self.base)
+        for path, state in changes.items():
+            if state is None:
+                base.pop(path, None)
+            else:
+                base[path] = state
+        return replace(self, base=base)
+
+
+def folder_identity(root: Path) -> str:
+    """Real path, device and inode as one opaque text: another folder at the same path has another identity."""
+    try:
+        info = os.stat(root)
+    except OSError as error:
+        code = ErrorCode.WORKSPACE_MISSING if error.errno in (2, 20) else ErrorCode.WORKSPACE_UNREADABLE
+        raise WorkspaceError(code, f"{root} cannot be reached") from None
+    text = f"{os.path.realpath(root)}\0{info.st_dev}\0{info.st_ino}"
+    return f"ws-{sha256(os.fsencode(text)).hexdigest()[:32]}"
+
+
+def snapshot_name(identity: str, base: dict[str, FileState]) -> SnapshotId:
+    """A name that two snapshots share only when folder and content are the same."""
+    total = sha256(identity.encode())
+    for path in sorted(base):
+        state = base[path]
+        total.update(f"{path}\0{state.kind}\0{state.digest}\0{state.mode}\n".encode())
+    return SnapshotId(f"snap-{total.hexdigest()[:32]}")
+
+
+def folder_keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
+    """Device and inode of those folders that exist."""
+    found = set()
+    for folder in folders:
+        with suppress(OSError):
+            info = os.stat(folder)
+            found.add((info.st_dev, info.st_ino))
+    return frozenset(found)
+
+
+def save_state(folder: Path, state: WorkspaceState) -> None:
+    """Replace the file on disk, durably."""
+    body = {
+        "version": STATE_VERSION,
+        "root": str(state.root),
+        "identity": state.identity,
+        "snapshot": {
+            "snapshot_id": state.snapshot.snapshot_id,
+            "files": state.snapshot.files,
+            "bytes_total": state.snapshot.bytes_total,
+            "not_covered": [[each.path, each.reason] for each in state.snapshot.not_covered],
+            "not_covered_total": state.snapshot.not_covered_total,
+            "dependency_folders": list(state.snapshot.dependency_folders),
+        },
+        "base": {path: [each.kind, each.digest, each.mode] for path, each in state.base.items()},
+        "forced": sorted(state.forced),
+        "excluded": list(state.excluded),
+    }
+    fresh = folder / f"{STATE_NAME}.new"
+    try:
+        with fresh.open("wb") as file:
+            file.write(orjson.dumps(body))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(folder / STATE_NAME)
+        sync_folder(folder)
+    except OSError as error:
+        raise os_failure(error, STATE_NAME, writing=True) from None
+
+
+def load_state(folder: Path) -> WorkspaceState:
+    """The state last saved. Raises WorkspaceError when there is none, or it cannot be understood."""
+    try:
+        body = orjson.loads((folder / STATE_NAME).read_bytes())
+    except OSError:
+        raise WorkspaceError(
+            ErrorCode.WORKSPACE_MISSING, "no complete snapshot of this session", hint="Start a new session."
+        ) from None
+    except orjson.JSONDecodeError:
+        raise WorkspaceError(ErrorCode.CORRUPT, "the session's workspace record is damaged") from None
+    if body["version"] > STATE_VERSION:
+        raise WorkspaceError(ErrorCode.NEWER_DATA, "the session's workspace record is of a newer version")
+    taken = body["snapshot"]
+    info = SnapshotInfo(
+        SnapshotId(taken["snapshot_id"]),
+        taken["files"],
+        taken["bytes_total"],
+        tuple(NotCovered(*each) for each in taken["not_covered"]),
+        taken["not_covered_total"],
+        tuple(taken["dependency_folders"]),
+    )
+    base = {path: FileState(*each) for path, each in body["base"].items()}
+    return WorkspaceState(
+        Path(body["root"]), body["identity"], info, base, set(body["forced"]), tuple(body["excluded"])
+    )
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,165 @@
+"""A real daemon for tests.
+
+Purpose: start the daemon as its own process in a home of its own, talk to it, kill it, start it again.
+Invariant: nothing of the test's environment but PATH and the home reaches the daemon; only processes started here end here.
+Must never: stand in for any part of the daemon.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import gloveport
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import ChangeDecideParams, Selection
+from gloveport.protocol.wire.place import WorkspaceTrustParams
+from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
+from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnStartParams
+from gloveport.server.client.connect import Client, connect
+from gloveport.server.client.launch import probe
+from gloveport.server.client.paths import Places, find_places
+
+START_S = 30.0
+
+
+def request_id() -> str:
+    """A fresh id for a changing request."""
+    return uuid.uuid4().hex
+
+
+class Daemon:
+    """One daemon's home; the process may be started, killed and started again."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.places: Places = find_places({"GLOVEPORT_HOME": str(home), "HOME": str(home)})
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write_settings(self, text: str) -> None:
+        """The user's settings; read at the next start."""
+        (self.home / "config.toml").write_text(text)
+
+    def use_script(self, script: Path) -> None:
+        """Let a scripted model answer."""
+        self.write_settings(f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n')
+
+    def start(self, **environment: str) -> None:
+        """Start it and wait until it answers."""
+        names = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": str(self.home),
+            "GLOVEPORT_HOME": str(self.home),
+            "PYTHONPATH": os.pathsep.join(os.path.dirname(root) for root in gloveport.__path__),
+            **environment,
+        }
+        with (self.home / "test.log").open("ab") as log:
+            command = [sys.executable, "-P", "-m", "gloveport.server", "daemon"]
+            self.process = subprocess.Popen(command, env=names, stdout=log, stderr=log, cwd=self.home)
+        deadline = time.monotonic() + START_S
+        while probe(self.places.socket) is None:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the daemon did not start: {self.log()[-2000:]}")
+            time.sleep(0.02)
+
+    def log(self) -> str:
+        """What it said."""
+        return (self.home / "test.log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(timeout=START_S)
+
+    @asynccontextmanager
+    async def client(self, name: str = "test", *, deciding: bool = True) -> AsyncIterator[Client]:
+        """A connected client."""
+        token = self.places.token.read_text() if deciding else None
+        async with connect(self.places.socket, token=token, client_name=name) as client:
+            yield client
+
+
+@contextmanager
+def running_daemon(script: Path | None = None) -> Iterator[Daemon]:
+    """A daemon with a short home path, ended and removed afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
+    daemon = Daemon(home)
+    try:
+        if script is not None:
+            daemon.use_script(script)
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def trust(client: Client, root: Path, level: str = "restricted") -> None:
+    """Say how far a folder is trusted."""
+    params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
+    await client.call("workspace/trust", params)
+
+
+async def start_session(client: Client, root: Path, **choice: str) -> SessionInfo:
+    """Begin a session."""
+    params = SessionStartParams(client_request_id=request_id(), root=str(root), **choice)
+    return await client.call("session/start", params)
+
+
+async def send(client: Client, session_id: str, text: str, *, queue: bool = False) -> str | None:
+    """Send a message; the turn's id."""
+    params = TurnStartParams(client_request_id=request_id(), session_id=session_id, text=text, queue=queue)
+    return (await client.call("turn/start", params)).turn_id
+
+
+async def allow_all(client: Client, session_id: str) -> int:
+    """Allow every card that waits, by its first option; how many there were."""
+    waiting = (await client.call("approval/list", SessionParams(session_id=session_id))).approvals
+    for one in waiting:
+        params = ApprovalResolveParams(
+            client_request_id=request_id(),
+            session_id=session_id,
+            approval_id=one.approval_id,
+            card_digest=one.card_digest,
+            decision="allow",
+        )
+        await client.call("approval/resolve", params)
+    return len(waiting)
+
+
+async def accept_all(client: Client, session_id: str) -> tuple[str, ...]:
+    """Accept every pending proposal; the paths."""
+    changes = (await client.call("change/list", SessionParams(session_id=session_id))).changes
+    chosen = tuple(Selection(change_id=change.change_id, digest=change.digest) for change in changes)
+    params = ChangeDecideParams(client_request_id=request_id(), session_id=session_id, selections=chosen)
+    return (await client.call("change/accept", params)).paths
+
+
+async def run_turn(client: Client, session_id: str) -> str:
+    """Follow a session, allowing what is asked, until the running turn has ended; the turn's state."""
+    follow = client.follow(session_id)
+    async for _ in follow:
+        items = follow.view.items()
+        turns = [item for item in items if item["kind"] == "turn"]
+        if turns and turns[-1]["fields"]["state"] not in ("running", "stopping"):
+            return str(turns[-1]["fields"]["state"])
+        if any(item["kind"] == "approval" and item["fields"]["state"] == "pending" for item in items):
+            await allow_all(client, session_id)
+    raise AssertionError("the stream ended")

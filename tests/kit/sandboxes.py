@@ -1,0 +1,169 @@
+"""Every sandbox backend with one vocabulary of commands.
+
+Purpose: the contract suite says what a command does; the rig says it in each backend's words.
+Invariant: a rig's folders lie in one temporary folder; what it started is over when it is closed.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from tests.kit.require import require
+
+from gloveport.sandbox.backends.select import open_backend
+from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
+from gloveport.sandbox.doctor import inside
+from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+
+BACKENDS: Final = ("memory", "process", "bubblewrap")
+LIMITS: Final = Limits(wall_s=30.0)
+PROJECT: Final = "/home/user/project"
+_SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
+    "true": lambda: ("true",),
+    "exit": lambda code: ("sh", "-c", f"exit {code}"),
+    "echo": lambda *words: ("echo", *words),
+    "cat": lambda *names: ("cat", *names),
+    "sleep": lambda seconds: ("sleep", seconds),
+    "say": lambda word, seconds: ("sh", "-c", f"echo {word}; exec sleep {seconds}"),
+    "env": lambda: ("env",),
+    "write": lambda path, text: ("sh", "-c", 'printf %s "$2" >"$1"', "sh", path, text),
+    "flood": lambda count: ("sh", "-c", f"head -c {count} /dev/zero | tr '\\0' x; echo; echo end"),
+}
+
+
+@dataclass
+class Rig:
+    """One backend and its folders."""
+
+    name: str
+    folder: Path
+    hidden: tuple[Path, ...] = ()
+    backend: Sandbox = field(init=False)
+    availability: Availability = field(init=False)
+    _runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.project.mkdir(exist_ok=True)
+        self.backend = self.open()
+
+    @property
+    def project(self) -> Path:
+        """The folder that is mounted writable at `PROJECT`."""
+        return self.folder / "project"
+
+    @property
+    def runs_dir(self) -> Path:
+        """Where run folders lie."""
+        return self.folder / "runs"
+
+    def open(self) -> Sandbox:
+        """Another backend on the same run folders, as a daemon after a restart has."""
+        return open_backend(self.name, self.runs_dir, hidden=self.hidden)
+
+    def empty_project(self) -> None:
+        """Begin with nothing in the project again."""
+        shutil.rmtree(self.project)
+        self.project.mkdir()
+
+    def words(self, name: str, *arguments: str) -> tuple[str, ...]:
+        """The command in this backend's words."""
+        return (name, *arguments) if self.name == "memory" else _SHELL[name](*arguments)
+
+    def profile(self, *, mounts: Iterable[Mount] = (), **changes: Any) -> Profile:
+        """A profile with the project mounted; `changes` replace its fields."""
+        mine = Mount(str(self.project), PROJECT, Access.READ_WRITE)
+        profile = Profile("test", "build", (mine, *mounts), PROJECT, LIMITS, grace_s=0.3)
+        return replace(profile, **changes)
+
+    async def lease(self, **changes: Any) -> Lease:
+        """A lease of a profile."""
+        self._runs += 1
+        return await self.backend.prepare(self.profile(**changes), f"lease-{self._runs}")
+
+    async def start(self, lease: Lease, *words: str, stdin: bytes = b"") -> Execution:
+        """Start a command of the vocabulary."""
+        return await self.start_raw(lease, self.words(*words), stdin)
+
+    async def start_raw(self, lease: Lease, argv: tuple[str, ...], stdin: bytes = b"") -> Execution:
+        """Start a command given in full."""
+        self._runs += 1
+        return await lease.start(Command(argv, f"run-{self._runs}", stdin))
+
+    async def run(self, *words: str, stdin: bytes = b"", **changes: Any) -> Result:
+        """Run a command of the vocabulary in a lease of its own."""
+        lease = await self.lease(**changes)
+        try:
+            return await (await self.start(lease, *words, stdin=stdin)).result()
+        finally:
+            await lease.release()
+
+    async def python(self, source: str, stdin: bytes = b"", **changes: Any) -> Result:
+        """Run a Python program on this interpreter, its standard library alone."""
+        interpreter = find_interpreter()
+        changes["mounts"] = (*interpreter.mounts, *changes.get("mounts", ()))
+        lease = await self.lease(**changes)
+        try:
+            argv = (interpreter.path, "-I", "-S", "-B", "-c", source)
+            return await (await self.start_raw(lease, argv, stdin)).result()
+        finally:
+            await lease.release()
+
+    async def look(self, request: Mapping[str, list[str]] | None = None, **changes: Any) -> dict[str, Any]:
+        """The doctor's inner program's report."""
+        source = Path(inside.__file__).read_text(encoding="utf-8")
+        result = await self.python(source, json.dumps(request or {}).encode(), **changes)
+        assert result.kind is ResultKind.OK, (result.evidence, result.output[-2000:])
+        report: dict[str, Any] = json.loads(result.output)
+        return report
+
+
+@contextlib.asynccontextmanager
+async def open_rig(name: str, hidden: Iterable[str] = ()) -> AsyncIterator[Rig]:
+    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work."""
+    folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
+    try:
+        rig = Rig(name, folder, tuple(folder / part for part in hidden))
+        rig.availability = await rig.backend.probe()
+        require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")
+        try:
+            yield rig
+        finally:
+            await rig.backend.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def list_host_processes(marker: str) -> list[int]:
+    """Processes of this machine whose command line holds the marker; the marker is a test's own random word."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as file:
+                if marker.encode() in file.read():
+                    found.append(int(entry))
+    return found
+
+
+async def wait_gone(marker: str) -> None:
+    """Wait until no process bears the marker: a killed one takes a moment to vanish."""
+    while list_host_processes(marker):  # noqa: ASYNC110 - another process's end raises no event here
+        await anyio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def bystander(environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this machine that has nothing to do with a run."""
+    with subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **environment}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

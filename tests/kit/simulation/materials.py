@@ -1,0 +1,176 @@
+"""What simulated models, tools and policies hand in: awkward on purpose, chosen by a seeded source.
+
+Purpose: texts with astral and combining characters and lone surrogates, arguments strict and broken, plans, facts.
+Invariant: a function of its arguments and the random source alone.
+"""
+
+import hashlib
+from random import Random
+from typing import Final
+
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, PlanItem, TestCase
+from gloveport.server.turn import inputs as inp
+
+PIECES: Final = (
+    "a", "word ", "é", "e\u0301", "中文", "😀", "𝒳𝒴", "👩\u200d👩\u200d👧", "\n", "\u2028", "\x00", "\ufffd", "\ufeff",
+    "\ud83d", "\ude00", "\U0010ffff", "end.\n", "",
+)  # fmt: skip
+TOOLS: Final = ("read_file", "edit_file", "run_command", "run_tests", "no_such_tool")
+GOOD_ARGUMENTS: Final = ("{}", '{"path":"a.py"}', '{ "b": [1, 2.5, null], "a": {"c": "😀"} }', '{"n":-0,"m":1e2}')
+BROKEN_ARGUMENTS: Final = (
+    "", "[1]", "null", '{"a":1,"a":2}', '{"a":NaN}', '{"a":1e999}', '{"a":"\\ud800"}', '{"a":1', "{'a':1}",
+    '{"a":' + "[" * 200 + "]" * 200 + "}", '{"a":1}{"b":2}', "\ud83d",
+)  # fmt: skip
+PLAIN_LABEL: Final = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+LABELS: Final = (
+    PLAIN_LABEL,
+    LabelRecord(integrity=2, readers=("me", "team"), provenance=("web",)),
+    LabelRecord(integrity=0, readers=("me",), provenance=("user",)),
+)
+RULES_HASH: Final = hashlib.sha256(b"rules").hexdigest()
+
+
+def sha(text: str) -> str:
+    """A digest-shaped value made of a name."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def some_text(rng: Random, most: int = 5) -> str:
+    """A few pieces; never empty."""
+    return "".join(rng.choice(PIECES) for _ in range(rng.randint(1, most))) or "x"
+
+
+def clean_text(rng: Random, most: int = 5) -> str:
+    """Some text as a validated client sends it: no lone surrogates."""
+    return some_text(rng, most).encode("utf-8", "replace").decode()
+
+
+def some_calls(rng: Random) -> tuple[inp.ModelCall, ...]:
+    """No call, one, some, or more than a response may hold."""
+    count = rng.choice((0, 0, 1, 1, 2, 3)) if rng.random() > 0.01 else 70
+    return tuple(
+        inp.ModelCall(
+            provider_call_id=rng.choice(("call_1", "call_1", "toolu_😀", "")),
+            tool=rng.choice(TOOLS),
+            arguments_json=rng.choice(GOOD_ARGUMENTS if rng.random() < 0.75 else BROKEN_ARGUMENTS),
+        )
+        for _ in range(count)
+    )
+
+
+def some_plan(rng: Random) -> inp.Plan:
+    """What a call would do."""
+    return inp.Plan(
+        title=clean_text(rng),
+        effects=(EffectRecord(kind="read", target="a.py"),),
+        recovery=rng.choice(("read_only", "idempotent", "fingerprinted", "probeable", "opaque")),
+        stop_class=rng.choice(("killable", "atomic", "opaque")),
+        executor="memory",
+        fingerprint=(FileFingerprint(path="a.py", base_hash=sha("a"), result_hash=None),),
+        label=rng.choice(LABELS),
+        security_context={"network": "none", "limits": {"time_s": 3}},
+    )
+
+
+def judgement(verdict: str, grant_id: str | None = None, uses_left: int | None = None) -> inp.Judgement:
+    """Policy's answer."""
+    assert verdict in ("allow", "ask", "deny")
+    return inp.Judgement(
+        verdict=verdict,  # type: ignore[arg-type] # narrowed by the assertion above
+        risk="low",
+        reason=f"rule says {verdict}",
+        rule_ids=("r1",),
+        rules_hash=RULES_HASH,
+        grant_id=grant_id,
+        grant_uses_left=uses_left,
+    )
+
+
+def card(approval: str, expires_at: int | None) -> inp.CardShown:
+    """The card of an approval."""
+    return inp.CardShown(
+        card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at
+    )
+
+
+def grant(grant_id: str, scope: str, call_id: str) -> ev.GrantIssued:
+    """A right as an answered card issues it."""
+    assert scope in ("once", "turn", "session")
+    return ev.GrantIssued(
+        grant_id=grant_id,
+        scope=scope,  # type: ignore[arg-type] # narrowed by the assertion above
+        sentence="may run a.py",
+        grant={"call": call_id},
+    )
+
+
+def change(turn_id: str, revision: int, call_id: str, number: int) -> ev.ChangeProposed:
+    """A proposal of one path with one hunk."""
+    return ev.ChangeProposed(
+        turn_id=turn_id,
+        goal_revision=revision,
+        call_id=call_id,
+        change_id=f"ch{number % 3}",
+        path=f"dir/a{number % 3}.py",
+        kind="modify",
+        base_hash=sha("base"),
+        result_hash=sha(f"result{number}"),
+        base_mode=0o644,
+        result_mode=0o644,
+        hunks=(
+            ev.HunkRecord(
+                hunk_id="h1", digest=sha(f"hunk{number}"), old_start=1, old_count=1, new_start=1, new_count=2
+            ),
+        ),
+        digest=sha(f"change{number}"),
+        runs_by_itself=None,
+        label=PLAIN_LABEL,
+    )
+
+
+def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: int) -> tuple[ev.EventBody, ...]:
+    """What a tool changed: nothing, a plan, test results, a proposal."""
+    born = {"turn_id": turn_id, "goal_revision": revision}
+    kind = rng.randrange(5)
+    if kind == 0:
+        items = (PlanItem(title=clean_text(rng), state="running"), PlanItem(title="then", state="pending"))
+        return (ev.PlanUpdated(turn_id=turn_id, goal_revision=revision, items=items),)
+    if kind == 1:
+        case = TestCase(name="test_😀", status="failed", duration_us=5, message=clean_text(rng))
+        return (
+            ev.TestRunFinished.model_validate(
+                {**born, "call_id": call_id, "framework": "pytest", "passed": 1, "failed": 1, "errors": 0,
+                 "skipped": 0, "cases": (case,), "cases_left_out": 0}
+            ),
+        )  # fmt: skip
+    return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
+
+
+def decided_facts(rng: Random, change_ids: list[str]) -> tuple[ev.EventBody, ...]:
+    """What an apply settles: a hunk decided and, often, nothing left of its proposal."""
+    if not change_ids:
+        return ()
+    one = rng.choice(change_ids)
+    decided = ev.HunkDecided(
+        change_id=one, path="dir/a.py", hunk_ids=("h1",), digests=(sha("h"),), decision="accepted", by="user"
+    )
+    gone = ev.ChangeWithdrawn(change_id=one, path="dir/a.py", reason="accepted")
+    return (decided, gone) if rng.random() < 0.7 else (decided,)
+
+
+def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody:
+    """What commands and the recovery write beside the machine."""
+    facts: list[ev.EventBody] = [
+        ev.SessionRenamed(title=clean_text(rng)),
+        ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
+        ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds"),
+        ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
+        ev.RecoverySummarised(
+            interrupted_requests=1, reconciled_calls=0, pending_approvals=0, unfinished_applies=0, text="back again"
+        ),
+    ]
+    if grant_ids and rng.random() < 0.4:
+        return ev.GrantRevoked(grant_id=rng.choice(grant_ids), reason="the user ended it")
+    return rng.choice(facts)

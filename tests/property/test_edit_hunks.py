@@ -1,0 +1,141 @@
+"""Hunks of any two byte strings can be taken in any subset and any order, exactly."""
+
+import io
+import itertools
+
+import pytest
+import unidiff
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kit.byte_texts import CONTENTS, PAIRS
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.edit.apply import apply_hunks, revert_hunks
+from gloveport.server.edit.errors import EditError
+from gloveport.server.edit.hunks import diff_hunks
+from gloveport.server.edit.lines import split_lines
+from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.render import diff_rows, unified_diff
+
+
+@given(CONTENTS)
+def test_lines_join_to_the_same_bytes(data: bytes) -> None:
+    """Cutting loses nothing: CRLF, lone CR, BOM, NUL, UTF-16, legacy bytes, no final newline."""
+    assert b"".join(split_lines(data)) == data
+
+
+@given(PAIRS)
+def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) -> None:
+    """Accept all = result, reject all = base (A01, A03)."""
+    base, result = pair
+    hunks = diff_hunks(base, result, "f")
+    assert apply_hunks(base, hunks) == result
+    assert revert_hunks(result, hunks) == base
+    assert apply_hunks(base, ()) == base
+    assert bool(hunks) == (base != result)
+
+
+@given(PAIRS, st.data())
+def test_any_subset_in_any_order_is_the_base_with_just_those_lines(
+    pair: tuple[bytes, bytes], data: st.DataObject
+) -> None:
+    """A subset equals an independent splice of lines; accepting some equals rejecting the others."""
+    base, result = pair
+    hunks = diff_hunks(base, result, "f")
+    chosen = data.draw(st.lists(st.sampled_from(hunks), unique=True) if hunks else st.just([]))
+    others = [hunk for hunk in hunks if hunk not in chosen]
+    taken = apply_hunks(base, data.draw(st.permutations(chosen)))
+    assert taken == revert_hunks(result, data.draw(st.permutations(others)))
+    lines = split_lines(base)
+    for hunk in sorted(chosen, key=lambda each: -each.old_start):
+        lines[hunk.old_start : hunk.old_start + len(hunk.old_lines)] = hunk.new_lines
+    assert taken == b"".join(lines)
+
+
+@given(PAIRS, st.data())
+def test_one_by_one_equals_at_once(pair: tuple[bytes, bytes], data: st.DataObject) -> None:
+    """Accepting hunk by hunk against a moving base, in any order, ends in the result."""
+    base, result = pair
+    rounds = 0
+    while hunks := diff_hunks(base, result, "f"):
+        base = apply_hunks(base, [data.draw(st.sampled_from(hunks))])
+        rounds += 1
+        assert rounds < 200
+    assert base == result
+
+
+@given(PAIRS)
+def test_hunks_do_not_touch_each_other(pair: tuple[bytes, bytes]) -> None:
+    """Ids and digests are distinct, places ordered, and no context holds a line that another hunk changes."""
+    hunks = diff_hunks(*pair, "f")
+    assert len({hunk.digest for hunk in hunks}) == len({hunk.hunk_id for hunk in hunks}) == len(hunks)
+    for one, two in itertools.pairwise(hunks):
+        assert one.old_start + len(one.old_lines) + len(one.context_after) <= two.old_start
+        assert one.old_start + len(one.old_lines) <= two.old_start - len(two.context_before)
+
+
+@given(PAIRS, st.text(min_size=1, max_size=5))
+def test_a_hunk_is_refused_where_its_lines_are_not(pair: tuple[bytes, bytes], other: str) -> None:
+    """No place is guessed (A04)."""
+    base, result = pair
+    strange = b"".join(b"line %d %s\n" % (n, other.encode("utf-8", "replace")) for n in range(40))
+    removing = [hunk for hunk in diff_hunks(base, result, "f") if hunk.old_lines]
+    for hunk in removing:
+        with pytest.raises(EditError) as refusal:
+            apply_hunks(strange, [hunk])
+        assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 3), max_size=30))
+def test_matching_leaves_equal_lines_outside_its_ranges(old: list[int], new: list[int]) -> None:
+    """What lies between two ranges is equal, and the ranges turn one side into the other."""
+    built: list[int] = []
+    at = 0
+    for place in changed_ranges(old, new):
+        built += old[at : place.old_start]
+        assert len(built) == place.new_start
+        built += new[place.new_start : place.new_end]
+        at = place.old_end
+    assert built + old[at:] == new
+
+
+def test_matching_is_bounded_on_hostile_input() -> None:
+    """Two long texts without a common unique line end within the budget of steps."""
+    old = [n % 7 for n in range(20_000)]
+    new = [(n * 3) % 7 for n in range(20_000)]
+    assert changed_ranges(old, new)
+
+
+@given(PAIRS)
+def test_shown_rows_hold_every_line_of_a_hunk_once(pair: tuple[bytes, bytes]) -> None:
+    """The shown diff is the change: removed and added rows count up to the hunk's lines (A01)."""
+    for hunk in diff_hunks(*pair, "f"):
+        rows = diff_rows(hunk)
+        around = len(hunk.context_before) + len(hunk.context_after)
+        assert sum(row.kind != "+" for row in rows) == len(hunk.old_lines) + around
+        assert sum(row.kind != "-" for row in rows) == len(hunk.new_lines) + around
+        assert not any(char in row.text for row in rows for char in "\n\r\x00\x1b")
+
+
+TEXT_LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "d e", "é", "+x", "-y", "\\ z"]), max_size=20)
+
+
+@given(TEXT_LINES, TEXT_LINES, st.booleans(), st.booleans())
+def test_unified_text_is_read_back_by_an_independent_parser(
+    old: list[str], new: list[str], old_ends: bool, new_ends: bool
+) -> None:
+    """`unidiff` finds the same places and lines, a missing last newline included (A03)."""
+    base = "\n".join(old).encode() + (b"\n" if old_ends else b"")
+    result = "\n".join(new).encode() + (b"\n" if new_ends else b"")
+    hunks = diff_hunks(base, result, "f.txt")
+    parsed = unidiff.PatchSet(io.StringIO(unified_diff("f.txt", hunks)))
+    assert len(parsed) == (1 if hunks else 0)
+    for patched in parsed:
+        assert patched.path == "f.txt"
+        assert len(patched) == len(hunks)
+        rebuilt = base.decode().splitlines(keepends=True)
+        for shown in reversed(patched):
+            source = [line.value for line in shown if line.line_type in " -"]
+            start = shown.source_start - (1 if shown.source_length else 0)
+            assert "".join(rebuilt[start : start + len(source)]).rstrip("\n") == "".join(source).rstrip("\n")
+        assert sum(len(shown) for shown in patched) > 0

@@ -1,0 +1,61 @@
+"""Names no change may have, in every spelling some file system would open."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.edit.errors import EditError
+from gloveport.server.edit.names import fold_name, is_git_name, split_path
+
+SPELLINGS = [
+    ".git", ".GIT", ".Git", ".git ", ".git.", ".git. .", ".git::$INDEX_ALLOCATION", ".git:x", "git~1", "GIT~12",
+    ".g\u200cit", ".gi\u200dt", "\u200e.git", ".ｇit", ".git\u00ad", "a\\.git", ".git\ufeff", ".g\U000e0061it",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_git_is_known_in_every_spelling(name: str) -> None:
+    """B14: at any depth, as a folder or a file."""
+    assert is_git_name(name)
+    for path in (name, f"{name}/hooks/pre-commit", f"vendor/sub/{name}/config"):
+        with pytest.raises(EditError) as refusal:
+            split_path(path)
+        assert refusal.value.code is ErrorCode.PROTECTED_PATH
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "git", "legit", ".github", "x.git", "git~", ".git2"])
+def test_neighbours_of_git_are_ordinary(name: str) -> None:
+    """Only the repository's own store is meant."""
+    assert not is_git_name(name)
+    assert split_path(f"a/{name}") == ("a", name)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a//b", "a/", "./a", "a/../b", "..", ".", "a\0b", "x" * 300, "a/" * 3000 + "b"]
+)
+def test_paths_that_are_not_plain_and_relative_are_refused(path: str) -> None:
+    """B12: no path can climb, whatever it names."""
+    with pytest.raises(EditError) as refusal:
+        split_path(path)
+    assert refusal.value.code is ErrorCode.OUTSIDE_WORKSPACE
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_split_or_refused(path: str) -> None:
+    """What passes is what was given, part by part."""
+    try:
+        parts = split_path(path)
+    except EditError:
+        return
+    assert "/".join(parts) == path
+    assert not {"", ".", ".."} & set(parts)
+
+
+@given(st.text(max_size=12))
+def test_folding_is_stable_under_case_and_composition(name: str) -> None:
+    """Spellings that a file system may take for one name fold to one name."""
+    assert fold_name(fold_name(name)) == fold_name(name)
+    assert fold_name(unicodedata.normalize("NFD", name)) == fold_name(unicodedata.normalize("NFC", name))

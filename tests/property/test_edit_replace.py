@@ -1,0 +1,135 @@
+"""Exact-string replacement and whole-file writing: exact, or refused before any write."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.kit.byte_texts import CONTENTS
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.edit.errors import EditError
+from gloveport.server.edit.replace import hash_of, replace_exact
+from gloveport.server.edit.rewrite import rewrite_text
+
+BOM = b"\xef\xbb\xbf"
+WORDS = st.text(alphabet="abcxyz \té漢🙂", min_size=1, max_size=8)
+
+
+@given(st.lists(st.tuples(WORDS, st.sampled_from(["\n", "\r\n"])), min_size=1, max_size=12), st.booleans(), WORDS)
+def test_only_the_quoted_bytes_change(lines: list[tuple[str, str]], bom: bool, new: str) -> None:
+    """A unique mark is replaced; all bytes before and behind it stay (A01, A02, A03)."""
+    head = (BOM if bom else b"") + "".join(map("".join, lines[: len(lines) // 2])).encode()
+    tail = "".join(map("".join, lines[len(lines) // 2 :])).encode()
+    done = replace_exact(head + b"@mark@" + tail, "@mark@", new, path="f")
+    assert done.result == head + new.encode() + tail
+    assert (done.base_hash, done.result_hash) == (hash_of(head + b"@mark@" + tail), hash_of(done.result))
+
+
+@given(CONTENTS, WORDS, WORDS)
+def test_either_exact_or_refused(data: bytes, old: str, new: str) -> None:
+    """Whatever the bytes: the result has the quote swapped at one place, or nothing is handed out (A02, A04)."""
+    assume(old != new)
+    try:
+        done = replace_exact(data, old, new, path="f")
+    except EditError as error:
+        code = error.code
+        result = None
+    else:
+        code = None
+        result = done.result
+    if result is None:
+        assert code in (ErrorCode.EDIT_NO_MATCH, ErrorCode.EDIT_AMBIGUOUS, ErrorCode.EDIT_ENCODING)
+        return
+    wide = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(data[:2], "utf-8")
+    quoted, wanted = old.encode(wide), new.encode(wide)
+    places = [at for at in range(len(data)) if data.startswith(quoted, at)]
+    assert result in [data[:at] + wanted + data[at + len(quoted) :] for at in places]
+
+
+def test_inserted_line_takes_the_neighbours_ending() -> None:
+    """A01: a line put into a CRLF file ends in CRLF; every other byte stays."""
+    done = replace_exact(b"alpha\r\nbeta\r\n", "alpha\nbeta\n", "alpha\nmiddle\nbeta\n", path="f")
+    assert done.result == b"alpha\r\nmiddle\r\nbeta\r\n"
+
+
+def test_lone_carriage_return_is_data() -> None:
+    """A01: mixed endings and a lone CR survive a change of one line between them."""
+    done = replace_exact(b"a\r\nb\nprog 1%\rprog 2%\n", "b\n", "B\n", path="f")
+    assert done.result == b"a\r\nB\nprog 1%\rprog 2%\n"
+
+
+def test_legacy_byte_far_away_survives() -> None:
+    """A02: one byte 0x99 on line 999 of an ASCII file stays, and the hashes are over raw bytes."""
+    lines = [b"word %d\n" % n for n in range(1, 1001)]
+    lines[998] = b"odd \x99 byte\n"
+    done = replace_exact(b"".join(lines), "word 1\n", "name 1\n", path="f")
+    assert done.result == b"name 1\n" + b"".join(lines[1:])
+
+
+def test_two_byte_letters_are_never_cut() -> None:
+    """A02: in GB2312 a quote whose first letter may be the second half of another letter is refused."""
+    data = "说明 = 1\n".encode("gb2312")
+    assert replace_exact(data, "= 1", "= 2", path="f").result == data.replace(b"= 1", b"= 2")
+    with pytest.raises(EditError) as refusal:
+        replace_exact(b"\x81\x40a\n", "@a", "b", path="f")
+    assert refusal.value.code is ErrorCode.EDIT_ENCODING
+
+
+def test_utf16_keeps_mark_order_and_endings() -> None:
+    """A02: UTF-16LE with CRLF is edited in its own units."""
+    data = b"\xff\xfe" + "one\r\ntwo\r\n".encode("utf-16-le")
+    done = replace_exact(data, "one\n", "eins\nzwei\n", path="f")
+    assert done.result == b"\xff\xfe" + "eins\r\nzwei\r\ntwo\r\n".encode("utf-16-le")
+
+
+def test_ambiguous_quote_is_refused_with_every_place() -> None:
+    """A04: two look-alike handlers: nothing is bound to the nearer one."""
+    data = b"def one():\n    return 1\n\ndef two():\n    return 1\n"
+    with pytest.raises(EditError) as refusal:
+        replace_exact(data, "    return 1\n", "    return 2\n", path="f")
+    assert refusal.value.code is ErrorCode.EDIT_AMBIGUOUS
+    assert [place["line"] for place in refusal.value.data["candidates"]] == [2, 5]  # type: ignore[attr-defined] - error data is `object`
+    assert replace_exact(data, "return 1", "return 2", path="f", replace_all=True).result.count(b"return 2") == 2
+
+
+def test_other_indentation_is_refused_with_the_look_alike() -> None:
+    """A04: a quote with two spaces does not match four, and the true line is shown."""
+    with pytest.raises(EditError) as refusal:
+        replace_exact(b"if a:\n    go()\n", "  go(\n", "  stop(\n", path="f")
+    assert refusal.value.code is ErrorCode.EDIT_NO_MATCH
+    assert refusal.value.data["candidates"] == [{"line": 2, "text": "    go()"}]
+
+
+@pytest.mark.parametrize(("before", "old", "new", "after"), [
+    (b"x", "x", "x\n", b"x\n"), (b"x\n", "x\n", "x", b"x"), (b"x", "x", "y", b"y"), (b"x\n", "x", "y", b"y\n"),
+])  # fmt: skip
+def test_last_newline_changes_only_when_asked(before: bytes, old: str, new: str, after: bytes) -> None:
+    """A03: the state of the last newline is kept, and can be changed by itself."""
+    assert replace_exact(before, old, new, path="f").result == after
+
+
+@given(st.lists(WORDS, min_size=1, max_size=10), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_rewriting_the_shown_text_changes_nothing(lines: list[str], ending: str, bom: bool, ends: bool) -> None:
+    """A03: what a model was shown (no mark, `\\n`) written back gives the same bytes."""
+    data = (BOM if bom else b"") + (ending.join(lines) + (ending if ends else "")).encode()
+    shown = "\n".join(lines) + ("\n" if ends else "")
+    assert rewrite_text(data, shown, path="f") == data
+    assert rewrite_text(data, "\ufeff" + shown, path="f") == data
+
+
+@given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", b"\r\n"])), min_size=2, max_size=12), st.data())
+def test_rewriting_keeps_the_endings_of_lines_that_stay(lines: list[tuple[str, bytes]], data: st.DataObject) -> None:
+    """Mixed endings: dropping one line leaves the bytes of all others."""
+    named = [(f"{n} {text}", ending) for n, (text, ending) in enumerate(lines)]
+    gone = data.draw(st.integers(0, len(named) - 1))
+    before = b"".join(text.encode() + ending for text, ending in named)
+    kept = named[:gone] + named[gone + 1 :]
+    wanted = "".join(f"{text}\n" for text, _ in kept)
+    assert rewrite_text(before, wanted, path="f") == b"".join(text.encode() + ending for text, ending in kept)
+
+
+@pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])
+def test_writing_over_what_is_not_text_is_refused(data: bytes) -> None:
+    """A02: no lossy decode; the file stays until it is deleted on purpose."""
+    with pytest.raises(EditError) as refusal:
+        rewrite_text(data, "new", path="f")
+    assert refusal.value.code is ErrorCode.EDIT_ENCODING

@@ -1,0 +1,130 @@
+"""The fold and the projection are total, and labels only rise."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kit.simulation.driver import Simulation
+from tests.kit.simulation.recordings import FOLDER
+
+from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.events.base import LabelRecord, storable_body
+from gloveport.server.session.fold import fold_event, join_labels
+from gloveport.server.session.state import USER_LABEL, SessionState
+from gloveport.server.session.views.ops import project_ops
+
+# They change no decision of the machine, so the state does not hold them.
+NOT_FOLDED = {
+    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
+    "DaemonStarted", "WorkspaceTrusted",
+}  # fmt: skip
+# They belong to other streams, or only carry an id that no client shows.
+NOT_SHOWN = {"ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted"}
+NAMES = st.sampled_from(["a", "b", "c"])
+LABELS = st.builds(
+    LabelRecord,
+    integrity=st.integers(0, 2),
+    readers=st.none() | st.sets(NAMES).map(lambda names: tuple(sorted(names))),
+    provenance=st.sets(NAMES).map(lambda names: tuple(sorted(names))),
+)
+
+
+def recorded() -> list[EventBody]:
+    """Every event of the recorded histories, once."""
+    bodies = {}
+    for path in sorted(FOLDER.glob("*.json")):
+        for event in json.loads(path.read_text(encoding="ascii"))["events"]:
+            bodies[json.dumps(event)] = decode_body(REGISTRY[event["type"]], event["payload"])
+    return list(bodies.values())
+
+
+RECORDED = recorded()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.none() | st.sampled_from(RECORDED), max_size=40))
+def test_no_log_is_refused(bodies: list[EventBody | None]) -> None:
+    """What is written has happened: any order, any repetition, any gap folds, and folds alike again."""
+    first, again = SessionState(), SessionState()
+    for seq, body in enumerate(bodies, 1):
+        first = fold_event(first, body)
+        project_ops(body, "Unknown", seq)
+    for body in bodies:
+        again = fold_event(again, body)
+    assert first == again
+    assert first.unknown_events == bodies.count(None)
+    assert first.read_only == (None in bodies)
+
+
+def test_every_event_is_folded_and_shown_or_said_not_to_be() -> None:
+    """A new event type has to be placed: nothing is overlooked by the fold or the views."""
+    changed, shown = set(), set()
+    for seed in range(31, 35):
+        before = SessionState()
+        for entry in Simulation(seed, crash_rate=0.05).run(200).ledger.read():
+            after = fold_event(before, entry.body)
+            if after is not before:
+                changed.add(entry.type)
+            if project_ops(entry.body, entry.type, entry.seq):
+                shown.add(entry.type)
+            before = after
+    assert set(REGISTRY) - changed == NOT_FOLDED
+    assert set(REGISTRY) - shown == NOT_SHOWN
+
+
+def test_an_operation_names_its_item_and_nothing_else_than_it_must() -> None:
+    """The shape that every reducer relies on."""
+    shapes: dict[str, dict[str, type]] = {
+        "upsert": {"op": str, "item": str, "kind": str, "fields": dict},
+        "append": {"op": str, "item": str, "field": str, "offset": int, "text": str},
+    }
+    for seq, body in enumerate(RECORDED, 1):
+        for op in project_ops(body, type(body).__name__, seq):
+            shape = shapes[op["op"]]
+            assert {name: type(value) for name, value in op.items()} == shape
+
+
+@given(LABELS, LABELS, LABELS)
+def test_labels_only_rise(one: LabelRecord, two: LabelRecord, three: LabelRecord) -> None:
+    """A join is at least as strict as either side, whatever the order and however often."""
+    both = join_labels(one, two)
+    assert both == join_labels(two, one)
+    assert join_labels(both, three) == join_labels(one, join_labels(two, three))
+    assert join_labels(one, one) == one
+    for side in (one, two):
+        assert both.integrity >= side.integrity
+        assert set(both.provenance) >= set(side.provenance)
+        assert side.readers is None or (both.readers is not None and set(both.readers) <= set(side.readers))
+    assert (both.readers is None) == (one.readers is None and two.readers is None)
+
+
+def test_a_session_takes_the_label_of_what_it_read() -> None:
+    """Messages and results raise the session's label; nothing lowers it."""
+    run = Simulation(32, crash_rate=0.0).run(300)
+    state, last = SessionState(), USER_LABEL
+    for entry in run.ledger.read():
+        state = fold_event(state, entry.body)
+        assert join_labels(last, state.label) == state.label
+        last = state.label
+    assert last.integrity == 2
+    assert last.readers is not None
+
+
+@given(st.recursive(st.text(st.characters(), max_size=3) | st.integers(-3, 3), lambda v: st.lists(v, max_size=2)))
+def test_what_is_stored_can_be_stored(value: Any) -> None:
+    """Lone surrogates anywhere in a body are replaced; a clean body is the very same object."""
+    body = REGISTRY["GrantIssued"].model_construct(grant_id="g\ud800", scope="once", sentence="s", grant={"v": value})
+    kept = storable_body(body)
+    again = decode_body(type(kept), kept.model_dump_json().encode())
+    assert again == kept
+    assert storable_body(kept) is kept
+
+
+@pytest.mark.parametrize("name", sorted(NOT_FOLDED))
+def test_what_is_not_folded_leaves_the_state_alone(name: str) -> None:
+    """The very same state comes back."""
+    state = SessionState()
+    for body in (body for body in RECORDED if type(body).__name__ == name):
+        assert fold_event(state, body) is state

@@ -1,0 +1,152 @@
+"""The daemon dies and starts again: in mid-stream, in mid-tool, while a card waits, while changes are written."""
+
+from typing import Literal
+
+import pytest
+from tests.kit.simulation.story import Story, call
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
+from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.effects import AttachTool, CallModel, JudgeCall, RunTool, StopTool
+from gloveport.server.turn.machine import pending_effects
+
+
+def running() -> Story:
+    """A story in which a tool runs and a second call waits behind it."""
+    return Story().user_says().model_answers(call("run_tests"), call()).policy_says("allow")
+
+
+def test_in_mid_stream() -> None:
+    """The half text is kept and marked, the turn ends with a code, a new message is taken. D08"""
+    story = Story().user_says().model_streams("half 😀").daemon_restarts()
+    assert story.news == ["ModelStreamInterrupted", "TurnFailed"]
+    assert story.item("answer/t1.r1")["text"] == "half 😀"
+    assert story.item("answer/t1.r1")["state"] == "interrupted"
+    assert story.state.history[-1] == AssistantEntry("half 😀", interrupted=True)
+    assert story.state.last_failure == ErrorCode.MODEL_BROKEN
+    story.user_says("go on").model_answers()
+    story.ends()
+
+
+def test_in_mid_stream_after_a_stop() -> None:
+    """What was being stopped ends as stopped. D08"""
+    story = Story().user_says().user_stops().daemon_restarts()
+    assert story.news == ["ModelStreamInterrupted", "TurnCancelled"]
+    story.ends()
+
+
+@pytest.mark.parametrize(("finding", "outcome"), [("succeeded", "ok"), ("failed", "failed")])
+def test_in_mid_tool_that_ended_meanwhile(
+    finding: Literal["succeeded", "failed"], outcome: Literal["ok", "failed"]
+) -> None:
+    """The outcome is fetched, not made again; then the turn goes on."""
+    story = running().daemon_restarts(finding)
+    assert story.news == ["ToolReconciled"]
+    assert story.effects == (AttachTool("t1.c1"),)
+    assert story.item("tool/t1.c1")["finding"] == finding
+    story.tool_ends(outcome)
+    assert story.effects == (JudgeCall("t1.c2"),)
+    assert story.world.performed["t1.c1"] == 1
+
+
+def test_in_mid_tool_that_still_runs() -> None:
+    """The daemon attaches; output goes on where it was."""
+    story = running().tool_prints("one 😀").daemon_restarts("still_running")
+    assert story.effects == (AttachTool("t1.c1"),)
+    story.tool_prints(" two").tool_ends()
+    assert [body.offset for body in story.facts(ev.ToolExecutionProgress)] == [0, 6]
+    assert story.item("tool/t1.c1")["output"] == "one 😀 two"
+
+
+def test_in_mid_tool_that_never_started() -> None:
+    """Intent without effect: it may run now, for the first time."""
+    story = running().daemon_restarts("not_started")
+    assert story.effects == (RunTool("t1.c1"),)
+    assert story.world.performed["t1.c1"] == 1
+
+
+def test_in_mid_tool_with_nothing_known() -> None:
+    """Unknown is said, nothing is run again, history stays valid, the user decides. F05"""
+    story = running().daemon_restarts("unknown")
+    assert story.effects == ()
+    assert story.outcomes() == ["unknown", "cancelled"]
+    results = [entry for entry in story.state.history if isinstance(entry, ResultEntry)]
+    assert [entry.call_id for entry in results] == ["t1.c1", "t1.c2"]
+    assert "unknown" in results[0].text
+    assert "Stopped by the user" not in results[1].text
+    assert story.state.last_failure == ErrorCode.SANDBOX_LOST
+    story.ends()
+
+
+@pytest.mark.parametrize("finding", ["succeeded", "failed"])
+def test_while_a_tool_is_being_stopped_and_it_ended(finding: Literal["succeeded", "failed"]) -> None:
+    """Its outcome is fetched; there is nothing left to stop."""
+    story = running().user_stops().daemon_restarts(finding)
+    assert story.effects == (AttachTool("t1.c1"),)
+    story.tool_ends()
+    story.ends()
+
+
+def test_while_a_tool_is_being_stopped_and_it_runs_on() -> None:
+    """The stop outlives the daemon: it is attached to and stopped. C03"""
+    story = running().user_stops().daemon_restarts("still_running")
+    assert story.effects == (AttachTool("t1.c1"), StopTool("t1.c1"))
+    story.tool_ends("killed")
+    assert story.news[-1] == "TurnCancelled"
+    story.ends()
+
+
+def test_while_a_tool_is_being_stopped_that_never_started() -> None:
+    """It does not start after the stop."""
+    story = running().user_stops().daemon_restarts("not_started")
+    assert story.effects == ()
+    assert story.news == ["ToolReconciled", "ToolExecutionFinished", "TurnCancelled"]
+    assert story.outcomes() == ["cancelled", "cancelled"]
+    story.ends()
+
+
+def test_while_a_tool_is_being_stopped_of_which_nothing_is_known() -> None:
+    """It ends as stopped, with an outcome that says unknown."""
+    story = running().user_stops().daemon_restarts("unknown")
+    assert story.outcomes() == ["cancelled", "unknown"]
+    assert story.news[-1] == "TurnCancelled"
+    assert story.state.last_failure is None
+    story.ends()
+
+
+def test_while_a_card_waits() -> None:
+    """The card waits on under the same id and can be answered. D08"""
+    story = Story().user_says().model_answers(call()).policy_says("ask").daemon_restarts()
+    assert (story.news, story.state.phase) == ([], Phase.WAITING)
+    story.user_answers("once")
+    assert story.effects == (JudgeCall("t1.c1"),)
+
+
+def test_between_an_answer_and_its_judgement() -> None:
+    """A call that nobody judges any more is judged again; a second restart asks for the same."""
+    story = Story().user_says().model_answers(call()).policy_says("ask").user_answers("session")
+    for _ in range(2):
+        story.daemon_restarts()
+        assert pending_effects(story.state) == (JudgeCall("t1.c1"),)
+        assert story.world.judging == {"t1.c1"}
+    story.policy_says("allow", grant_id="g1").tool_ends()
+    assert story.effects == (CallModel("t1.r2"),)
+
+
+def test_while_changes_are_written() -> None:
+    """The intent is on disk, so its outcome is found out and written."""
+    story = Story().when(inp.ApplyRequested("a1", "accept", {"steps": []}, "user")).daemon_restarts()
+    assert story.news in (["ChangeApplied"], ["ChangeRefused"])
+    assert story.state.applying == {}
+    story.ends()
+
+
+def test_restarting_twice_equals_once() -> None:
+    """A restart during the recovery finds the same again and does nothing twice."""
+    story = running().daemon_restarts("still_running").daemon_restarts("still_running")
+    assert story.effects == (AttachTool("t1.c1"),)
+    story.tool_ends().policy_says("allow").tool_ends().model_answers()
+    assert story.world.performed == {"t1.c1": 1, "t1.c2": 1}
+    story.ends()
