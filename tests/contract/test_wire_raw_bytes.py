@@ -309,10 +309,12 @@ async def test_client_that_dies_in_the_middle_of_a_message() -> None:
 
 async def test_half_closed_client_gets_its_answers() -> None:
     """A client that said all it had to say may still listen."""
-    async with run_daemon() as daemon, raw_client(daemon.socket) as client:
-        await client.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+    async with run_daemon(limits=Limits(finish_grace_s=10)) as daemon, raw_client(daemon.socket) as client:
+        await client.send({"jsonrpc": "2.0", "id": 1, "method": "test/wait"})
         client.writer.write_eof()
-        assert (await client.recv())["id"] == 1
+        await until(lambda: daemon.backend.started == 1)
+        daemon.backend.gate.set()
+        assert "result" in await client.recv()
         assert await client.recv() is None
 
 

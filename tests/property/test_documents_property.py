@@ -1,7 +1,7 @@
 """Open documents: text kept equal to the editor's, addresses in one normal form."""
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gloveport.server.transports.lsp.textsync import Change, Position, Range, apply_changes
@@ -29,6 +29,7 @@ def splits_pair(text: str, index: int) -> bool:
     return text[index - 1 : index + 1] == "\r\n" if index else False
 
 
+@settings(deadline=None)
 @given(texts, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), texts), max_size=5))
 def test_changes_are_what_slicing_does(text: str, edits: list[tuple[int, int, str]]) -> None:
     """Form feeds and line separators are no line ends; offsets count UTF-16 units."""
@@ -43,6 +44,7 @@ def test_changes_are_what_slicing_does(text: str, edits: list[tuple[int, int, st
     assert apply_changes(text, changes) == expected
 
 
+@settings(deadline=None)
 @given(texts, st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_any_range_leaves_whole_characters(text: str, line: int, char: int, end_line: int, end_char: int) -> None:
     """Past the end means the end; between the halves of a pair means before it; nothing raises."""
@@ -105,6 +107,7 @@ def test_paths_of_uris(uri: str, path: str | None) -> None:
 names = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=20)
 
 
+@settings(deadline=None)
 @given(names)
 def test_paths_come_back(name: str) -> None:
     """H07: any path there is survives the way to a URI and back."""
@@ -113,6 +116,7 @@ def test_paths_come_back(name: str) -> None:
     assert uri_path(file_uri(path)) == path
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_normal_form_is_stable(text: str) -> None:
     """Twice is once, whatever a client sends."""

@@ -1,6 +1,6 @@
 """Frames: however the bytes are cut, the same items come out."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gloveport.protocol.wire.framing import (
@@ -41,12 +41,14 @@ def frames(draw: st.DrawFn) -> tuple[bytes, FrameItem]:
     return frame, Body(body) if len(body) <= LIMIT else Refused(len(body), LIMIT)
 
 
+@settings(deadline=None)
 @given(st.lists(frames(), max_size=6), cut_lists)
 def test_good_frames_in_any_cut(made: list[tuple[bytes, FrameItem]], cuts: list[int]) -> None:
     """Every body, in order, exact; one over the limit is refused and the next is found."""
     assert read_all(b"".join(frame for frame, _ in made), cuts) == [item for _, item in made]
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=40), bodies.map(encode_frame)), max_size=8), cut_lists)
 def test_any_bytes_end_alike_in_any_cut(parts: list[bytes], cuts: list[int]) -> None:
     """Bodies before a break are the same, and a stream is broken for good or not at all."""
@@ -59,6 +61,7 @@ def test_any_bytes_end_alike_in_any_cut(parts: list[bytes], cuts: list[int]) -> 
     assert all(not isinstance(item, Broken) for item in pieces[:-1])
 
 
+@settings(deadline=None)
 @given(st.lists(bodies, max_size=4), bodies, cut_lists, st.integers(0, 200))
 def test_the_rest_can_be_handed_to_another_reader(before: list[bytes], last: bytes, cuts: list[int], keep: int) -> None:
     """What was fed and not yet used is given back in full."""
