@@ -215,7 +215,7 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
 
 
 async def _wait_for_file(path: Path) -> None:
-    while not path.exists():  # noqa: ASYNC110 - a file has no event to wait for
+    while not path.exists():
         await asyncio.sleep(0.005)
 
 

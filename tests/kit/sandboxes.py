@@ -155,7 +155,7 @@ def list_host_processes(marker: str) -> list[int]:
 
 async def wait_gone(marker: str) -> None:
     """Wait until no process bears the marker: a killed one takes a moment to vanish."""
-    while list_host_processes(marker):  # noqa: ASYNC110 - another process's end raises no event here
+    while list_host_processes(marker):
         await anyio.sleep(0.01)
 
 
