@@ -180,6 +180,11 @@ class GloveportError(Exception):
         self.data = data
 
     @property
+    def advice(self) -> str:
+        """What happened and what to do next, in one line of prose."""
+        return f"{self.message.rstrip('.')}. {self.hint}".rstrip()
+
+    @property
     def rpc(self) -> int:
         """The JSON-RPC number of the code."""
         return ERRORS[self.code].rpc
