@@ -177,16 +177,17 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
 
 def _room(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     shelf = WorkspaceShelf(places.data_dir / SESSIONS_DIR, (places.data_dir,))
+    redactor = redactor_of(settings)
     return Room(
         journal=opened.journal,
         blobs=opened.blobs,
         publisher=announcer,
-        auditor=Bookkeeper(opened.audit),
+        auditor=Bookkeeper(opened.audit, redactor.redact),
         providers=opened.models,
         sandboxes=opened.ladder,
         rules=opened.rules,
         toolbox=builtin_toolbox(),
-        redactor=redactor_of(settings),
+        redactor=redactor,
         tasks=tasks,
         now_us=now_us,
         new_id=new_id,
