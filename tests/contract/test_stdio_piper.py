@@ -232,8 +232,9 @@ def fresh_home() -> Iterator[Places]:
 COMMAND = (sys.executable, str(DAEMON))
 
 
-def test_a_daemon_is_started_when_none_runs_and_only_one(start_piper: Start) -> None:
-    """Three at once: all are served by one daemon, which outlives them."""
+def test_a_daemon_is_started_when_none_runs_and_only_one(start_piper: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three at once: all are served by one daemon, slow as it comes up, and it outlives them."""
+    monkeypatch.setenv("GLOVEPORT_TEST_SLOW_START", "0.8")
     with fresh_home() as places:
         program = PIPER.replace("find_places()", f"find_places(), {list(COMMAND)!r}")
         pipers = [start_piper(places.data_dir, program) for _ in range(3)]
