@@ -5,6 +5,7 @@ Invariant: a room that does not exist yet offers nothing; it is not an error.
 Must never: hold a name of its own.
 """
 
+import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -13,14 +14,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import typer
 import typer.main
 
-# Where the command line's `typer.Typer` stands, or the function that builds it; whose docstring shows the settings.
-CLI_MODULES: Final = ("gloveport.server.cli.root", "gloveport.server.cli", "gloveport.server.__main__")
-CLI_BUILDER: Final = "build_app"
+# Where the command line is put together, and whose docstring shows the user's settings.
+CLI_MODULE: Final = "gloveport.server.cli.root"
 SETTINGS_MODULE: Final = "gloveport.server.settings"
 SETTING_WORDS: Final = re.compile(r"^(?P<key>\w+) = .*?#\s*(?P<words>.+)$", re.MULTILINE)
 TARGET_HELP: Final = re.compile(r'@echo "make (?P<name>[a-z0-9-]+)\s+(?P<words>[^"]+)"')
@@ -36,25 +36,32 @@ def _import_if_there(name: str) -> ModuleType | None:
 
 def list_cli_commands() -> dict[str, str]:
     """Commands of the program with their first line of help; groups are spelled out (`audit verify`)."""
-    for name in CLI_MODULES:
-        module = _import_if_there(name)
-        build = getattr(module, CLI_BUILDER, None)
-        values = [build()] if callable(build) else list(vars(module).values()) if module else []
-        for value in values:
-            if isinstance(value, typer.Typer):
-                return dict(sorted(_list_commands(typer.main.get_command(value), "")))
-    return {}
+    root = _import_if_there(CLI_MODULE)
+    if root is None:
+        return {}
+    doors = root.Doors(**{door.name: _closed for door in dataclasses.fields(root.Doors)})
+    return dict(sorted(_list_commands(typer.main.get_command(root.command_line(doors)), "")))
+
+
+def _closed(*_: object) -> NoReturn:
+    raise RuntimeError("the command line is read here, not run")
 
 
 def _list_commands(command: Any, path: str) -> Iterator[tuple[str, str]]:
     inner = getattr(command, "commands", None)
     if inner is None:
-        lines = (command.help or "").strip().splitlines()
-        yield path.strip(), lines[0].rstrip() if lines else ""
+        yield path.strip(), _first_line(command)
         return
+    if command.invoke_without_command and path:
+        yield path.strip(), _first_line(command)
     for name, part in inner.items():
         if not part.hidden:
             yield from _list_commands(part, f"{path} {name}")
+
+
+def _first_line(command: Any) -> str:
+    lines = (command.help or "").strip().splitlines()
+    return lines[0].rstrip() if lines else ""
 
 
 def read_settings_example() -> str:

@@ -239,6 +239,9 @@ async def test_cursor_of_another_past_is_known(journal: Journal) -> None:
     assert not await journal.shares_past("s", cursor_at(1, 1, good.digest))
     assert not await journal.shares_past("s", cursor_at(2, 2, good.digest))
     assert not await journal.shares_past("none", good)
+    # The event at a cursor's place may belong to a later epoch than the one its holder knew.
+    done = await journal.new_epoch("s", event("restored"), expected_next_seq=3, at=STAMP)
+    assert not await journal.shares_past("s", cursor_at(1, 3, done.events[0].digest))
 
 
 async def test_erase_keeps_the_proof_and_not_the_bytes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.test_models_contract import make_adapter, read_all, text_of
+from tests.contract.test_models_contract import REQUEST, make_adapter, read_all, text_of
 from tests.kit.model_server import Behaviour, Dialect, ModelServer
 
 from gloveport.protocol.errors import ErrorCode
@@ -17,6 +17,7 @@ from gloveport.server.models.contract import (
     Part,
     ReasoningDelta,
     Stop,
+    TextDelta,
     ToolArgsDelta,
     ToolCallPart,
     ToolResultPart,
@@ -47,18 +48,18 @@ def seen(parts: list[Part], err: ModelError | None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda p: f"{p.parent.name}-{p.stem}")
-async def test_an_awkward_stream_is_read_whole_however_it_is_cut(stream: Path) -> None:
-    """F04, F07: text, arguments, end and failure are the same in pieces of 1, 3 or 61 bytes and in one."""
-    expected = json.loads(stream.with_suffix(".json").read_bytes())
-    dialect = dialect_of(stream)
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_awkward_streams_are_read_whole_however_they_are_cut(dialect: Dialect) -> None:
+    """F04, F07: text, arguments, end and failure are the same in pieces of one byte, of 61, and uncut."""
     async with ModelServer() as server:
         provider = make_adapter(dialect, server.base_url(dialect))
-        for size in (1, 3, 61, None):
-            server.behaviours = [Behaviour(raw_body=stream.read_bytes(), chunk_bytes=size)]
-            parts, err = await read_all(provider)
-            assert seen(parts, err) == expected, f"in pieces of {size}"
-            check_deltas(parts)
+        for stream in (s for s in STREAMS if dialect_of(s) == dialect):
+            expected = json.loads(stream.with_suffix(".json").read_bytes())
+            for size in (1, 61, None):
+                server.behaviours = [Behaviour(raw_body=stream.read_bytes(), chunk_bytes=size)]
+                parts, err = await read_all(provider)
+                assert seen(parts, err) == expected, f"{stream.name} in pieces of {size}"
+                check_deltas(parts)
         await provider.close()
 
 
@@ -135,3 +136,20 @@ async def test_text_that_cannot_be_encoded_goes_out_mended(dialect: Dialect) -> 
 def turn_with(call: ToolCallPart, result: str) -> tuple[AssistantTurn, ToolResultPart]:
     """One call and its result."""
     return AssistantTurn("", (call,)), ToolResultPart(call.call_id, result)
+
+
+@pytest.mark.parametrize(("dialect", "wait_after"), [("openai", 2), ("anthropic", 4)])
+async def test_the_server_of_the_tests_waits_for_a_file(dialect: Dialect, wait_after: int, tmp_path: Path) -> None:
+    """So that a test can stop a stream at one place without a clock: what follows comes only after the file."""
+    gate = tmp_path / "go"
+    behaviour = Behaviour(text=("one", "two"), wait_for_file=str(gate), wait_after=wait_after)
+    async with ModelServer([behaviour]) as server:
+        provider = make_adapter(dialect, server.base_url(dialect))
+        texts = []
+        async with provider.stream(REQUEST) as parts:
+            async for part in parts:
+                if isinstance(part, TextDelta):
+                    texts.append((part.text, gate.exists()))
+                    gate.touch()
+        await provider.close()
+    assert texts == [("one", False), ("two", True)]

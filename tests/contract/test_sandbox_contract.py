@@ -191,7 +191,7 @@ async def test_environment_is_the_profiles(rig: Rig, monkeypatch: pytest.MonkeyP
     result = await rig.run("env", environment={"GIVEN": "yes"})
     names = {line.split("=")[0] for line in result.output.decode().splitlines()}
     assert "GIVEN" in names
-    assert names <= {"GIVEN", "PATH", "LANG", "HOME", "TMPDIR", "PWD", "SHLVL", "_"}
+    assert names <= {"GIVEN", "PATH", "LANG", "HOME", "TMPDIR", "PWD", "SHLVL", "_", "GLOVEPORT_RUN"}
 
 
 async def test_security_context_names_values_in_force(rig: Rig) -> None:

@@ -9,7 +9,7 @@ import anyio
 import orjson
 import pytest
 import unidiff
-from tests.kit.workspaces import folders_of, make_tree, part, propose, read_tree, whole
+from tests.kit.workspaces import folders_of, make_tree, part, propose, quick_folder, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events.change import ChangeProposed
@@ -25,15 +25,16 @@ CHANGED = TEN.replace(b"line 1\r", b"LINE 1\r").replace(b"last\rone", b"last\rtw
 
 
 @pytest.fixture
-async def workspace(tmp_path: Path) -> AsyncIterator[SessionWorkspace]:
+async def workspace() -> AsyncIterator[SessionWorkspace]:
     """A session over FILES with a script and a link."""
-    root = make_tree(tmp_path / "root", FILES)
-    (root / "run.sh").write_bytes(b"#!/bin/sh\n")
-    (root / "run.sh").chmod(0o755)
-    (root / "link").symlink_to("src/a.py")
-    opened = await SessionWorkspace.create(root, tmp_path / "session")
-    yield opened
-    opened.close()
+    with quick_folder() as folder:
+        root = make_tree(folder / "root", FILES)
+        (root / "run.sh").write_bytes(b"#!/bin/sh\n")
+        (root / "run.sh").chmod(0o755)
+        (root / "link").symlink_to("src/a.py")
+        opened = await SessionWorkspace.create(root, folder / "session")
+        yield opened
+        opened.close()
 
 
 async def change_everything(workspace: SessionWorkspace) -> None:

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from tests.kit.workspaces import make_tree, propose, read_tree, whole
+from tests.kit.workspaces import make_tree, propose, quick_folder, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.workspace.drift import Refreshed
@@ -16,12 +15,13 @@ FILES = {"a.txt": LINES, "b.txt": LINES, "c.bin": b"\x00", "sub/d.txt": b"d\n", 
 
 
 @pytest.fixture
-async def workspace(tmp_path: Path) -> AsyncIterator[SessionWorkspace]:
+async def workspace() -> AsyncIterator[SessionWorkspace]:
     """A session over FILES whose data lie below its own root."""
-    root = make_tree(tmp_path / "root", FILES)
-    opened = await SessionWorkspace.create(root, root / ".data" / "s", exclude=[root / ".data"])
-    yield opened
-    opened.close()
+    with quick_folder() as folder:
+        root = make_tree(folder / "root", FILES)
+        opened = await SessionWorkspace.create(root, root / ".data" / "s", exclude=[root / ".data"])
+        yield opened
+        opened.close()
 
 
 def user_tree(workspace: SessionWorkspace) -> dict[str, tuple[int, bytes]]:
@@ -96,7 +96,8 @@ async def test_where_they_meet_nothing_moves(workspace: SessionWorkspace) -> Non
 
 async def test_the_same_edit_on_both_sides_leaves_nothing(workspace: SessionWorkspace) -> None:
     """The user typed what the agent proposed."""
-    await workspace.write("a.txt", b"same\n")
-    (workspace.root / "a.txt").write_bytes(b"same\n")
-    assert await workspace.refresh() == Refreshed(("a.txt",), ())
+    for path in ("a.txt", "c.bin", "created.txt"):
+        await workspace.write(path, b"same\x00\n")
+        (workspace.root / path).write_bytes(b"same\x00\n")
+    assert await workspace.refresh() == Refreshed(("a.txt", "c.bin", "created.txt"), ())
     assert await workspace.proposals() == ()

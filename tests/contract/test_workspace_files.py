@@ -171,6 +171,8 @@ async def test_hard_links_are_not_followed_out(workspace: SessionWorkspace, tmp_
     assert refusal.value.code is ErrorCode.PROTECTED_PATH
     assert await workspace.proposals() == ()
     assert [each.path for each in workspace.unproposable] == ["hard"]
+    os.link(workspace.worktree / "a.py", workspace.worktree / "second")
+    assert await workspace.proposals() == ()
 
 
 async def test_write_keeps_mode_and_writes_through_inner_links(workspace: SessionWorkspace) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -21,8 +22,17 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.plan import Plan
 
-async def main(session, plan, limit):
+async def main(session, plan, limit, raced):
     workspace = await SessionWorkspace.open(Path(session))
+    waiting = [Path(raced)] if raced else []
+
+    def save_as_the_user(event, _):
+        if event == "os.chmod" and waiting:  # a new file is staged: all checks are done, no swap is
+            path = waiting.pop()
+            path.unlink(missing_ok=True)
+            path.write_bytes(b"user\\n")
+
+    sys.addaudithook(save_as_the_user)
     if int(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     try:
@@ -48,10 +58,13 @@ async def workspace(tmp_path: Path) -> AsyncIterator[SessionWorkspace]:
     opened.close()
 
 
-async def applied(workspace: SessionWorkspace, *, limit_bytes: int = 0, ordinary: bool = False) -> str:
-    """The error code of an apply in a process that may write files of `limit_bytes` at most."""
+async def applied(workspace: SessionWorkspace, *, limit_bytes: int = 0, ordinary: bool = False, raced: str = "") -> str:
+    """The error code of an apply in a process of its own.
+
+    It may write files of `limit_bytes` at most; the file `raced` is saved by the user between check and swap.
+    """
     plan = json.dumps((await workspace.plan_accept(whole(*await workspace.proposals()))).as_json())
-    command = [sys.executable, "-c", APPLY, str(workspace.session_dir), plan, str(limit_bytes)]
+    command = [sys.executable, "-c", APPLY, str(workspace.session_dir), plan, str(limit_bytes), raced]
     if ordinary and os.geteuid() == 0:
         require(os.access("/usr/bin/setpriv", os.X_OK), "setpriv (util-linux) is not installed")
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", *command]
@@ -93,7 +106,7 @@ async def test_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
         os.setxattr(target, "user.note", b"kept")
     except OSError:
         require(False, "extended attributes are not supported here")
-    if os.geteuid() == 0:
+    with suppress(PermissionError):
         os.chown(target, 12345, 12345)
     owner = target.stat().st_uid
     await workspace.apply(await workspace.plan_accept(whole((await propose(workspace))["a.txt"])))
@@ -123,5 +136,32 @@ async def test_a_torn_store_is_cut_at_opening(workspace: SessionWorkspace) -> No
     again = await SessionWorkspace.open(workspace.session_dir)
     try:
         assert await again.proposals() == before
+        await again.write("a.txt", b"after the tear\n")
+        plan = await again.plan_accept(whole((await propose(again))["a.txt"]))
     finally:
         again.close()
+    last = await SessionWorkspace.open(workspace.session_dir)
+    try:
+        await last.apply(plan)
+        assert (last.root / "a.txt").read_bytes() == b"after the tear\n"
+    finally:
+        last.close()
+
+
+@pytest.mark.parametrize("path", ["a.txt", "k/new.txt", "m/b.txt", "z.txt"])
+async def test_a_save_between_check_and_swap_survives(workspace: SessionWorkspace, path: str) -> None:
+    """B16: changed, created, deleted or last: the user's save is the file, and all others are as before."""
+    before = read_tree(workspace.root)
+    (workspace.root / "k").mkdir(exist_ok=True)
+    assert await applied(workspace, raced=str(workspace.root / path)) == ErrorCode.CHANGE_CONFLICT.value
+    assert read_tree(workspace.root) == before | {path: (0o644, b"user\n")}
+    assert len(await workspace.proposals()) == 4
+
+
+async def test_what_was_written_is_read_back(workspace: SessionWorkspace) -> None:
+    """Bytes that change on their way to the disk are found by the look afterwards, and everything is taken back."""
+    before = read_tree(workspace.root)
+    plan = await workspace.plan_accept(whole(*await workspace.proposals()))
+    staged = workspace.root / plan.staged(0)
+    assert await applied(workspace, raced=str(staged)) == ErrorCode.CHANGE_CONFLICT.value
+    assert read_tree(workspace.root) == before

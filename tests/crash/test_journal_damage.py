@@ -26,9 +26,9 @@ from gloveport.server.journal.schema import (
 async def filled(directory: Path, count: int = 20) -> None:
     """Two streams of `count` events, closed in good order."""
     async with opened(directory) as journal:
-        for number in range(count):
-            await write(journal, "session/a", f"a{number}", durability=Durability.RELAXED)
-            await write(journal, "session/b", f"b{number}", durability=Durability.RELAXED)
+        for letter in "ab":
+            names = (f"{letter}{number}" for number in range(count))
+            await write(journal, f"session/{letter}", *names, durability=Durability.RELAXED)
 
 
 async def crashed_copy(tmp_path: Path, count: int = 20) -> Path:
@@ -144,16 +144,20 @@ async def test_damaged_pages_are_salvaged(tmp_path: Path, page: int) -> None:
             assert (await write(journal, stream, "on")).events[0].epoch == (2 if stream in lost else 1)
 
 
-async def test_cut_database_is_salvaged_not_taken_for_whole(tmp_path: Path) -> None:
-    """A database file that lost its second half is noticed although its first pages are fine."""
+@pytest.mark.parametrize("missing", ["half", "some bytes"])
+async def test_cut_database_is_salvaged_not_taken_for_whole(tmp_path: Path, missing: str) -> None:
+    """A database file that lost its second half, or only the last bytes of its last page, is noticed."""
     directory = tmp_path / "data"
     await filled(directory, 300)
     path = directory / "journal.db"
-    os.truncate(path, path.stat().st_size // 2)
+    size = path.stat().st_size
+    os.truncate(path, size // 2 if missing == "half" else size - 100)
     async with opened(directory) as journal:
         assert journal.report.salvaged is not None
-        assert journal.report.quarantined
-        for stream in await journal.streams():
+        lost = {found.stream: found.from_seq for found in journal.report.quarantined}
+        assert lost or missing == "some bytes"
+        for stream in await journal.streams("session/"):
+            assert len(await texts(journal, stream)) == lost.get(stream, 301) - 1
             assert (await journal.verify(stream)).ok
 
 

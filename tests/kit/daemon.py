@@ -1,7 +1,7 @@
 """A real daemon for tests.
 
 Purpose: start the daemon as its own process in a home of its own, talk to it, kill it, start it again.
-Invariant: nothing of the test's environment but PATH and the home reaches the daemon; only processes started here end here.
+Invariant: nothing of the test's environment but PATH and the home reaches the daemon; only what was started here ends.
 Must never: stand in for any part of the daemon.
 """
 
@@ -18,9 +18,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import gloveport
-from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.place import WorkspaceTrustParams
+from gloveport.protocol.wire.change import ChangeDecideParams, Selection
+from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnStartParams
 from gloveport.server.client.connect import Client, connect
@@ -111,7 +111,7 @@ def running_daemon(script: Path | None = None) -> Iterator[Daemon]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-async def trust(client: Client, root: Path, level: str = "restricted") -> None:
+async def trust(client: Client, root: Path, level: TrustLevelName = "restricted") -> None:
     """Say how far a folder is trusted."""
     params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
     await client.call("workspace/trust", params)

@@ -38,7 +38,8 @@ class Behaviour:
     the middle of a chunk after so many events; `end_after` closes it cleanly there, without an end marker;
     `silence_after` stops sending there and keeps the connection open. `raw_events` replaces the whole
     stream by (event name, data) pairs, `raw_body` by bytes as they are. `chunk_bytes` cuts what is sent into pieces of
-    that many bytes, wherever they fall. `repeat` text is sent `repeat` times.
+    that many bytes, wherever they fall. `repeat` text is sent `repeat` times. With `wait_for_file`, nothing is sent
+    after `wait_after` events until that file exists.
     """
 
     text: tuple[str, ...] = ("Hello ", "world")
@@ -57,6 +58,8 @@ class Behaviour:
     cut_after: int | None = None
     end_after: int | None = None
     silence_after: int | None = None
+    wait_for_file: str | None = None
+    wait_after: int = 0
     error_after: tuple[int, object] | None = None
     silent_start: bool = False
     linger: bool = False
@@ -78,6 +81,8 @@ class Behaviour:
         for name in ("text", "reasoning", "usage"):
             if name in made:
                 made[name] = tuple(made[name])
+        if "raw_body" in made:
+            made["raw_body"] = made["raw_body"].encode()
         made["calls"] = tuple(
             Call(c["name"], tuple(c["fragments"]), c.get("id", "call_1")) for c in raw.get("calls", ())
         )
@@ -209,6 +214,11 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
+async def _wait_for_file(path: Path) -> None:
+    while not path.exists():
+        await asyncio.sleep(0.005)
+
+
 async def _send_bytes(data: bytes, behaviour: Behaviour, writer: asyncio.StreamWriter) -> None:
     size = behaviour.chunk_bytes or len(data)
     for at in range(0, len(data), size or 1):
@@ -226,6 +236,8 @@ async def _send_events(behaviour: Behaviour, request: RecordedRequest, writer: a
         name, data = event_name, event_data
         if sent in (behaviour.cut_after, behaviour.end_after):
             return False
+        if sent == behaviour.wait_after and behaviour.wait_for_file is not None:
+            await _wait_for_file(Path(behaviour.wait_for_file))
         if sent == behaviour.silence_after:
             await asyncio.Event().wait()
         if behaviour.error_after is not None and sent == behaviour.error_after[0]:

@@ -8,12 +8,14 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 from tests.kit.require import require
 
 from gloveport.sandbox.backends.select import open_backend
@@ -149,3 +151,19 @@ def list_host_processes(marker: str) -> list[int]:
                 if marker.encode() in file.read():
                     found.append(int(entry))
     return found
+
+
+async def wait_gone(marker: str) -> None:
+    """Wait until no process bears the marker: a killed one takes a moment to vanish."""
+    while list_host_processes(marker):
+        await anyio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def bystander(environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this machine that has nothing to do with a run."""
+    with subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **environment}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -23,7 +23,7 @@ from gloveport.server.policy.rules.rule import Rule, Source, Verdict
 from gloveport.server.policy.rules.ruleset import RuleSet, build_ruleset
 from gloveport.server.policy.rung import TrustLevel
 
-QUICK = settings(max_examples=100, deadline=None)
+QUICK = settings(max_examples=70, deadline=None)
 
 PATHS = [
     "src/a.py",
@@ -257,7 +257,7 @@ capabilities = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(capabilities, capabilities, effects | st.builds(Effect, st.sampled_from(EffectKind), names), st.data())
 def test_narrowing_never_widens(narrow: Capability, wide: Capability, target: Effect, data: st.DataObject) -> None:
     if data.draw(st.booleans()):

@@ -210,3 +210,10 @@ def test_nothing_is_pending_at_rest_or_while_somebody_works() -> None:
     assert pending_effects(story.state) == ()
     story.user_stops()
     assert pending_effects(story.state) == ()
+
+
+def test_nothing_is_taken_up_after_a_stop() -> None:
+    """Even in a log that ends with the stop itself, no call is judged again."""
+    state = Story().user_says().model_answers(call()).state
+    stop = ev.TurnCancelRequested(turn_id="t1", goal_revision=1, by="user")
+    assert pending_effects(fold_event(state, stop)) == ()

@@ -195,6 +195,13 @@ def test_nothing_runs_without_a_sandbox() -> None:
     assert "kernel:no-sandbox" in decision.rule_ids
 
 
+def test_a_tool_that_runs_something_without_saying_what_needs_a_sandbox_too() -> None:
+    call = request(effect("execute", "something"), tool="run_command")
+    assert "kernel:no-sandbox" in judge(call).rule_ids
+    assert verdict(request(*call.effects, tool="run_command", sandbox=PROCESS), trust_level=None) == "deny"
+    assert verdict(request(*call.effects, tool="run_command", sandbox=BUBBLEWRAP)) == "ask"
+
+
 def test_even_an_allowed_command_needs_its_rung() -> None:
     assert verdict(command("ls", sandbox=PROCESS), trust_level=TrustLevel.restricted) == "deny"
 

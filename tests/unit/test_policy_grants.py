@@ -324,6 +324,15 @@ def test_an_answer_never_widens(wide: dict[str, Any]) -> None:
     assert refused.value.code is ErrorCode.TOO_WIDE
 
 
+def test_an_answer_never_goes_past_the_last_option_or_the_one_use() -> None:
+    card = card_of(command("pytest", "-q", tool="run_tests"))
+    given = {"grant_id": "g", "approval_id": "a", "issued_at": 1_000_000}
+    with pytest.raises(TooWideError):
+        grant_from_answer(card, option=len(card["options"]), **given)
+    with pytest.raises(TooWideError):
+        grant_from_answer(card, option=0, narrowed_to={"uses": 2}, **given)
+
+
 def test_over_broad_grants_are_refused_even_when_forged() -> None:
     """B07: a grant for `env` or `bash` with anything behind it is no grant."""
     call = command("pytest")

@@ -50,6 +50,21 @@ def test_a_plan_becomes_a_request() -> None:
     assert [(one.target, one.fact("test_class")) for one in runs] == [("python -m pytest -q", "pytest")]
 
 
+def test_what_a_command_does_beside_running_is_among_its_effects_and_measured_by_intent() -> None:
+    given = {
+        "call_id": "c",
+        "tool": "run_command",
+        "labels": [PUBLIC],
+        "arguments_digest": "a" * 64,
+        "goal_revision": 1,
+    }
+    call = request_from_plan(effects=[EffectRecord(kind="execute", target="x")], argv=["git", "push"], **given)
+    assert {str(one.kind) for one in call.effects} == {"execute", "publish"}
+    assert effects_of(call) == call.effects
+    assert intent_of(["fix the tests"], call.effects) == "absent"
+    assert intent_of(["fix the tests and push"], call.effects) == "implied"
+
+
 def test_a_missing_label_is_the_worst_and_an_unknown_kind_is_kept() -> None:
     call = request_from_plan(
         call_id="c",

@@ -174,7 +174,7 @@ def check_runner_bareness(root: Path) -> list[str]:
 
 
 def check_clients(root: Path) -> list[str]:
-    """Client library and command line: no room of the daemon but by the command line's two doors."""
+    """Client library and command line: no room of the daemon; `__main__` hands them what they start."""
     allowed = (PROTOCOL, *CLIENTS, *CLIENTS_MAY)
     return [
         f"{source.path}:{line}: {'.'.join(source.module.split('.')[:3])} may not import {name}"

@@ -1,4 +1,4 @@
-// The extension's reducer, translated on the spot so that it is never a stale copy.
+// The extension's own modules, translated on the spot so that they are never a stale copy.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -9,9 +9,21 @@ const CLIENT = new URL("../../../client-vscode/", import.meta.url);
 export const clientRequire = createRequire(new URL("package.json", CLIENT));
 export const sha256 = (text) => createHash("sha256").update(text, "utf8").digest("hex");
 
-export async function loadReducer() {
+/** A module of the extension, with all that it imports. */
+export async function bundle(path) {
   const { build } = clientRequire("esbuild");
-  const entry = fileURLToPath(new URL("src/common/reducer.ts", CLIENT));
-  const built = await build({ entryPoints: [entry], bundle: true, write: false, format: "esm", logLevel: "silent" });
-  return import(`data:text/javascript;base64,${Buffer.from(built.outputFiles[0].contents).toString("base64")}`);
+  const entry = fileURLToPath(new URL(path, CLIENT));
+  const built = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: "cjs",
+    platform: "node",
+    logLevel: "silent",
+  });
+  const module = { exports: {} };
+  new Function("module", "exports", "require", built.outputFiles[0].text)(module, module.exports, clientRequire);
+  return module.exports;
 }
+
+export const loadReducer = () => bundle("src/common/reducer.ts");

@@ -24,6 +24,8 @@ from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader
 
 POLL_S: Final = 0.05
 """How often a found-again run is looked at; one of our own wakes us."""
+RUN_MARK: Final = "GLOVEPORT_RUN"
+"""Environment entry, random per run, by which a rung without namespaces finds what a dead supervisor left."""
 STOP_SLACK_S: Final = 3.0
 """How long past its grace a supervisor may take before it is killed with its tree."""
 
@@ -87,12 +89,13 @@ class SupervisedExecution:
     async def stop(self) -> None:
         """End the tree, the supervisor's way first."""
         status = rundir.read_status(self._folder)
-        if status is not None and status.boot_id == tree.read_boot_id() and not self.is_over():
+        if status is not None and is_supervised(status) and rundir.read_exit(self._folder) is None:
             tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGTERM)
             with anyio.move_on_after(self._request.limits.grace_s + STOP_SLACK_S):
                 await self.result()
                 return
-            kill_run(status)
+        if status is not None and rundir.read_exit(self._folder) is None:
+            kill_run(status, self._request)
         await self.result()
 
     async def discard(self) -> None:
@@ -157,10 +160,11 @@ def is_supervised(status: RunStatus) -> bool:
     return status.boot_id == tree.read_boot_id() and tree.is_alive(status.supervisor_pid, status.supervisor_start_ticks)
 
 
-def kill_run(status: RunStatus) -> None:
-    """KILL what a recorded run left: every descendant of supervisor and main process, then these two."""
+def kill_run(status: RunStatus, request: RunRequest) -> bool:
+    """KILL what a recorded run left: descendants of supervisor and main process, these two, and what bears its mark."""
     if status.boot_id != tree.read_boot_id():
-        return
+        return False
+    found = False
     for pid, ticks in (
         (status.supervisor_pid, status.supervisor_start_ticks),
         (status.main_pid, status.main_start_ticks),
@@ -170,3 +174,6 @@ def kill_run(status: RunStatus) -> None:
             with contextlib.suppress(OSError):
                 tree.send_signal(pid, ticks, signal.SIGKILL)
             tree.kill_all(below, signal.SIGKILL)
+            found = True
+    mark = dict(request.environment).get(RUN_MARK)
+    return (mark is not None and tree.kill_marked(f"{RUN_MARK}={mark}".encode()) > 0) or found

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import gloveport.protocol.jail as jail_dialect
@@ -18,7 +19,7 @@ import gloveport.sandbox.runner as runner
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import SandboxError
 
-_ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+_ENVIRONMENT: Final = MappingProxyType({"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"})
 CLOSE_WAIT_S: Final = 5.0
 
 

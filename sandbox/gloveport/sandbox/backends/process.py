@@ -6,6 +6,7 @@ Must never: be taken for isolation.
 """
 
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
+from gloveport.sandbox.backends.execution import RUN_MARK
 from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.profile import Limits, Profile, is_below
@@ -78,7 +80,7 @@ class ProcessSandbox(SupervisedRung):
         working_dir = map_to_source(profile, profile.working_dir)
         scratch = str(folder / SCRATCH)
         environment = {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": scratch, **profile.environment}
-        environment |= {"TMPDIR": scratch, "PWD": working_dir}
+        environment |= {"TMPDIR": scratch, "PWD": working_dir, RUN_MARK: secrets.token_hex(8)}
         return RunRequest(
             run_id=command.run_id,
             argv=command.argv,

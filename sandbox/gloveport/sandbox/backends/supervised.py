@@ -17,11 +17,11 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
+from gloveport.sandbox.backends.execution import SupervisedExecution, kill_run
 from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
-from gloveport.sandbox.runner import groups, rundir, tree
+from gloveport.sandbox.runner import groups, rundir
 
 RUNS_MAX: Final = 4096
 ARGUMENT_BYTES_MAX: Final = 1024 * 1024
@@ -108,10 +108,14 @@ class RunFolders:
             status = rundir.read_status(folder)
             if folder.name in self._followed or status is None or rundir.read_exit(folder) is not None:
                 continue
-            if is_supervised(status) or tree.is_alive(status.main_pid, status.main_start_ticks):
-                kill_run(status)
+            try:
+                request = rundir.read_request(folder)
+            except (OSError, JailFormatError):
+                continue
+            if kill_run(status, request):
                 reaped.append(folder.name)
-            self._remove_groups(folder)
+            if request.cgroup is not None:
+                groups.remove_groups(request.cgroup)
         return tuple(reaped)
 
     def close(self) -> None:
@@ -125,14 +129,6 @@ class RunFolders:
         if not self._dir.is_dir():
             return []
         return sorted(path for path in self._dir.iterdir() if path.is_dir() and not path.is_symlink())[:RUNS_MAX]
-
-    def _remove_groups(self, folder: Path) -> None:
-        try:
-            plan = rundir.read_request(folder).cgroup
-        except (OSError, JailFormatError):
-            return
-        if plan is not None:
-            groups.remove_groups(plan)
 
 
 class SupervisedLease:

@@ -14,9 +14,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import MappingProxyType
 
 CONNECT_S = 1.0
-_NUMBERS = {"x86_64": (56, 272, 250), "aarch64": (220, 97, 219)}
+_NUMBERS = MappingProxyType({"x86_64": (56, 272, 250), "aarch64": (220, 97, 219)})
 _NEW_USER = 0x10000000
 _VSOCK, _ALG = 40, 38
 

@@ -9,7 +9,6 @@ import fcntl
 import os
 import resource
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,7 +98,10 @@ def _restore_signals() -> None:
 
 def _place_descriptors(pipes: ChildPipes, blobs: list[int], reason_fd: int) -> int:
     """Copy everything out of the low numbers first, so that no copy overwrites a source."""
-    move: Callable[[int], int] = lambda fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)  # noqa: E731
+
+    def move(fd: int) -> int:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
+
     wanted = [(0, move(pipes.stdin)), (1, move(pipes.output)), (2, move(pipes.output))]
     if pipes.status is not None:
         wanted.append((STATUS_FD, move(pipes.status)))

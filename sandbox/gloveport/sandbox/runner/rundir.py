@@ -49,16 +49,15 @@ def write_exit(folder: Path, end: RunExit) -> None:
 
 
 def sync_exit(folder: Path) -> None:
-    """Make a written end durable: data, then directory. The folder may have been forgotten meanwhile."""
-    for path, flags in ((folder / EXIT_FILE, os.O_RDONLY), (folder, os.O_RDONLY | os.O_DIRECTORY)):
-        try:
-            fd = os.open(path, flags | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    """Make a written end durable (a synced new file brings its name along). The folder may be forgotten by now."""
+    try:
+        fd = os.open(folder / EXIT_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def read_status(folder: Path) -> RunStatus | None:

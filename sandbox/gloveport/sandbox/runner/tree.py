@@ -87,6 +87,35 @@ def kill_all(processes: list[Process], signal_number: int, below_depth: int = 0)
                 send_signal(process.pid, process.start_ticks, signal_number)
 
 
+def kill_marked(marker: bytes) -> int:
+    """KILL every process that was started with this entry in its environment; returns how many.
+
+    For what a dead supervisor left: the descriptor pins the pid while the environment is read.
+    """
+    killed = 0
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            killed += _kill_if_marked(int(entry), marker)
+    return killed
+
+
+def _kill_if_marked(pid: int, marker: bytes) -> bool:
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            if marker not in file.read().split(b"\0"):
+                return False
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
 def measure_shared(processes: list[Process]) -> int:
     """Proportional memory of a tree in bytes (shared pages counted once); falls back to the resident size."""
     return sum(_proportional(process) for process in processes)

@@ -32,7 +32,8 @@ from gloveport.server.client.paths import Places
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.house import Facts, House
 from gloveport.server.commands.port import Commands
-from gloveport.server.commands.trust import Trust
+from gloveport.server.commands.trust import Trust, adopt_trust
+from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
@@ -44,6 +45,7 @@ from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.recover import recover
 from gloveport.server.secrets.detect import Redactor
+from gloveport.server.secrets.logs import RedactingFilter
 from gloveport.server.settings import Settings, load_settings
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
@@ -51,6 +53,7 @@ from gloveport.server.transports.lsp.endpoint import Endpoint
 from gloveport.server.transports.lsp.handlers.lifecycle import About
 from gloveport.server.transports.lsp.loop import Service
 from gloveport.server.transports.lsp.socketfile import bind_socket, write_token
+from gloveport.server.turn.effects import Effect
 from gloveport.server.version import VERSION
 
 _log = logging.getLogger("gloveport")
@@ -68,6 +71,11 @@ def now_us() -> int:
 def new_id(prefix: str) -> str:
     """A fresh identifier that sorts by time of making."""
     return f"{prefix}-{now_us():014x}{secrets.token_hex(5)}"
+
+
+def redactor_of(settings: Settings) -> Redactor:
+    """What takes the user's keys, and what looks like one, out of text."""
+    return Redactor([choice.key.reveal() for choice in settings.models if choice.key is not None])
 
 
 class Announcer:
@@ -98,6 +106,8 @@ class Opened:
 async def serve(places: Places, settings_home: Path) -> None:
     """Run the daemon of `places` until a signal or daemon/stop. Raises GloveportError when it cannot begin."""
     settings = load_settings(settings_home)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RedactingFilter(redactor_of(settings)))
     async with AsyncExitStack() as stack:
         opened = await _open(stack, places, settings, settings_home)
         stop = anyio.Event()
@@ -128,10 +138,15 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
     announcer = Announcer()
     room = _room(places, settings, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
-    sessions = Sessions(room, recover)
-    announcer.hub = Hub(opened.journal, projections_of(sessions))
     trust = Trust(opened.journal, settings.default_trust, now_us)
     await trust.load()
+
+    async def take_up(actor: Actor) -> tuple[Effect, ...]:
+        await adopt_trust(actor, trust, settings)
+        return await recover(actor)
+
+    sessions = Sessions(room, take_up)
+    announcer.hub = Hub(opened.journal, projections_of(sessions))
     endpoint_box: list[Endpoint] = []
     house = House(
         sessions=sessions,
@@ -162,17 +177,17 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
 
 def _room(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     shelf = WorkspaceShelf(places.data_dir / SESSIONS_DIR, (places.data_dir,))
-    keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
+    redactor = redactor_of(settings)
     return Room(
         journal=opened.journal,
         blobs=opened.blobs,
         publisher=announcer,
-        auditor=Bookkeeper(opened.audit),
+        auditor=Bookkeeper(opened.audit, redactor.redact),
         providers=opened.models,
         sandboxes=opened.ladder,
         rules=opened.rules,
         toolbox=builtin_toolbox(),
-        redactor=Redactor(keys),
+        redactor=redactor,
         tasks=tasks,
         now_us=now_us,
         new_id=new_id,

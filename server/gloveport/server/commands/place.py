@@ -35,7 +35,7 @@ from gloveport.protocol.wire.place import (
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import checked_root
-from gloveport.server.engine.actor import Actor
+from gloveport.server.commands.trust import adopt_trust
 from gloveport.server.policy.explain import show as show_rules
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.state import folder_identity
@@ -60,19 +60,8 @@ async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once
     await house.trust.give(workspace_id, str(root), params.trust_level, by, once.request(info))
     for actor in house.sessions.all_loaded():
         if actor.state.workspace_id == workspace_id:
-            await _use(house, actor, house.settings.sandbox[params.trust_level], None)
+            await adopt_trust(actor, house.trust, house.settings)
     return info
-
-
-async def _use(house: House, actor: Actor, sandbox: str, once: Once | None) -> SandboxInfo:
-    described = await house.rungs.describe(sandbox)
-    chosen = SandboxChosen(
-        sandbox=sandbox,
-        trust_level=house.trust.level(actor.state.workspace_id),
-        statement=described.statement,
-    )
-    await actor.record((chosen,), once.request(described) if once is not None else None)
-    return described
 
 
 def _check_rung(house: House, name: str) -> None:
@@ -92,7 +81,12 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
     actor = await house.sessions.open(params.session_id)
     if actor.state.turn is not None:
         raise GloveportError(ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first.")
-    return await _use(house, actor, params.sandbox, once)
+    described = await house.rungs.describe(params.sandbox)
+    chosen = SandboxChosen(
+        sandbox=params.sandbox, trust_level=actor.state.trust_level, statement=described.statement
+    )
+    await actor.record((chosen,), once.request(described))
+    return described
 
 
 async def doctor(house: House, params: SandboxDoctorParams, caller: Caller) -> SandboxDoctorResult:

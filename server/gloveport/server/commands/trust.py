@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.protocol.journal.events import WorkspaceTrusted, encode_body
+from gloveport.protocol.journal.events import GrantRevoked, SandboxChosen, WorkspaceTrusted, encode_body
+from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
+from gloveport.server.settings import Settings
 
 READ_EVENTS = 500
 READ_BYTES = 1024 * 1024
@@ -76,3 +78,16 @@ class Trust:
         part = StreamAppend(stream, next_seq, (event,))
         await self._journal.append(Append((part,), self._now_us(), request=request))
         self._known[workspace_id] = Known(workspace_id, root, level, next_seq)
+
+
+async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
+    """Let a session take over its workspace's level, with the sandbox set for it; older rights end there."""
+    state = actor.state
+    level = trust.level(state.workspace_id)
+    if level == state.trust_level or state.read_only:
+        return
+    sandbox = settings.sandbox[level]
+    statement = actor.room.sandboxes.backend(sandbox).statement
+    chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement)
+    ended = tuple(GrantRevoked(grant_id=name, reason="trust in the workspace changed") for name in state.grants)
+    await actor.record((chosen, *ended))

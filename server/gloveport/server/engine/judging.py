@@ -83,7 +83,7 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> R
         reversible=plan.reversible,
         sandbox=sandbox_facts(hands) if plan.argv is not None else None,
     )
-    return dataclasses.replace(request, intent=intent_of(state.user_messages, request.effects))
+    return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
 
 
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:

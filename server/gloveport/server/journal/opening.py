@@ -135,7 +135,8 @@ def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
     if log.exists() and log.stat().st_size > 0:
         return
     pages, page_bytes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-    header_pages = int.from_bytes(path.read_bytes()[:_HEADER_BYTES][28:32], "big")
+    with path.open("rb") as file:
+        header_pages = int.from_bytes(file.read(_HEADER_BYTES)[28:32], "big")
     if path.stat().st_size < max(pages, header_pages) * page_bytes:
         error = sqlite3.DatabaseError("the database file was cut")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT

@@ -44,9 +44,9 @@ def check_findings(request: Request, effects: Effects, context: Context) -> Iter
         yield from check(request, effects, context)
 
 
-def runs_program(request: Request, effects: Effects) -> bool:
+def runs_program(effects: Effects) -> bool:
     """True if the call starts a program, whether or not it says which."""
-    return request.argv is not None or any(effect.kind in RUNNING_KINDS for effect in effects)
+    return any(effect.kind in RUNNING_KINDS for effect in effects)
 
 
 def ceiling_caps(request: Request, effects: Effects) -> tuple[tuple[Scope, str], ...]:
@@ -54,7 +54,7 @@ def ceiling_caps(request: Request, effects: Effects) -> tuple[tuple[Scope, str],
     caps = []
     if request.label.integrity is Integrity.UNTRUSTED:
         caps.append((Scope.session, "not for arguments that untrusted text may have chosen"))
-    if runs_program(request, effects) and request.sandbox is not None and request.sandbox.strength <= STRENGTH_PROCESS:
+    if runs_program(effects) and request.sandbox is not None and request.sandbox.strength <= STRENGTH_PROCESS:
         caps.append((Scope.session, f"not in {strength_words(request.sandbox.strength)}"))
     return tuple(caps)
 
@@ -92,7 +92,7 @@ def _trust(_request: Request, effects: Effects, context: Context) -> Iterator[Fi
 
 
 def _rung(request: Request, effects: Effects, context: Context) -> Iterator[Finding]:
-    if not runs_program(request, effects):
+    if not runs_program(effects):
         return
     sandbox = request.sandbox
     if sandbox is None:
@@ -131,7 +131,7 @@ def _label(request: Request, effects: Effects, _context: Context) -> Iterator[Fi
         if effect.kind in OUTGOING_KINDS and not request.label.readable_by(destination_host(effect)):
             yield _leak(request, effect)
     open_network = request.sandbox is not None and request.sandbox.network
-    if request.label.readers is not None and open_network and runs_program(request, effects):
+    if request.label.readers is not None and open_network and runs_program(effects):
         yield ask("open-network", "Confidential data has been read, and the program could reach the network.")
 
 

@@ -6,7 +6,7 @@ Must never: read a shell string as if it were understood: it is only searched fo
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -23,13 +23,15 @@ from gloveport.server.policy.command_table import (
 )
 from gloveport.server.policy.display import argv_text
 from gloveport.server.policy.effects import Effect, EffectKind
-from gloveport.server.policy.names import path_facts
+from gloveport.server.policy.names import PATH_CHARS_MAX, path_facts
 from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.policy.wildcard import name_matches
 
-ARGV_CHARS_MAX = 131_072
-VIEWS_MAX = 256
-ARGV_CACHED_MAX = 512
+ARGV_CHARS_MAX = 32_768
+VIEWS_MAX = 1024
+VIEW_WORDS_MAX = 128
+ARGV_CACHED_MAX = 16
+PROGRAMS_CACHED_MAX = 1024
 SECRETS_MAX = 64
 
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
@@ -42,9 +44,12 @@ Argv = tuple[str, ...]
 
 def program_of(argv: Sequence[str]) -> str:
     """Folded base name of the program, without `.exe` or a version (`/bin/Python3.11` → `python3`); may be empty."""
-    if not argv:
-        return ""
-    name = re.split(r"[/\\]", argv[0].strip())[-1].casefold().removesuffix(".exe")
+    return _program(argv[0]) if argv else ""
+
+
+@lru_cache(maxsize=PROGRAMS_CACHED_MAX)
+def _program(word: str) -> str:
+    name = re.split(r"[/\\]", word[:PATH_CHARS_MAX].strip())[-1].casefold().removesuffix(".exe")
     return re.sub(r"(?<=[a-z]\d)\.\d+(\.\d+)*$|(?<=[a-z])-?\d+(\.\d+)+$", "", name)
 
 
@@ -62,7 +67,8 @@ def is_oversized(argv: Sequence[str]) -> bool:
 def views(argv: Argv) -> tuple[Argv, ...]:
     """The argv and every command it may start, as far as that can be seen; at most `VIEWS_MAX`.
 
-    Behind a wrapper every later word may be the program; in a shell string or inline code every word may be.
+    Behind a wrapper every later word may be the program; in a shell string or inline code every word may be. What lies
+    behind the last view is not looked at; such a command is asked about each time in any case.
     """
     return tuple(view for _, view in zip(range(VIEWS_MAX), _views(argv), strict=False))
 
@@ -72,10 +78,10 @@ def _views(argv: Argv) -> Iterator[Argv]:
     if not asks_each_time(argv):
         return
     for at in range(1, len(argv)):
-        yield argv[at:]
+        yield argv[at : at + VIEW_WORDS_MAX]
     words = [word for text in argv[1:] if _BETWEEN_WORDS.search(text) for word in _BETWEEN_WORDS.split(text) if word]
     for at in range(len(words)):
-        yield tuple(words[at:])
+        yield tuple(words[at : at + VIEW_WORDS_MAX])
 
 
 def asks_each_time(argv: Sequence[str]) -> str | None:
@@ -105,12 +111,25 @@ def derived_effects(argv: Argv) -> tuple[Effect, ...]:
 
     Sensitive files that the command names are read, as far as anybody can tell.
     """
+    if is_oversized(argv):
+        return ()  # nobody could judge it, and nothing will run it
     found: dict[EffectKind, Effect] = {}
+    known = _commands_by_program()
     for view in views(argv):
-        for kind, text in COMMANDS:
-            if kind not in found and command_matches(tuple(text.split()), view):
-                found[kind] = Effect(kind, _target(kind, argv), (("from", text),))
+        program = program_of(view)
+        for kind, words in (*known.get(program, ()), *known.get(_family(program), ())):
+            if kind not in found and command_matches(words, view):
+                found[kind] = Effect(kind, _target(kind, argv), (("from", " ".join(words)),))
     return (*found.values(), *_named_secrets(argv))
+
+
+@lru_cache(maxsize=1)
+def _commands_by_program() -> Mapping[str, tuple[tuple[EffectKind, Argv], ...]]:
+    found: dict[str, list[tuple[EffectKind, Argv]]] = {}
+    for kind, text in COMMANDS:
+        words = tuple(text.split())
+        found.setdefault(words[0], []).append((kind, words))
+    return MappingProxyType({program: tuple(commands) for program, commands in found.items()})
 
 
 def named_paths(argv: Sequence[str]) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def _need(request: Request, effects: tuple[Effect, ...], asks: tuple[Finding, ..
         effects=tuple(asked[key] for key in sorted(asked)),
         ceiling=ceiling,
         ceiling_reason=reason,
-        strength_min=minimum_strength(level) if runs_program(request, effects) else 0,
+        strength_min=minimum_strength(level) if runs_program(effects) else 0,
     )
 
 

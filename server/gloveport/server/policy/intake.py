@@ -1,19 +1,20 @@
 """From what a tool declares to what policy judges.
 
-Purpose: build the request from a tool's plan, in plain values.
+Purpose: build the request from a tool's plan, in plain values, with what its command line is known to do beside.
 Invariant: a kind nobody knows is kept as unknown and asked about; of several labels the join counts, and a missing one
 is the worst.
 Must never: drop or rename a declared effect.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from gloveport.protocol.ids import CallId, Sha256
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.labels import RecordedLabel, join_all, label_from_record
-from gloveport.server.policy.request import Intent, Request
+from gloveport.server.policy.request import Intent, Request, effects_of
 from gloveport.server.policy.rung import SandboxFacts
 
 _KINDS: Final = MappingProxyType({str(kind): kind for kind in EffectKind})
@@ -50,7 +51,7 @@ def request_from_plan(
     """The request of one planned call. `labels`: of the model's context and of the plan; they are joined."""
     words = None if argv is None else tuple(argv)
     known = [Effect(_KINDS[one.kind], one.target) for one in effects if one.kind in _KINDS]
-    return Request(
+    request = Request(
         call_id=CallId(call_id),
         tool=tool,
         effects=tuple(known),
@@ -66,3 +67,4 @@ def request_from_plan(
         file_digests=tuple(sorted((path, Sha256(digest)) for path, digest in file_digests)),
         sandbox=sandbox,
     )
+    return replace(request, effects=effects_of(request))

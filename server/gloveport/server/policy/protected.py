@@ -6,9 +6,10 @@ Must never: touch a disk, or learn a name from the workspace.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.ids import Sha256
@@ -38,7 +39,8 @@ class Mark:
 def marks(target: str) -> tuple[Mark, ...]:
     """Every class of a workspace-relative (or outside) path, the reasons in words; never empty."""
     facts = path_facts(target)
-    found = [mark for group in GROUPS if (mark := _mark(group, facts)) is not None]
+    groups = GROUPS if _is_special(facts.folded) else ()
+    found = [mark for group in groups if (mark := _mark(group, facts)) is not None]
     if facts.outside:
         found.append(Mark(PathClass.outside, f"{_shown(facts)}: it lies outside the workspace"))
         if _is_system(target, facts):
@@ -72,6 +74,19 @@ def table_digest() -> Sha256:
     return Sha256(hashlib.sha256(text.encode()).hexdigest())
 
 
+def _is_special(folded: tuple[str, ...]) -> bool:
+    """False for nearly every path: no component is in any group, so that no group need be asked."""
+    names = _named(_every_name())
+    return any(names.has(part) for part in folded)
+
+
+@lru_cache(maxsize=1)
+def _every_name() -> tuple[str, ...]:
+    """All patterns of all groups; of a run of components, its first."""
+    firsts = (path.split("/")[0] for group in GROUPS for path in group.paths)
+    return (*firsts, *(name for group in GROUPS for name in (*group.folders, *group.files)))
+
+
 def _mark(group: Group, facts: PathFacts) -> Mark | None:
     if group.cls is PathClass.sensitive and facts.folded[-1:] and facts.folded[-1] in OPEN_FILES:
         return None
@@ -80,20 +95,47 @@ def _mark(group: Group, facts: PathFacts) -> Mark | None:
 
 
 def _hits(group: Group, folded: tuple[str, ...]) -> Iterator[str]:
-    yield from (part for part in folded if any(_same(folder, part) for folder in group.folders))
-    if folded:
-        yield from (folded[-1] for pattern in group.files if _same(pattern, folded[-1]))
+    folders, files = _named(group.folders), _named(group.files)
+    yield from (part for part in folded if folders.has(part))
+    if folded and files.has(folded[-1]):
+        yield folded[-1]
     for path in group.paths:
         run = tuple(path.split("/"))
         if any(folded[at : at + len(run)] == run for at in range(len(folded))):
             yield path
 
 
-def _same(pattern: str, name: str) -> bool:
-    """True if the name is the pattern, or its short name on a volume that makes such (`SSH~1` for `.ssh`)."""
-    if "*" in pattern:
-        return name_matches(pattern, name)
-    return name == pattern or (pattern.startswith(".") and _is_short_of(pattern, name))
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Patterns sorted by how they are compared; the starred ones by the character they begin, or else end, with."""
+
+    plain: frozenset[str]
+    starred: Mapping[tuple[str, str], tuple[str, ...]]
+
+    def has(self, name: str) -> bool:
+        """True if a pattern is the name, matches it, or has it as its short name (`SSH~1` for `.ssh`)."""
+        if name in self.plain:
+            return True
+        for edge in ((name[:1], ""), ("", name[-1:]), ("", "")):
+            if any(name_matches(pattern, name) for pattern in self.starred.get(edge, ())):
+                return True
+        return "~" in name and any(_is_short_of(pattern, name) for pattern in self.plain if pattern.startswith("."))
+
+
+@lru_cache(maxsize=3 * len(GROUPS))
+def _named(patterns: tuple[str, ...]) -> _Names:
+    starred: dict[tuple[str, str], tuple[str, ...]] = {}
+    for pattern in patterns:
+        if "*" in pattern:
+            edge = _edge(pattern)
+            starred[edge] = (*starred.get(edge, ()), pattern)
+    return _Names(frozenset(pattern for pattern in patterns if "*" not in pattern), MappingProxyType(starred))
+
+
+def _edge(pattern: str) -> tuple[str, str]:
+    if pattern[0] != "*":
+        return (pattern[0], "")
+    return ("", pattern[-1] if pattern[-1] != "*" else "")
 
 
 def _is_short_of(pattern: str, name: str) -> bool:

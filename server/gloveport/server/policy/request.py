@@ -94,7 +94,7 @@ def framework_of(argv: Sequence[str]) -> str:
 
 
 def _with_test_class(effect: Effect, argv: tuple[str, ...]) -> Effect:
-    if effect.kind is not EffectKind.execute:
+    if effect.kind is not EffectKind.execute or effect.fact("test_class") is not None:
         return effect
     return Effect(effect.kind, effect.target, (*effect.detail, ("test_class", framework_of(argv))))
 

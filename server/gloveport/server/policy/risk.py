@@ -155,7 +155,7 @@ def _destination(request: Request, effects: tuple[Effect, ...]) -> Factor:
         for effect in effects
         if effect.kind in OUTGOING_KINDS
     ]
-    if request.sandbox is not None and request.sandbox.network and runs_program(request, effects):
+    if request.sandbox is not None and request.sandbox.network and runs_program(effects):
         found.append((Level.medium, "the sandbox leaves the network open"))
     return _worst("destination", found, "nothing leaves this machine")
 
@@ -172,7 +172,7 @@ def _intent(request: Request, effects: tuple[Effect, ...]) -> Factor:
 
 
 def _sandbox(request: Request, effects: tuple[Effect, ...], context: Context) -> Factor:
-    if not runs_program(request, effects):
+    if not runs_program(effects):
         return Factor("sandbox", Level.low, "no program is started")
     strength = 0 if request.sandbox is None else request.sandbox.strength
     level = trust_in_force(context.trust_level, request.label.integrity, context.worktree)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 def name_matches(pattern: str, name: str) -> bool:
     """True if the whole `name` matches; `*` is any run of characters, `?` one character."""
+    if "?" not in pattern:
+        return _stars_match(pattern.split("*"), name)
     at, seen, star, mark = 0, 0, -1, 0
     while seen < len(name):
         if at < len(pattern) and pattern[at] == "*":
@@ -22,6 +24,22 @@ def name_matches(pattern: str, name: str) -> bool:
         else:
             return False
     return all(rest == "*" for rest in pattern[at:])
+
+
+def _stars_match(pieces: list[str], name: str) -> bool:
+    """True if the pieces lie in the name in this order, the first at its start and the last at its end."""
+    if len(pieces) == 1:
+        return name == pieces[0]
+    first, *middle, last = pieces
+    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in middle:
+        found = name.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
 
 
 def path_matches(pattern: Sequence[str], parts: Sequence[str]) -> bool:

@@ -1,12 +1,11 @@
 """The fold: one event and a state give the next state.
 
-Purpose: rebuild a session from its log, exactly and idempotently with a watermark.
+Purpose: rebuild a session from its log, exactly. Whoever feeds it keeps the watermark: an event is folded once.
 Invariant: total (every known event type is handled, unknown ones are counted), pure, order-driven by `seq` alone.
 Must never: refuse an event of the log: what is written has happened.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -49,6 +48,7 @@ from gloveport.protocol.journal.events import (
 )
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
+from gloveport.server.session.evolve import evolve
 from gloveport.server.session.state import (
     AssistantEntry,
     Call,
@@ -90,18 +90,18 @@ def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
 def _turn(state: SessionState, **changes: Any) -> SessionState:
     if state.turn is None:
         return state
-    return replace(state, turn=replace(state.turn, **changes))
+    return evolve(state, turn=evolve(state.turn, **changes))
 
 
 def _call(state: SessionState, call_id: str, **changes: Any) -> SessionState:
     if state.turn is None:
         return state
-    calls = tuple(replace(call, **changes) if call.call_id == call_id else call for call in state.turn.calls)
+    calls = tuple(evolve(call, **changes) if call.call_id == call_id else call for call in state.turn.calls)
     return _turn(state, calls=calls)
 
 
 def _session_created(state: SessionState, body: SessionCreated) -> SessionState:
-    return replace(
+    return evolve(
         state,
         session_id=body.session_id,
         workspace_id=body.workspace_id,
@@ -116,19 +116,19 @@ def _session_created(state: SessionState, body: SessionCreated) -> SessionState:
 
 
 def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
-    return replace(state, title=body.title)
+    return evolve(state, title=body.title)
 
 
 def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
-    return replace(state, sandbox=body.sandbox, trust_level=body.trust_level)
+    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level)
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
-    return replace(state, provider=body.provider, model=body.model, model_label=body.model_label)
+    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label)
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
-    return replace(
+    return evolve(
         state,
         history=(*state.history, UserEntry(body.text)),
         user_messages=(*state.user_messages, body.text),
@@ -138,27 +138,27 @@ def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
 
 
 def _message_queued(state: SessionState, body: UserMessageQueued) -> SessionState:
-    return replace(state, queue=(*state.queue, Queued(body.message_id, body.turn_id, body.text)))
+    return evolve(state, queue=(*state.queue, Queued(body.message_id, body.turn_id, body.text)))
 
 
 def _message_unqueued(state: SessionState, body: UserMessageUnqueued) -> SessionState:
-    return replace(state, queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id))
+    return evolve(state, queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id))
 
 
 def _goal_revised(state: SessionState, body: GoalRevised) -> SessionState:
-    return replace(state, goal_revision=body.goal_revision)
+    return evolve(state, goal_revision=body.goal_revision)
 
 
 def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
-    return replace(state, turn=Turn(body.turn_id, body.goal_revision), last_failure=None)
+    return evolve(state, turn=Turn(body.turn_id, body.goal_revision), last_failure=None)
 
 
 def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled) -> SessionState:
-    return replace(state, turn=None)
+    return evolve(state, turn=None)
 
 
 def _turn_failed(state: SessionState, body: TurnFailed) -> SessionState:
-    return replace(state, turn=None, last_failure=body.code)
+    return evolve(state, turn=None, last_failure=body.code)
 
 
 def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> SessionState:
@@ -174,7 +174,7 @@ def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionS
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
     if state.turn is None or state.turn.request is None:
         return state
-    return _turn(state, request=replace(state.turn.request, provider_request_id=body.provider_request_id))
+    return _turn(state, request=evolve(state.turn.request, provider_request_id=body.provider_request_id))
 
 
 def _text_delta(state: SessionState, body: ModelTextDelta) -> SessionState:
@@ -182,24 +182,24 @@ def _text_delta(state: SessionState, body: ModelTextDelta) -> SessionState:
         return state
     request = state.turn.request
     length = request.text_utf16 + utf16_length(body.text)
-    return _turn(state, request=replace(request, text=request.text + body.text, text_utf16=length))
+    return _turn(state, request=evolve(request, text=request.text + body.text, text_utf16=length))
 
 
 def _response_received(state: SessionState, body: ModelResponseReceived) -> SessionState:
     calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
     kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
-    return _turn(replace(state, history=kept), request=None, calls_made=made)
+    return _turn(evolve(state, history=kept), request=None, calls_made=made)
 
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
     kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
-    return _turn(replace(state, history=kept), request=None)
+    return _turn(evolve(state, history=kept), request=None)
 
 
 def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
-    return replace(
+    return evolve(
         state,
         input_tokens=state.input_tokens + (body.input_tokens or 0),
         output_tokens=state.output_tokens + (body.output_tokens or 0),
@@ -218,27 +218,27 @@ def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
 def _approval_requested(state: SessionState, body: ApprovalRequested) -> SessionState:
     call = state.call(body.call_id)
     asks = call.asks + 1 if call else 0
-    state = replace(state, approvals=_put(state.approvals, body.approval_id, body))
+    state = evolve(state, approvals=_put(state.approvals, body.approval_id, body))
     return _call(state, body.call_id, stage=CallStage.WAITING, asks=asks)
 
 
 def _approval_resolved(state: SessionState, body: ApprovalResolved) -> SessionState:
-    state = replace(state, approvals=_drop(state.approvals, body.approval_id))
+    state = evolve(state, approvals=_drop(state.approvals, body.approval_id))
     return _call(state, body.call_id, stage=CallStage.PROPOSED)
 
 
 def _grant_issued(state: SessionState, body: GrantIssued) -> SessionState:
-    return replace(state, grants=_put(state.grants, body.grant_id, body))
+    return evolve(state, grants=_put(state.grants, body.grant_id, body))
 
 
 def _grant_used(state: SessionState, body: GrantUsed) -> SessionState:
     uses = state.grant_uses.get(body.grant_id, 0) + 1
-    state = replace(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
-    return replace(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state
+    state = evolve(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
+    return evolve(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state
 
 
 def _grant_revoked(state: SessionState, body: GrantRevoked) -> SessionState:
-    return replace(state, grants=_drop(state.grants, body.grant_id))
+    return evolve(state, grants=_drop(state.grants, body.grant_id))
 
 
 def _execution_started(state: SessionState, body: ToolExecutionStarted) -> SessionState:
@@ -254,33 +254,33 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
     if call is None:
         return state
     entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok")
-    state = replace(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
+    state = evolve(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
     return _call(state, body.call_id, stage=CallStage.FINISHED)
 
 
 def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
-    return replace(state, plan=body.items)
+    return evolve(state, plan=body.items)
 
 
 def _change_proposed(state: SessionState, body: ChangeProposed) -> SessionState:
-    return replace(state, changes=_put(state.changes, body.change_id, body))
+    return evolve(state, changes=_put(state.changes, body.change_id, body))
 
 
 def _change_withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
-    return replace(state, changes=_drop(state.changes, body.change_id))
+    return evolve(state, changes=_drop(state.changes, body.change_id))
 
 
 def _apply_started(state: SessionState, body: ChangeApplyStarted) -> SessionState:
-    return replace(state, applying=_put(state.applying, body.apply_id, body))
+    return evolve(state, applying=_put(state.applying, body.apply_id, body))
 
 
 def _applied(state: SessionState, body: ChangeApplied) -> SessionState:
     kept = (*state.applied, body)[-APPLIED_KEPT_MAX:]
-    return replace(state, applying=_drop(state.applying, body.apply_id), applied=kept)
+    return evolve(state, applying=_drop(state.applying, body.apply_id), applied=kept)
 
 
 def _refused(state: SessionState, body: ChangeRefused) -> SessionState:
-    return replace(state, applying=_drop(state.applying, body.apply_id))
+    return evolve(state, applying=_drop(state.applying, body.apply_id))
 
 
 _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
@@ -326,6 +326,6 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
 def fold_event(state: SessionState, body: EventBody | None) -> SessionState:
     """The state after one more event; null stands for an event of a newer version, which is counted."""
     if body is None:
-        return replace(state, unknown_events=state.unknown_events + 1)
+        return evolve(state, unknown_events=state.unknown_events + 1)
     handler = _HANDLERS.get(type(body))
     return state if handler is None else handler(state, body)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from gloveport.protocol.journal.events.tool import FileFingerprint
+from gloveport.server.edit.names import split_path
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
@@ -79,6 +80,7 @@ class ReadFile(_Looking):
 
     async def plan(self, arguments: ReadFileArguments, context: ToolContext) -> ToolPlan:
         """Reads one path."""
+        split_path(arguments.path)
         return looking(f"Read {arguments.path}", "read", arguments.path, context)
 
     async def perform(self, arguments: ReadFileArguments, context: ToolContext) -> Performed:

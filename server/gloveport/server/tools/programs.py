@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.server.tools.contract import (
@@ -28,7 +29,8 @@ from gloveport.server.tools.output import clean_output
 WALL_S_DEFAULT: Final = 120.0
 WALL_S_MAX: Final = 1_800.0
 ARGV_ITEMS_MAX: Final = 256
-ARGUMENT_CHARACTERS_MAX: Final = 32_768
+PATH_CHARACTERS_MAX: Final = 1_024
+NAMED_FILES_MAX: Final = 64
 
 _OUTCOMES: Final[Mapping[ResultKind, Outcome]] = MappingProxyType(
     {
@@ -68,6 +70,20 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
     )
 
 
+def named_files(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that may name files of the workspace: an approval is bound to what those hold."""
+    words = (word.removeprefix("./") for word in argv)
+    found = (word for word in words if word and not word.startswith(("-", "/")) and len(word) <= PATH_CHARACTERS_MAX)
+    return tuple(dict.fromkeys(found))[:NAMED_FILES_MAX]
+
+
+async def _digest(context: ToolContext, path: str) -> str | None:
+    try:
+        return await context.workspace.digest(path)
+    except GloveportError:
+        return None
+
+
 class RunCommandArguments(Arguments):
     """Arguments of run_command."""
 
@@ -89,6 +105,7 @@ class RunCommand:
     async def plan(self, arguments: RunCommandArguments, context: ToolContext) -> ToolPlan:
         """Executes one argument vector."""
         argv = tuple(arguments.argv)
+        named = [(path, await _digest(context, path)) for path in named_files(argv)]
         return ToolPlan(
             title=f"Run {' '.join(argv)}"[:200],
             effects=(effect("execute", " ".join(argv)),),
@@ -97,6 +114,7 @@ class RunCommand:
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
             argv=argv,
+            file_digests=tuple((path, digest) for path, digest in named if digest is not None),
         )
 
     async def perform(self, arguments: RunCommandArguments, context: ToolContext) -> Performed:

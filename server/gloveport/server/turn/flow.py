@@ -45,12 +45,10 @@ def _request(draft: Draft) -> None:
 
 
 def advance(draft: Draft) -> None:
-    """Go on after something ended: judge the next call, or ask the model again."""
+    """Go on after the response or the one call under way ended: judge the next call, or ask the model again."""
     turn = draft.turn
     if turn.cancelled_by is not None:
         end_cancelled(draft)
-        return
-    if turn.request is not None or turn.is_busy:
         return
     proposed = turn.next_proposed
     if proposed is not None:

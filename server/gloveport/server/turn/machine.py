@@ -182,7 +182,7 @@ def pending_effects(state: SessionState) -> tuple[Effect, ...]:
 
     Running tools, the model request and unfinished applies are not here: their fate must be found out first.
     """
-    if state.turn is None or state.turn.cancelled_by is not None or state.turn.request is not None:
+    if state.turn is None or state.turn.cancelled_by is not None:
         return ()
     call = state.turn.next_proposed
     if call is None or state.turn.is_busy:

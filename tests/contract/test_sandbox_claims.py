@@ -1,0 +1,237 @@
+"""Each claim of a rung that starts processes, tried; and shown to bite where it is not claimed.
+
+Purpose: what `probe()` says holds is what holds here.
+"""
+
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+import pytest_asyncio
+from tests.kit.sandboxes import PROJECT, Rig, list_host_processes, open_rig
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
+from gloveport.sandbox.doctor.examine import PROBES, examine
+from gloveport.sandbox.doctor.findings import Verdict
+from gloveport.sandbox.profile import Access, Limits, Mount
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(params=["process", "bubblewrap"], scope="module", loop_scope="module")
+async def opened(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    async with open_rig(request.param) as rig:
+        yield rig
+
+
+@pytest.fixture
+def rig(opened: Rig) -> Rig:
+    opened.empty_project()
+    return opened
+
+
+def agrees(rig: Rig, claim: Claim, held: bool) -> bool:
+    """Seen to hold where claimed, seen not to hold where it is not: the trial itself is shown to bite."""
+    return held == (claim in rig.availability.holds)
+
+
+async def test_files_outside_the_view(rig: Rig, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("untouched")
+    report = await rig.look({"reads": [str(outside)], "writes": [str(outside)]})
+    hidden = report["reads"][str(outside)] != "done" and outside.read_text() == "untouched"
+    assert agrees(rig, Claim.FILESYSTEM_VIEW, hidden)
+
+
+async def test_temporary_files_stay_inside(rig: Rig) -> None:
+    canary = Path(tempfile.gettempdir(), f"gp-{secrets.token_hex(8)}")
+    try:
+        report = await rig.look({"writes": [str(canary)]})
+        assert report["writes"][str(canary)] == "done"
+        assert agrees(rig, Claim.PRIVATE_TMP, not canary.exists())
+    finally:
+        canary.unlink(missing_ok=True)
+
+
+async def test_temporary_files_are_bounded(rig: Rig) -> None:
+    if Claim.TMP_QUOTA in rig.availability.holds:
+        source = "open('/tmp/big', 'wb').write(bytes(9 << 20))"
+        result = await rig.python(source, limits=Limits(wall_s=20.0, tmp_bytes_max=8 * MIB))
+        assert b"No space left" in result.output
+
+
+async def test_network_outside_is_closed_and_loopback_inside_works(rig: Rig) -> None:
+    """C01: loopback, ::1 and unix sockets work inside with the outside network off."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        report = await rig.look({"host_ports": [port]})
+    assert agrees(rig, Claim.NO_NETWORK, report["connect_host"][port] != "done")
+    assert (report["loopback"], report["loopback_6"], report["unix"]) == ("done", "done", "done")
+    if Claim.NO_NETWORK in rig.availability.holds:
+        assert report["connect_outside"] == "ENETUNREACH"
+
+
+async def test_calls_are_filtered(rig: Rig) -> None:
+    report = await rig.look()
+    assert agrees(rig, Claim.SYSCALL_FILTER, report["status"]["Seccomp"] == "2")
+    if Claim.SYSCALL_FILTER in rig.availability.holds:
+        assert "done" not in report["calls"].values(), report["calls"]
+    if Claim.NO_NEW_NAMESPACES in rig.availability.holds:
+        assert report["calls"]["clone_user_namespace"] == "EPERM"
+
+
+async def test_debuggers_work_for_builds_and_not_for_small_tools(rig: Rig) -> None:
+    source = "import ctypes; print(ctypes.CDLL(None, use_errno=True).ptrace(0, 0, 0, 0))"
+    if Claim.SYSCALL_FILTER in rig.availability.holds:
+        assert (await rig.python(source, tool_kind="build")).output == b"0\n"
+        assert (await rig.python(source, tool_kind="small")).output == b"-1\n"
+
+
+async def test_rights_are_dropped(rig: Rig) -> None:
+    status = (await rig.look())["status"]
+    assert status["NoNewPrivs"] == "1"
+    if Claim.NO_CAPABILITIES in rig.availability.holds:
+        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+
+
+async def test_only_three_pipes_are_open(rig: Rig) -> None:
+    assert Claim.ONLY_PIPES in rig.availability.holds
+    descriptors = (await rig.look())["descriptors"]
+    assert set(descriptors) == {"0", "1", "2"}
+    assert all(target.startswith("pipe:") for target in descriptors.values())
+
+
+async def test_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
+    """C11: a kill for memory is told as that, with the limit."""
+    source = "b = []\nwhile True: b.append(bytearray(4 << 20))"
+    result = await rig.python(source, limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
+    assert result.kind is ResultKind.OOM
+    assert str(64 * MIB) in result.evidence
+
+
+async def test_process_limit(rig: Rig) -> None:
+    source = (
+        "import os, time\n"
+        "n = 0\n"
+        "try:\n"
+        "    while n < 500:\n"
+        "        if os.fork() == 0: time.sleep(60)\n"
+        "        n += 1\n"
+        "except OSError: pass\n"
+        "print(n, flush=True); time.sleep(1)\n"
+        "os.kill(0, 9)"
+    )
+    result = await rig.python(source, limits=Limits(wall_s=20.0, processes_max=20))
+    forked = int(result.output.split()[0]) if result.output else 0
+    assert forked <= 20 or (result.kind is ResultKind.KILLED and "processes" in result.evidence)
+
+
+async def test_cpu_limit_counts_the_tree(rig: Rig) -> None:
+    source = "import os\nos.fork()\nwhile True: pass"
+    result = await rig.python(source, limits=Limits(wall_s=30.0, cpu_s=1))
+    assert result.kind is ResultKind.TIMEOUT
+    assert "CPU" in result.evidence
+
+
+async def test_file_size_limit(rig: Rig) -> None:
+    source = "open('big', 'wb').write(bytes(3 << 20))"
+    await rig.python(source, limits=Limits(wall_s=20.0, file_bytes_max=MIB))
+    assert (rig.project / "big").stat().st_size <= MIB
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "trap '' TERM; sleep 60 & sleep 60",
+        "setsid sleep 60 & sleep 60",
+        "nohup sleep 60 >/dev/null 2>&1 & sleep 60",
+        "sleep 60 | sleep 60",
+        "(setsid sleep 60 & sleep 60 &) ; sleep 60",
+    ],
+)
+async def test_stop_leaves_no_process(rig: Rig, escape: str) -> None:
+    """C03: the whole tree is dead, whatever sessions it made."""
+    marker = f"gp{secrets.token_hex(6)}"
+    lease = await rig.lease()
+    # A shell keeps its words in its command line; each sleeper is one, so that the marker shows it.
+    script = "echo ready; " + escape.replace("sleep 60", f"sh -c 'sleep 60; : {marker}'".replace("'", '"'))
+    execution = await rig.start_raw(lease, ("sh", "-c", script))
+    async for _chunk in execution.output():
+        break
+    with anyio.fail_after(8):
+        await execution.stop()
+    assert list_host_processes(marker) == []
+    assert (await execution.result()).kind is ResultKind.KILLED
+    await lease.release()
+
+
+async def test_what_a_command_leaves_behind_does_not_live_on(rig: Rig) -> None:
+    """C03: a daemonised child that holds no pipe is found too; the result is not delayed by it."""
+    marker = f"gp{secrets.token_hex(6)}"
+    script = "setsid sh -c 'sleep 60; :' $0 >/dev/null 2>&1 </dev/null & exit 0"
+    lease = await rig.lease()
+    with anyio.fail_after(8):
+        result = await (await rig.start_raw(lease, ("sh", "-c", script, marker))).result()
+    assert result.kind is ResultKind.OK
+    assert list_host_processes(marker) == []
+    await lease.release()
+
+
+async def test_files_made_inside_belong_to_the_user(rig: Rig) -> None:
+    """C06: outputs have the user's own ids."""
+    await rig.run("write", "made.txt", "x")
+    mine = rig.project.stat()
+    made = (rig.project / "made.txt").stat()
+    assert (made.st_uid, made.st_gid) == (mine.st_uid, mine.st_gid)
+
+
+async def test_read_only_mount_is_read_only(rig: Rig, tmp_path: Path) -> None:
+    if Claim.FILESYSTEM_VIEW not in rig.availability.holds:
+        return
+    mount = Mount(str(tmp_path), "/mnt/ro", Access.READ_ONLY)
+    report = await rig.look({"writes": ["/mnt/ro/x", "/usr/x", "/etc/x", "/x", "/dev/x"]}, mounts=(mount,))
+    assert set(report["writes"].values()) == {"EROFS"}
+
+
+async def test_project_is_at_its_own_path(rig: Rig) -> None:
+    if Claim.FILESYSTEM_VIEW in rig.availability.holds:
+        result = await rig.python("import os; print(os.getcwd())")
+        assert result.output.decode().strip() == PROJECT
+
+
+async def test_link_planted_by_one_run_bends_no_later_mount(rig: Rig, tmp_path: Path) -> None:
+    if Claim.FILESYSTEM_VIEW not in rig.availability.holds:
+        return
+    (rig.project / "sub").symlink_to(tmp_path)
+    inner = Mount(str(tmp_path), f"{PROJECT}/sub/made", Access.READ_ONLY)
+    with pytest.raises(SandboxError) as caught:
+        await rig.lease(mounts=(inner,))
+    assert caught.value.code is ErrorCode.SANDBOX_REFUSED
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_missing_mount_target_makes_nothing_on_the_host(rig: Rig, tmp_path: Path) -> None:
+    """C04: no empty mount folders are left in a project."""
+    if Claim.FILESYSTEM_VIEW in rig.availability.holds:
+        with pytest.raises(SandboxError):
+            await rig.lease(mounts=(Mount(str(tmp_path), f"{PROJECT}/not/there", Access.READ_ONLY),))
+        assert list(rig.project.iterdir()) == []
+
+
+async def test_doctor_agrees_with_the_claims(rig: Rig) -> None:
+    findings = await examine(rig.backend)
+    assert tuple(finding.name for finding in findings) == PROBES
+    for finding in findings:
+        assert finding.verdict is not Verdict.DOES_NOT_HOLD, finding
+        assert finding.evidence
+        assert bool(finding.fix) == (finding.verdict is Verdict.NOT_CLAIMED)
+    verdicts = {finding.name: finding.verdict for finding in findings}
+    strong = rig.name == "bubblewrap"
+    assert (verdicts["network_closed"] is Verdict.HOLDS) == strong
+    assert (verdicts["mounts_isolated"] is Verdict.HOLDS) == strong

@@ -1,0 +1,152 @@
+"""A run outlives the daemon, is found again, and nothing is left of it in the end.
+
+Purpose: kill -9 of a real starting process, attach from another, evidence in every case.
+"""
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+import pytest_asyncio
+from tests.kit.sandboxes import Rig, bystander, open_rig, wait_gone
+
+from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
+from gloveport.protocol.jail.requests import RunLimits, RunRequest
+from gloveport.sandbox.contract import Execution, ResultKind
+from gloveport.sandbox.runner import rundir, tree
+
+DAEMON = """
+import asyncio, sys
+from pathlib import Path
+from gloveport.sandbox.backends.select import open_backend
+from gloveport.sandbox.contract import Command
+from gloveport.sandbox.profile import Limits, Profile
+
+async def main():
+    backend = open_backend(sys.argv[1], Path(sys.argv[2]))
+    profile = Profile("test", "build", (), "/", Limits(wall_s=60.0), grace_s=0.3)
+    lease = await backend.prepare(profile, "lease")
+    await lease.start(Command(tuple(sys.argv[4:]), sys.argv[3]))
+    print("started", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(params=["process", "bubblewrap"], scope="module", loop_scope="module")
+async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    async with open_rig(request.param) as rig:
+        yield rig
+
+
+@contextlib.contextmanager
+def killed_daemon(rig: Rig, run_id: str, script: str) -> Iterator[None]:
+    """Another process starts the run and is killed; the run is ended with the block."""
+    argv = [sys.executable, "-c", DAEMON, rig.name, str(rig.runs_dir), run_id, "sh", "-c", script]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as daemon:
+        try:
+            assert daemon.stdout is not None
+            assert daemon.stdout.readline() == b"started\n"
+        finally:
+            daemon.kill()
+    try:
+        yield
+    finally:
+        status = rundir.read_status(folder_of(rig, run_id))
+        if status is not None:
+            tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGTERM)
+
+
+def folder_of(rig: Rig, run_id: str) -> Path:
+    """The run folder."""
+    return rig.runs_dir / rig.name / run_id
+
+
+async def attach(rig: Rig, run_id: str) -> Execution:
+    """The run, which must be there."""
+    execution = await rig.backend.attach(run_id)
+    assert execution is not None
+    return execution
+
+
+async def test_run_goes_on_after_the_daemon_is_killed(rig: Rig) -> None:
+    with killed_daemon(rig, "going", "echo one; read x; sleep 60"), anyio.fail_after(20):
+        execution = await attach(rig, "going")
+        async for chunk in execution.output():
+            assert chunk == b"one\n"
+            break
+        await execution.stop()
+        result = await execution.result()
+        assert result.kind is ResultKind.KILLED
+        assert result.output == b"one\n"
+
+
+async def test_end_is_kept_for_a_daemon_that_was_away(rig: Rig) -> None:
+    with killed_daemon(rig, "ended", "echo done; exit 7"), anyio.fail_after(20):
+        execution = await attach(rig, "ended")
+        result = await execution.result()
+        assert (result.kind, result.exit_code, result.output) == (ResultKind.FAILED, 7, b"done\n")
+        await rig.backend.forget("ended")
+        assert not folder_of(rig, "ended").exists()
+
+
+async def test_dead_supervisor_is_lost_not_failed(rig: Rig) -> None:
+    """Unknown is a legal answer: no evidence, no verdict; and stop leaves no process."""
+    marker = f"gp{secrets.token_hex(6)}"
+    script = f"setsid sh -c 'sleep 60; : {marker}' & echo up; sleep 60"
+    with killed_daemon(rig, "lost", script), anyio.fail_after(20):
+        execution = await attach(rig, "lost")
+        async for _chunk in execution.output():
+            break
+        status = rundir.read_status(folder_of(rig, "lost"))
+        assert status is not None
+        assert tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
+        result = await execution.result()
+        assert (result.kind, result.exit_code, result.output) == (ResultKind.LOST, None, b"up\n")
+        await execution.stop()
+        await wait_gone(marker)
+
+
+async def test_reap_ends_what_nobody_attached(rig: Rig) -> None:
+    marker = f"gp{secrets.token_hex(6)}"
+    with killed_daemon(rig, "orphan", f"setsid sh -c 'sleep 60; : {marker}' & sleep 60"), anyio.fail_after(20):
+        assert await rig.backend.reap() == ("orphan",)
+        assert await rig.backend.reap() in ((), ("orphan",))
+        await wait_gone(marker)
+
+
+async def test_reap_leaves_attached_runs_alone(rig: Rig) -> None:
+    with killed_daemon(rig, "mine", "sleep 60"), anyio.fail_after(20):
+        execution = await attach(rig, "mine")
+        assert await rig.backend.reap() == ()
+        await execution.stop()
+
+
+async def test_reused_pid_is_never_signalled(rig: Rig) -> None:
+    """Identity is pid and start time together: another process with a recorded pid stays alive."""
+    with bystander({}) as other:
+        folder = folder_of(rig, "stale")
+        limits = RunLimits(1.0, None, None, None, None, None, None, 64, 4096, 0.1)
+        request = RunRequest("stale", ("true",), "/", (), b"", (), 0, limits, None)
+        rundir.write_request(folder, request)
+        ticks = (tree.read_start_ticks(other.pid) or 0) + 1
+        identity = (other.pid, ticks)
+        status = RunStatus("stale", RunState.RUNNING, tree.read_boot_id(), *identity, *identity)
+        (folder / rundir.STATUS_FILE).write_bytes(encode_status(status))
+        assert await rig.backend.reap() == ()
+        found = await attach(rig, "stale")
+        assert (await found.result()).kind is ResultKind.LOST
+        await found.stop()
+        assert other.poll() is None

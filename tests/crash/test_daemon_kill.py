@@ -1,0 +1,211 @@
+"""kill -9 of the daemon in the middle of its work, and what the next one knows of it."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.daemon import Daemon, accept_all, allow_all, running_daemon, send, start_session, trust
+from tests.kit.require import require_bubblewrap
+
+from gloveport.server.client.connect import Client
+from gloveport.server.client.follow import Follow
+
+WAIT_S = 40.0
+FIRST_WORDS = "The first half 😀 of an answer, "
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A repository whose one test waits until the test of this module lets it go."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "test_slow.py").write_text(
+        "import pathlib, time\n\n\n"
+        "def test_slow():\n"
+        "    pathlib.Path('began').write_text('yes')\n"
+        "    deadline = time.monotonic() + 30\n"
+        "    while not pathlib.Path('go').exists() and time.monotonic() < deadline:\n"
+        "        time.sleep(0.02)\n"
+        "    pathlib.Path('runs').open('a').write('ran\\n')\n"
+    )
+    return root
+
+
+def write_script(folder: Path, *steps: dict[str, Any]) -> Path:
+    """A script for the scripted model."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"name": "crash", "steps": list(steps)}))
+    return script
+
+
+@pytest.fixture
+def streaming(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon whose model stops in the middle of an answer."""
+    step = {
+        "text": FIRST_WORDS + "and the second half.",
+        "chunk_chars": len(FIRST_WORDS),
+        "wait_for_file": str(tmp_path / "never"),
+        "wait_after_chunks": 1,
+    }
+    with running_daemon(write_script(tmp_path, {"when": {"turns_total": 0}, **step}, {"text": "Going on."})) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def testing(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon whose model runs the tests, then says so."""
+    require_bubblewrap()
+    steps: list[dict[str, Any]] = [
+        {"when": {"turn": 0}, "text": "I run the tests.", "calls": [{"name": "run_tests", "arguments": {}}]},
+        {"when": {"turn": 1, "result_contains": "1 passed"}, "text": "They pass."},
+        {"text": "They do not pass."},
+    ]
+    with running_daemon(write_script(tmp_path, *steps)) as daemon:
+        yield daemon
+
+
+async def follow_until(follow: Follow, done: Any) -> list[dict[str, Any]]:
+    """The view's items once `done(items)` holds."""
+    async with asyncio.timeout(WAIT_S):
+        async for _ in follow:
+            items = follow.view.items()
+            if done(items):
+                return items
+    raise AssertionError("the stream ended")
+
+
+def of_kind(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The fields of all items of a kind."""
+    return [item["fields"] for item in items if item["kind"] == kind]
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes whose command line or working folder names `mark`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes() + os.readlink(entry / "cwd").encode()
+            except OSError:
+                continue
+            if mark.encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+async def wait_for_file(path: Path) -> None:
+    """Return once a file exists."""
+    async with asyncio.timeout(WAIT_S):
+        while not path.exists():
+            await asyncio.sleep(0.02)
+
+
+async def begin(client: Client, root: Path) -> str:
+    """A session with a running turn."""
+    await trust(client, root)
+    session = await start_session(client, root)
+    await send(client, session.session_id, "go")
+    return session.session_id
+
+
+async def test_kill_in_mid_stream_keeps_the_half_text(streaming: Daemon, workspace: Path) -> None:
+    """The text that had arrived is there and marked; the turn says what happened; the session goes on."""
+    async with streaming.client() as client:
+        session_id = await begin(client, workspace)
+        await follow_until(
+            client.follow(session_id),
+            lambda items: any(FIRST_WORDS in item["text"] for item in of_kind(items, "message.assistant")),
+        )
+    streaming.kill()
+    streaming.start()
+    async with streaming.client() as client:
+        follow = client.follow(session_id)
+        items = await follow_until(follow, lambda items: of_kind(items, "turn")[0]["state"] == "failed")
+        answer = of_kind(items, "message.assistant")[0]
+        assert answer["text"] == FIRST_WORDS
+        assert answer["state"] == "interrupted"
+        assert of_kind(items, "turn")[0]["code"] == "model.broken_stream"
+        assert of_kind(items, "recovery")[0]["interrupted_requests"] == 1
+        await send(client, session_id, "go on")
+        items = await follow_until(follow, lambda items: of_kind(items, "turn")[-1]["state"] == "completed")
+        assert of_kind(items, "message.assistant")[-1]["text"] == "Going on."
+
+
+async def run_tests_until_begun(daemon: Daemon, workspace: Path) -> tuple[str, Path]:
+    """A session whose tests are running; its id and its worktree."""
+    async with daemon.client() as client:
+        session_id = await begin(client, workspace)
+        await follow_until(client.follow(session_id), lambda items: bool(of_kind(items, "approval")))
+        assert await allow_all(client, session_id) == 1
+        worktree = daemon.home / "sessions" / session_id / "worktree"
+        await wait_for_file(worktree / "began")
+    return session_id, worktree
+
+
+async def test_kill_in_mid_test_run_attaches_to_the_run(testing: Daemon, workspace: Path) -> None:
+    """The run outlives the daemon, is found again by its call, ends once, and leaves no process behind."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    testing.kill()
+    testing.start()
+    (worktree / "go").write_text("now")
+    async with testing.client() as client:
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
+        )
+    call = of_kind(items, "tool")[0]
+    assert call["state"] == "ok"
+    assert call["finding"] == "still_running"
+    assert of_kind(items, "tests")[0]["passed"] == 1
+    assert of_kind(items, "message.assistant")[-1]["text"] == "They pass."
+    assert (worktree / "runs").read_text() == "ran\n"
+    testing.stop()
+    await asyncio.to_thread(wait_none_left, str(testing.home))
+
+
+def wait_none_left(mark: str) -> None:
+    """Fail when a process that names `mark` stays."""
+    deadline = time.monotonic() + 10
+    while (left := processes_with(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+
+
+async def test_a_run_that_ended_without_a_daemon_is_reported_with_evidence(testing: Daemon, workspace: Path) -> None:
+    """The tests end while no daemon lives; the next one reports their end, and nothing runs twice."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    testing.kill()
+    (worktree / "go").write_text("now")
+    await wait_for_file(worktree / "runs")
+    testing.start()
+    async with testing.client() as client:
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
+        )
+    assert of_kind(items, "tool")[0]["state"] == "ok"
+    assert of_kind(items, "tests")[0]["passed"] == 1
+    assert (worktree / "runs").read_text() == "ran\n"
+
+
+async def test_a_pending_card_waits_through_a_kill(testing: Daemon, workspace: Path) -> None:
+    """A question that waited still waits, and its answer still counts."""
+    async with testing.client() as client:
+        session_id = await begin(client, workspace)
+        await follow_until(client.follow(session_id), lambda items: bool(of_kind(items, "approval")))
+    testing.kill()
+    testing.start()
+    async with testing.client() as client:
+        assert await allow_all(client, session_id) == 1
+        worktree = testing.home / "sessions" / session_id / "worktree"
+        await wait_for_file(worktree / "began")
+        (worktree / "go").write_text("now")
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
+        )
+        assert of_kind(items, "tests")[0]["passed"] == 1
+        assert "began" in await accept_all(client, session_id)
+    assert (workspace / "began").read_text() == "yes"
