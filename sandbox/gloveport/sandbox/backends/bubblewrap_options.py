@@ -90,9 +90,8 @@ def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
 
 
 def _cover_proc() -> list[str]:
-    if os.getuid() != 0:
-        return []
-    existing = (f"/proc/{name}" for name in _PROC_READ_ONLY if os.path.exists(f"/proc/{name}"))
+    names = _PROC_READ_ONLY if os.getuid() == 0 else ("sys",)
+    existing = (f"/proc/{name}" for name in names if os.path.exists(f"/proc/{name}"))
     return [option for path in existing for option in ("--ro-bind", path, path)]
 
 
