@@ -5,24 +5,17 @@ Invariant: what a client says of its document is the truth about it until it clo
 Must never: write, or take a buffer for the file's content.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from gloveport.server.transports.port import Buffer
 
 
-def path_of(uri: str) -> Path | None:
-    """The local path of a `file:` address; None for any other."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    return Path(unquote(parts.path))
-
-
 class BufferTable:
-    """What is open now (`BufferSink`)."""
+    """What is open now (`BufferSink`); `path_of` gives the local path that a URI means."""
 
-    def __init__(self) -> None:
+    def __init__(self, path_of: Callable[[str], str | None]) -> None:
+        self._path_of = path_of
         self._open: dict[tuple[str, str], Buffer] = {}
 
     def opened(self, buffer: Buffer) -> None:
@@ -37,8 +30,8 @@ class BufferTable:
         """Whether a client shows another text for this file than the disk holds."""
         wanted = path.resolve()
         for buffer in self._open.values():
-            shown = path_of(buffer.uri)
-            if shown is None or shown.resolve() != wanted:
+            shown = self._path_of(buffer.uri)
+            if shown is None or Path(shown).resolve() != wanted:
                 continue
             try:
                 saved = wanted.read_bytes()

@@ -82,9 +82,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
     if actor.state.turn is not None:
         raise GloveportError(ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first.")
     described = await house.rungs.describe(params.sandbox)
-    chosen = SandboxChosen(
-        sandbox=params.sandbox, trust_level=actor.state.trust_level, statement=described.statement
-    )
+    chosen = SandboxChosen(sandbox=params.sandbox, trust_level=actor.state.trust_level, statement=described.statement)
     await actor.record((chosen,), once.request(described))
     return described
 

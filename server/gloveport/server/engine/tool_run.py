@@ -104,7 +104,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
     except GloveportError as error:
         if error.code in FATAL:
             raise
-        given = CallRejected(effect.call_id, f"{error.message}. {error.hint}")
+        given = CallRejected(effect.call_id, error.advice)
     return await actor.submit(given)
 
 
@@ -161,7 +161,7 @@ async def _perform(actor: Actor, call: Call, running: Running, pieces: Coalescer
         if error.code in FATAL:
             raise
         outcome: Any = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
-        return Performed(outcome, f"{error.message}. {error.hint}", f"{error.code}: {error.message}", label)
+        return Performed(outcome, error.advice, f"{error.code}: {error.message}", label)
 
 
 async def _kept(actor: Actor, done: Performed) -> str | None:
