@@ -168,7 +168,7 @@ async def test_killed_fork_server_is_replaced_and_closing_leaves_none(rig: Rig) 
     await lease.release()
     with anyio.fail_after(10):
         await backend.close()
-        while set(find_fork_servers()) - others:  # noqa: ASYNC110 - another process's end raises no event here
+        while set(find_fork_servers()) - others:
             await anyio.sleep(0.01)
 
 
