@@ -5,6 +5,7 @@ Invariant: what a client says of its document is the truth about it until it clo
 Must never: write, or take a buffer for the file's content.
 """
 
+import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,10 +14,14 @@ from gloveport.server.transports.port import Buffer
 
 def path_of(uri: str) -> Path | None:
     """The local path of a `file:` address; None for any other."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
         return None
-    return Path(unquote(parts.path))
+    path = unquote(parts.path)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in path:
+        return None
+    return Path(path)
 
 
 class BufferTable:
@@ -35,10 +40,10 @@ class BufferTable:
 
     def unsaved(self, path: Path) -> bool:
         """Whether a client shows another text for this file than the disk holds."""
-        wanted = path.resolve()
+        wanted = Path(os.path.realpath(path))
         for buffer in self._open.values():
             shown = path_of(buffer.uri)
-            if shown is None or shown.resolve() != wanted:
+            if shown is None or Path(os.path.realpath(shown)) != wanted:
                 continue
             try:
                 saved = wanted.read_bytes()
