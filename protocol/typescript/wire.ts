@@ -548,7 +548,6 @@ export const ERROR_CODES = {
   "journal.newer_data": -32044,
   "journal.blob_missing": -32045,
   "journal.disk_full": -32046,
-  "audit.broken": -32047,
   "session.unknown": -32050,
   "session.read_only": -32051,
   "turn.busy": -32052,

@@ -18,6 +18,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
+from gloveport.sandbox.doctor.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -235,3 +236,26 @@ async def test_doctor_agrees_with_the_claims(rig: Rig) -> None:
     strong = rig.name == "bubblewrap"
     assert (verdicts["network_closed"] is Verdict.HOLDS) == strong
     assert (verdicts["mounts_isolated"] is Verdict.HOLDS) == strong
+
+
+async def test_this_environment_runs_its_own_tests_inside(rig: Rig) -> None:
+    """pytest with a server on loopback, the job this product exists for. C01: it passes with the network off."""
+    (rig.project / "test_inside.py").write_text(
+        "import http.server, socket, threading, urllib.request\n"
+        "def test_server(tmp_path):\n"
+        "    server = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n"
+        "    threading.Thread(target=server.handle_request).start()\n"
+        "    with urllib.request.urlopen(f'http://127.0.0.1:{server.server_port}/') as reply:\n"
+        "        assert reply.status == 200\n"
+        "    server.server_close()\n"
+        "def test_wrong():\n"
+        "    assert 1 == 2\n"
+    )
+    interpreter = find_interpreter(packages=True)
+    argv = (interpreter.path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_inside.py")
+    lease = await rig.lease(mounts=interpreter.mounts)
+    result = await (await rig.start_raw(lease, argv)).result()
+    await lease.release()
+    assert result.kind is ResultKind.FAILED
+    assert result.exit_code == 1
+    assert b"1 failed, 1 passed" in result.output

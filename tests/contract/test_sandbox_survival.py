@@ -19,7 +19,7 @@ from tests.kit.sandboxes import Rig, bystander, open_rig, wait_gone
 
 from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
-from gloveport.sandbox.contract import Execution, ResultKind
+from gloveport.sandbox.contract import Command, Execution, ResultKind
 from gloveport.sandbox.runner import rundir, tree
 
 DAEMON = """
@@ -150,3 +150,47 @@ async def test_reused_pid_is_never_signalled(rig: Rig) -> None:
         assert (await found.result()).kind is ResultKind.LOST
         await found.stop()
         assert other.poll() is None
+
+
+async def test_killed_fork_server_is_replaced_and_closing_leaves_none(rig: Rig) -> None:
+    """H02: helper processes end with the daemon's hold on them."""
+    others = set(find_fork_servers())
+    backend = rig.open()
+    lease = await backend.prepare(rig.profile(), "lease")
+    await (await lease.start(Command(rig.words("true"), "before"))).result()
+    servers = set(find_fork_servers()) - others
+    assert len(servers) >= 2  # the server and its spare; a supervisor may still be syncing an end
+    for pid in servers:
+        os.kill(pid, signal.SIGKILL)
+    for number in range(3):
+        result = await (await lease.start(Command(rig.words("true"), f"after-{number}"))).result()
+        assert result.kind is ResultKind.OK
+    await lease.release()
+    with anyio.fail_after(10):
+        await backend.close()
+        while set(find_fork_servers()) - others:  # noqa: ASYNC110 - another process's end raises no event here
+            await anyio.sleep(0.01)
+
+
+def find_fork_servers() -> list[int]:
+    """Fork servers of this very process, and their spares."""
+    return [process.pid for process in tree.find_descendants(os.getpid()) if is_fork_server(process.pid)]
+
+
+def is_fork_server(pid: int) -> bool:
+    """Whether the process runs the runner's entry."""
+    with contextlib.suppress(OSError):
+        return b"sandbox/runner/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+async def test_cancelled_start_lets_go_of_nothing(rig: Rig) -> None:
+    lease = await rig.lease()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await lease.start(Command(rig.words("sleep", "60"), "cancelled"))
+    found = await attach(rig, "cancelled")
+    await found.stop()
+    assert (await found.result()).kind is ResultKind.KILLED
+    await rig.backend.forget("cancelled")
+    await lease.release()

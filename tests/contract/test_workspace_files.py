@@ -346,3 +346,17 @@ async def test_names_that_are_not_utf8_are_told(tmp_path: Path) -> None:
         assert [(each.path, each.reason) for each in opened.snapshot.not_covered] == [("caf\\udce9", "name")]
     finally:
         opened.close()
+
+
+@pytest.mark.parametrize("path", ["x.log", "build/deep/y", "src/a.tmp", "src/__pycache__/z", "src/plain", "new/plain"])
+async def test_what_a_tool_wrote_by_name_is_always_proposed(workspace: SessionWorkspace, path: str) -> None:
+    """A write that succeeded is never lost to an ignore rule, not even over a restart."""
+    await workspace.write(path, b"written\n")
+    assert sorted(await propose(workspace)) == [path]
+    workspace.close()
+    again = await SessionWorkspace.open(workspace.session_dir)
+    try:
+        assert sorted(await propose(again)) == [path]
+        assert (await again.proposals())[0].kind == "create"
+    finally:
+        again.close()

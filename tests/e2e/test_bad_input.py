@@ -248,3 +248,31 @@ async def test_full_disk_stops_before_the_next_effect(small_disk: Path, tmp_path
     finally:
         daemon.kill()
     assert (root / "ran").exists()
+
+
+async def test_the_users_own_edits_are_taken_over_and_nothing_is_lost(tmp_path: Path) -> None:
+    """The user edits a file between two turns: the agent works on it, and accepting keeps both changes."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "f.txt").write_text("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n")
+    edits = [
+        {"name": "edit_file", "arguments": {"path": "f.txt", "old": old, "new": new}} for old, new in (("one", "ONE"),)
+    ]
+    later = [{"name": "edit_file", "arguments": {"path": "f.txt", "old": "nine, mine", "new": "NINE, mine"}}]
+    script = write_script(
+        tmp_path,
+        {"when": {"turn": 0, "user_contains": "first"}, "calls": edits},
+        {"when": {"turn": 0, "user_contains": "second"}, "calls": later},
+        {"text": "Done."},
+    )
+    with running_daemon(script) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            session_id = (await start_session(client, root)).session_id
+            await send(client, session_id, "first")
+            assert await run_turn(client, session_id) == "completed"
+            (root / "f.txt").write_text((root / "f.txt").read_text().replace("nine", "nine, mine"))
+            await send(client, session_id, "second")
+            assert await run_turn(client, session_id) == "completed"
+            assert await accept_all(client, session_id) == ("f.txt",)
+    assert (root / "f.txt").read_text() == "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nNINE, mine\n"

@@ -22,6 +22,7 @@ async def main() -> None:
     """Serve until a signal comes."""
     places, backend, stop = find_places(), MemoryBackend(), anyio.Event()
     with DataLease.acquire(places.data_dir) as lease:
+        await anyio.sleep(float(os.environ.get("GLOVEPORT_TEST_SLOW_START", "0")))
         (places.data_dir / f"started.{os.getpid()}").touch()
         about = About("0.1.0", lease.owner.generation, write_token(places.token))
         service = Service(methods=TEST_METHODS, port=backend, hub=backend.hub, buffers=backend, about=about)

@@ -86,6 +86,7 @@ def test_an_operation_names_its_item_and_nothing_else_than_it_must() -> None:
             assert {name: type(value) for name, value in op.items()} == shape
 
 
+@settings(deadline=None)
 @given(LABELS, LABELS, LABELS)
 def test_labels_only_rise(one: LabelRecord, two: LabelRecord, three: LabelRecord) -> None:
     """A join is at least as strict as either side, whatever the order and however often."""
@@ -112,6 +113,7 @@ def test_a_session_takes_the_label_of_what_it_read() -> None:
     assert last.readers is not None
 
 
+@settings(deadline=None)
 @given(st.recursive(st.text(st.characters(), max_size=3) | st.integers(-3, 3), lambda v: st.lists(v, max_size=2)))
 def test_what_is_stored_can_be_stored(value: Any) -> None:
     """Lone surrogates anywhere in a body are replaced; a clean body is the very same object."""

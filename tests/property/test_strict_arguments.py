@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.kit.simulation.materials import BROKEN_ARGUMENTS
 
@@ -30,12 +30,14 @@ def same(left: Any, right: Any) -> bool:
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
+@settings(deadline=None)
 @given(OBJECTS, st.booleans(), st.sampled_from([None, 1, 4]))
 def test_every_object_is_read_as_it_is(value: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
     """Nothing is repaired, coerced or lost, however it is spelled."""
     assert same(parse_arguments(json.dumps(value, ensure_ascii=ascii_only, indent=indent)), value)
 
 
+@settings(deadline=None)
 @given(OBJECTS)
 def test_canonical_form_is_one_spelling(value: dict[str, Any]) -> None:
     """Equal objects give equal bytes whatever their order; what is digested parses to what runs."""
@@ -46,6 +48,7 @@ def test_canonical_form_is_one_spelling(value: dict[str, Any]) -> None:
     assert len(text_digest(canonical)) == 64
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.sampled_from(BROKEN_ARGUMENTS))
 @example('{"a":1}x')
 @example("\ufeff{}")
@@ -66,6 +69,7 @@ def test_anything_else_is_refused_with_words(raw: str) -> None:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
+@settings(deadline=None)
 @given(OBJECTS, TEXT)
 def test_a_name_twice_is_refused_at_any_depth(value: dict[str, Any], name: str) -> None:
     """Two readers of a doubled name could disagree on what runs."""

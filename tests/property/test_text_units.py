@@ -1,6 +1,6 @@
 """UTF-16 units: counted, found and scrubbed as editors do it."""
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gloveport.protocol.text import scrub_surrogates, utf16_index, utf16_length
@@ -9,12 +9,14 @@ ANY = st.text()  # no lone surrogates
 WILD = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.characters(categories=["Cs"])))
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_length_is_what_an_encoder_says(text: str) -> None:
     """Two bytes of UTF-16 are one unit."""
     assert utf16_length(text) == len(text.encode("utf-16-le")) // 2
 
 
+@settings(deadline=None)
 @given(ANY, st.integers(-3, 40))
 @example("abc", -1)
 @example("é", -1)
@@ -26,6 +28,7 @@ def test_index_is_the_inverse_of_length(text: str, offset: int) -> None:
     assert utf16_index(text, offset) == starts.get(offset)
 
 
+@settings(deadline=None)
 @given(WILD)
 @example("\ud83d")
 @example("\ude00\ud83d")
@@ -44,6 +47,7 @@ def test_scrubbing(text: str) -> None:
     assert all(0xD800 <= int.from_bytes(old, "little") <= 0xDFFF for old in changed)
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_clean_text_is_not_touched(text: str) -> None:
     """No normalisation, no byte order mark lost."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gloveport.protocol.text import utf16_length
@@ -23,6 +23,10 @@ def to_op(kind: str, field: str, offset: int, text: str) -> dict[str, Any]:
     return {"op": "upsert", "item": "i", "kind": "k", "fields": {field: text}}
 
 
+LONGER_THAN_THE_APPENDED = [("append", "x", 0, "ab"), ("upsert", "x", 0, "abc"), ("append", "x", -1, "Z")]
+
+
+@example(LONGER_THAN_THE_APPENDED)
 @settings(deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_appends_are_what_joining_whole_texts_gives(script: list[tuple[str, str, int, str]]) -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gloveport.protocol.text import utf16_length
@@ -31,6 +31,7 @@ def pieces(parts: list[str]) -> list[dict[str, Any]]:
     return ops
 
 
+@settings(deadline=None)
 @given(STREAM, st.data())
 def test_text_arrives_once_however_often_it_is_sent(parts: list[str], data: st.DataObject) -> None:
     """Any number of repetitions from any earlier place gives the same text."""
@@ -48,6 +49,7 @@ def test_text_arrives_once_however_often_it_is_sent(parts: list[str], data: st.D
     assert fresh.digest() == view.digest()
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(UPSERT, st.just({"op": "reset"})), max_size=12), st.integers(0, 12))
 def test_snapshot_and_tail_equal_the_whole(ops: list[dict[str, Any]], cut: int) -> None:
     """A client that joins anywhere, with any overlap, ends where the one that saw everything ends."""
@@ -66,6 +68,7 @@ def test_snapshot_and_tail_equal_the_whole(ops: list[dict[str, Any]], cut: int) 
     assert (len(late), late.watermark) == (len(whole.items()), whole.watermark)
 
 
+@settings(deadline=None)
 @given(st.lists(UPSERT, max_size=6), UPSERT)
 def test_the_digest_follows_every_change(ops: list[dict[str, Any]], op: dict[str, Any]) -> None:
     """Kept item digests never go stale: the digest is the one of a view built anew, and differs when the view does."""

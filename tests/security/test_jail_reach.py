@@ -186,7 +186,7 @@ async def test_worktree_below_it_is_shown_alone(jailed: Reach) -> None:
         shutil.rmtree(worktree.parent)
 
 
-async def test_kernel_settings_cannot_be_written_by_a_jailed_root(jailed: Reach) -> None:
+async def test_kernel_settings_cannot_be_written(jailed: Reach) -> None:
     """A jail of the host's root holds no capability, but these files ask for the uid alone."""
     source = (
         "import os\n"

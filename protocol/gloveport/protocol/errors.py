@@ -45,7 +45,6 @@ class ErrorCode(StrEnum):
     NEWER_DATA = "journal.newer_data"
     BLOB_MISSING = "journal.blob_missing"
     DATA_FULL = "journal.disk_full"
-    AUDIT_BROKEN = "audit.broken"
     # session, turn, approvals
     SESSION_UNKNOWN = "session.unknown"
     SESSION_READ_ONLY = "session.read_only"
@@ -125,7 +124,6 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.NEWER_DATA: ErrorSpec(-32044, "Update gloveport; this data was written by a newer version."),
         ErrorCode.BLOB_MISSING: ErrorSpec(-32045, "The body was pruned or never stored."),
         ErrorCode.DATA_FULL: ErrorSpec(-32046, "Free space on the data disk; nothing was started, nothing is lost."),
-        ErrorCode.AUDIT_BROKEN: ErrorSpec(-32047, "Keep the audit files as they are and compare an earlier export."),
         ErrorCode.SESSION_UNKNOWN: ErrorSpec(-32050, "List the sessions with session/list."),
         ErrorCode.SESSION_READ_ONLY: ErrorSpec(-32051, "Update gloveport to go on with this session."),
         ErrorCode.TURN_BUSY: ErrorSpec(-32052, "A turn is running and the queue is full; cancel or wait."),
@@ -178,6 +176,11 @@ class GloveportError(Exception):
         self.message = message
         self.hint = hint if hint is not None else ERRORS[code].hint
         self.data = data
+
+    @property
+    def advice(self) -> str:
+        """What happened and what to do next, in one line of prose."""
+        return f"{self.message.rstrip('.')}. {self.hint}".rstrip()
 
     @property
     def rpc(self) -> int:

@@ -6,6 +6,11 @@ Must never: hold logic.
 """
 
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gloveport.server.app.replay import ReplayReport
 
 
 def serve_lsp() -> int:
@@ -16,19 +21,29 @@ def serve_lsp() -> int:
     return attach(find_places())
 
 
+def run_daemon() -> int:
+    """The daemon in this process; the exit code."""
+    from gloveport.server.app import foreground
+
+    return foreground.run_daemon()
+
+
+def replay(data_dir: Path, wanted: str) -> "ReplayReport":
+    """Read a log without a daemon. Raises GloveportError."""
+    from gloveport.server.app.replay import replay_session
+
+    return replay_session(data_dir, wanted)
+
+
 def main() -> None:
     """Entry point of the distribution."""
     if sys.argv[1:] == ["lsp"]:
         sys.exit(serve_lsp())
     if sys.argv[1:] == ["daemon"]:
-        from gloveport.server.app.foreground import run_daemon
-
         sys.exit(run_daemon())
-    from gloveport.server.app.foreground import run_daemon
-    from gloveport.server.app.replay import replay_session
     from gloveport.server.cli.root import Doors, command_line
 
-    command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay_session))()
+    command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay))()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     provider = "openai"            # scripted, openai, anthropic
     model = "qwen3-coder"          # the name the provider knows it by
     base_url = "http://127.0.0.1:11434/v1"  # another server than the provider's own
-    key_env = "GLOVEPORT_MY_KEY"   # name of the variable that holds the key; it begins with GLOVEPORT_
+    key_env = "MY_KEY"             # name of the variable that holds the key
     script = "/path/to/script.json"  # what the scripted model plays
 
     [sandbox]
@@ -40,7 +40,6 @@ TRUST_LEVELS: Final = ("trusted", "restricted", "untrusted")
 UNSET: Final = "unset"
 
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
-_OWN_PREFIX: Final = "GLOVEPORT_"
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
 _TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox"})
@@ -134,8 +133,6 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
         raise _wrong(path, "every value of a model is a non-empty text")
     if "provider" not in entry or "model" not in entry:
         raise _wrong(path, "a model needs provider and model")
-    if not entry.get("key_env", _OWN_PREFIX).startswith((_OWN_PREFIX, *_KEY_VARIABLES.values())):
-        raise _wrong(path, f"key_env {entry['key_env']!r}: the variable's name begins with {_OWN_PREFIX}")
     variable = entry.get("key_env") or _KEY_VARIABLES.get(entry["provider"])
     value = environment.get(variable, "") if variable else ""
     return ModelChoice(

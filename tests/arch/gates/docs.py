@@ -30,7 +30,7 @@ INVARIANT: Final = re.compile(r"\bINV-(\d+)\b")
 TEST_NAME: Final = re.compile(r"(tests/[\w./-]+\.py)::([\w:]+)")
 RELEASE: Final = re.compile(r"## \[(\d+)\.(\d+)\.(\d+)\] - \d{4}-\d{2}-\d{2}")
 SECTIONS: Final = frozenset({"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"})
-FILE_ENDINGS: Final = frozenset({"py", "ts", "json", "md", "toml", "lock", "mjs", "sock", "token"})
+FILE_ENDINGS: Final = frozenset({"db", "jsonl", "py", "ts", "json", "md", "toml", "lock", "mjs", "sock", "token"})
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Ledger:
             stream=STREAM,
             epoch=EPOCH,
             seq=seq,
-            type=name,
+            event_type=name,
             version=body.version,
             at=at,
             payload_hash=payload_hash(payload),

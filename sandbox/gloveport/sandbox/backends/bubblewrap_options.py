@@ -23,6 +23,8 @@ _ETC: Final = tuple(
 """What programs need of it; every bind costs a part of a millisecond. Nothing here holds a secret."""
 _PROC_READ_ONLY: Final = ("acpi", "fs", "mtrr", "pressure", "scsi", "sys", "sysrq-trigger")
 """Kernel settings that a jail of the host's root could write by its uid alone, without any capability."""
+_PROC_ANYBODY: Final = ("pressure", "sys")
+"""What of it anybody, or the owner of the jail's own namespaces, could write."""
 _HOSTS: Final = b"127.0.0.1 localhost\n::1 localhost\n"
 _NAMES: Final = b"passwd: files\ngroup: files\nhosts: files\n"
 _TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 - places inside the jail
@@ -90,9 +92,8 @@ def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
 
 
 def _cover_proc() -> list[str]:
-    if os.getuid() != 0:
-        return []
-    existing = (f"/proc/{name}" for name in _PROC_READ_ONLY if os.path.exists(f"/proc/{name}"))
+    names = _PROC_READ_ONLY if os.getuid() == 0 else _PROC_ANYBODY
+    existing = (f"/proc/{name}" for name in names if os.path.exists(f"/proc/{name}"))
     return [option for path in existing for option in ("--ro-bind", path, path)]
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import anyio
+
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
@@ -22,9 +24,12 @@ from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner import groups, rundir
+from gloveport.sandbox.runner.spool import COUNT_FILE
 
 RUNS_MAX: Final = 4096
 ARGUMENT_BYTES_MAX: Final = 1024 * 1024
+START_S: Final = 30.0
+"""How long a supervisor may take to start its command."""
 SCRATCH: Final = "scratch"
 """Folder for temporary files inside a run folder, on a rung that has no view of its own."""
 
@@ -55,23 +60,37 @@ class RunFolders:
         except FileExistsError as error:
             words = f"A run with the id {command.run_id!r} exists already."
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+        execution = await self._launch(folder, request)
+        if execution is None and not was_begun(folder):
+            # The fork server died with the message in its hands; nothing was started, so asking again is safe.
+            self._launcher.close()
+            execution = await self._launch(folder, request)
+        if execution is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The supervisor ended before the run began.")
+        self._followed[command.run_id] = execution
+        return execution
+
+    async def _launch(self, folder: Path, request: RunRequest) -> SupervisedExecution | None:
+        """Hand the folder over and wait for the supervisor's identity; None when it ended before it had one."""
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         execution = SupervisedExecution(folder, request, wake_read)
         try:
             self._launcher.launch(folder, wake_write)
-        except BaseException:
+        except SandboxError:
             execution.detach()
             shutil.rmtree(folder, ignore_errors=True)
             raise
         finally:
             os.close(wake_write)
-        self._followed[command.run_id] = execution
-        if not await execution.wait_started():
+        # Not to be cancelled: a run that may have begun is never let go of without its identity.
+        with anyio.move_on_after(START_S, shield=True):
+            if await execution.wait_started():
+                return execution
             execution.detach()
-            self._followed.pop(command.run_id)
-            shutil.rmtree(folder, ignore_errors=True)
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The supervisor ended before the run began.")
-        return execution
+            return None
+        execution.detach()
+        raise SandboxError(ErrorCode.SANDBOX_LOST, f"The run did not report within {START_S:g} s; it may have begun.")
 
     def attach(self, run_id: str) -> SupervisedExecution | None:
         """Find a run by its folder."""
@@ -217,6 +236,11 @@ class SupervisedRung(ABC):
             return None
         said = result.output.decode("utf-8", "replace").strip()[-TRIAL_WORDS_MAX:]
         return f"A trial run failed: {said or result.evidence}"
+
+
+def was_begun(folder: Path) -> bool:
+    """Whether a supervisor came as far as to open the run's output, which is before it starts anything."""
+    return (folder / COUNT_FILE).exists()
 
 
 def check_command(command: Command) -> None:

@@ -1,7 +1,7 @@
 """This program's own Python, as a jail can run it.
 
 Purpose: where the interpreter lies and which folders a jail must see to start it.
-Invariant: the mounts are read-only and hold the interpreter and its standard library, no installed package.
+Invariant: the mounts are read-only and hold the interpreter and its library; installed packages only when asked for.
 Must never: show a whole home folder because an interpreter lies in it.
 """
 
@@ -20,9 +20,11 @@ class Interpreter:
     mounts: tuple[Mount, ...]
 
 
-def find_interpreter() -> Interpreter:
-    """The real interpreter below any virtual environment."""
-    path = os.path.realpath(sys.executable)
-    roots = {os.path.realpath(prefix) for prefix in (sys.base_prefix, sys.base_exec_prefix)}
-    mounts = tuple(Mount(root, root, Access.READ_ONLY) for root in sorted(roots) if not is_below(root, "/usr"))
-    return Interpreter(path, mounts)
+def find_interpreter(*, packages: bool = False) -> Interpreter:
+    """The real interpreter below any virtual environment; with `packages` this environment itself."""
+    prefixes = {sys.base_prefix, sys.base_exec_prefix} | ({sys.prefix} if packages else set())
+    roots = prefixes | {os.path.realpath(prefix) for prefix in prefixes}
+    mounts = tuple(
+        Mount(os.path.realpath(root), root, Access.READ_ONLY) for root in sorted(roots) if not is_below(root, "/usr")
+    )
+    return Interpreter(sys.executable if packages else os.path.realpath(sys.executable), mounts)

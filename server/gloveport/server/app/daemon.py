@@ -53,6 +53,7 @@ from gloveport.server.transports.lsp.endpoint import Endpoint
 from gloveport.server.transports.lsp.handlers.lifecycle import About
 from gloveport.server.transports.lsp.loop import Service
 from gloveport.server.transports.lsp.socketfile import bind_socket, write_token
+from gloveport.server.transports.lsp.uris import uri_path
 from gloveport.server.turn.effects import Effect
 from gloveport.server.version import VERSION
 
@@ -155,7 +156,7 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
         rungs=opened.ladder.rungs(),
         audit=opened.audit,
         facts=_facts(places, opened),
-        buffers=BufferTable(),
+        buffers=BufferTable(uri_path),
         model_label=opened.models.label,
         clients=lambda: endpoint_box[0].clients if endpoint_box else 0,
         stop=stop.set,
@@ -177,16 +178,17 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
 
 def _room(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     shelf = WorkspaceShelf(places.data_dir / SESSIONS_DIR, (places.data_dir,))
+    redactor = redactor_of(settings)
     return Room(
         journal=opened.journal,
         blobs=opened.blobs,
         publisher=announcer,
-        auditor=Bookkeeper(opened.audit),
+        auditor=Bookkeeper(opened.audit, redactor.redact),
         providers=opened.models,
         sandboxes=opened.ladder,
         rules=opened.rules,
         toolbox=builtin_toolbox(),
-        redactor=redactor_of(settings),
+        redactor=redactor,
         tasks=tasks,
         now_us=now_us,
         new_id=new_id,

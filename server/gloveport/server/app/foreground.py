@@ -9,21 +9,11 @@ import gc
 import logging
 import os
 import sys
-from pathlib import Path
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.client.paths import find_places
 
 LOG_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
-def settings_home() -> Path:
-    """The user's settings: `GLOVEPORT_HOME`, else `XDG_CONFIG_HOME/gloveport`, else `~/.config/gloveport`."""
-    if home := os.environ.get("GLOVEPORT_HOME"):
-        return Path(home).expanduser().absolute()
-    config = os.environ.get("XDG_CONFIG_HOME")
-    base = Path(config) if config and os.path.isabs(config) else Path.home() / ".config"
-    return base / "gloveport"
 
 
 def run_daemon() -> int:
@@ -34,7 +24,8 @@ def run_daemon() -> int:
 
     gc.freeze()
     try:
-        run(find_places(), settings_home())
+        places = find_places()
+        run(places, places.config_dir)
     except GloveportError as error:
         logging.getLogger("gloveport").error("%s. %s", error.message, error.hint)
         return 1

@@ -19,6 +19,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
+from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.commands.house import Rungs
 from gloveport.server.models.contract import Provider
@@ -42,11 +43,14 @@ def boot_id() -> str:
 
 
 def readable_roots() -> tuple[str, ...]:
-    """Folders of this interpreter, which a jail needs to run the tests of a workspace without one of its own."""
+    """Folders of this interpreter, which a jail needs to run the tests of a workspace without one of its own.
+
+    What lies in /usr is in every jail anyway, and no jail lets it be replaced.
+    """
     paths = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
     paths |= {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    roots = sorted(path for path in paths if path and path != "/" and not path.startswith(("/usr/bin", "/usr/lib")))
-    return tuple(root for root in roots if not any(root.startswith(f"{other}/") for other in roots))
+    roots = sorted(path for path in paths if path != "/" and not is_below(path, "/usr"))
+    return tuple(root for root in roots if not any(root != other and is_below(root, other) for other in roots))
 
 
 def load_rules(settings_home: Path) -> RuleSet:

@@ -4,7 +4,7 @@ Purpose: one exception for everything that keeps a line from being evidence.
 Invariant: NOT_SAVED and DATA_FULL mean the action has no line and must not be performed.
 Must never: carry the line's params.
 
-Tree: `AuditError` (codes NOT_SAVED, DATA_FULL, LEASE_HELD, UNSAFE_DIRECTORY, LIMIT, INVALID_PARAMS, AUDIT_BROKEN).
+Tree: `AuditError` (codes NOT_SAVED, DATA_FULL, LEASE_HELD, UNSAFE_DIRECTORY, LIMIT, INVALID_PARAMS).
 """
 
 import errno

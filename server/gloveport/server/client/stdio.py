@@ -37,8 +37,8 @@ def attach(places: Places, command: Sequence[str] | None = None) -> int:
             link = open_socket(places.socket)
         return pipe(link, read_token(places.token))
     except (OSError, GloveportError) as error:
-        hint = error.hint if isinstance(error, GloveportError) else ""
-        os.write(2, f"gloveport lsp: {error}. {hint}\n".encode())
+        words = error.advice if isinstance(error, GloveportError) else str(error)
+        os.write(2, f"gloveport lsp: {words}\n".encode())
         return 1
 
 

@@ -6,28 +6,17 @@ Must never: write, or take a buffer for the file's content.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from gloveport.server.transports.port import Buffer
 
 
-def path_of(uri: str) -> Path | None:
-    """The local path of a `file:` address; None for any other."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
-    path = unquote(parts.path)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in path:
-        return None
-    return Path(path)
-
-
 class BufferTable:
-    """What is open now (`BufferSink`)."""
+    """What is open now (`BufferSink`); `path_of` gives the local path that a URI means."""
 
-    def __init__(self) -> None:
+    def __init__(self, path_of: Callable[[str], str | None]) -> None:
+        self._path_of = path_of
         self._open: dict[tuple[str, str], Buffer] = {}
 
     def opened(self, buffer: Buffer) -> None:
@@ -40,13 +29,13 @@ class BufferTable:
 
     def unsaved(self, path: Path) -> bool:
         """Whether a client shows another text for this file than the disk holds."""
-        wanted = Path(os.path.realpath(path))
+        wanted = os.path.realpath(path)
         for buffer in self._open.values():
-            shown = path_of(buffer.uri)
-            if shown is None or Path(os.path.realpath(shown)) != wanted:
+            shown = self._path_of(buffer.uri)
+            if shown is None or os.path.realpath(shown) != wanted:
                 continue
             try:
-                saved = wanted.read_bytes()
+                saved = path.read_bytes()
             except OSError:
                 saved = b""
             if buffer.text.encode("utf-8", "surrogatepass") != saved.removeprefix(b"\xef\xbb\xbf"):

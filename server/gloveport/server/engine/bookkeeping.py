@@ -6,7 +6,7 @@ Must never: decide, or read the audit log.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,12 +38,21 @@ def _bounded(value: Any) -> Any:
     return [_bounded(each) for each in value[:100]] if isinstance(value, list) else value
 
 
-def entry_of(event: StoredEvent) -> Entry | None:
-    """The audit line of an event; None for one that is no action."""
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Every text by itself, so that what is left is the same JSON."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(each, redact) for key, each in value.items()}
+    return [_redacted(each, redact) for each in value] if isinstance(value, list) else value
+
+
+def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
+    """The audit line of an event, known secrets taken out; None for one that is no action."""
     action = _ACTIONS.get(event.type)
     if action is None:
         return None
-    body = json.loads(event.payload)
+    body = _redacted(json.loads(event.payload), redact)
     context = body.get("security_context") or {}
     params = {key: _bounded(value) for key, value in body.items() if key not in _LEFT_OUT}
     return Entry(
@@ -62,12 +71,12 @@ def entry_of(event: StoredEvent) -> Entry | None:
 class Bookkeeper:
     """Writes the audit lines of appended events."""
 
-    def __init__(self, audit: AuditLog) -> None:
-        self._audit = audit
+    def __init__(self, audit: AuditLog, redact: Callable[[str], str]) -> None:
+        self._audit, self._redact = audit, redact
 
     async def take(self, events: Sequence[StoredEvent]) -> None:
         """Write a line for each action among `events`. Raises AuditError (NOT_SAVED, DATA_FULL)."""
         for event in events:
-            entry = entry_of(event)
+            entry = entry_of(event, self._redact)
             if entry is not None:
                 await self._audit.record(entry)

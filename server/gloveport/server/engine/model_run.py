@@ -11,6 +11,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.text import scrub_surrogates
 from gloveport.server.engine.actor import FATAL, Actor
 from gloveport.server.engine.coalesce import Coalescer, coalescing
+from gloveport.server.engine.drift import take_over_edits
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.models.contract import Accepted, PartStream, Stop, TextDelta, UsagePart
 from gloveport.server.turn.effects import CallModel, Effect
@@ -34,6 +35,8 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
     failure = RequestFailed(request_id, ErrorCode.CANCELLED, "stopped by the user", "")
     with scope:
         try:
+            if actor.state.turn is not None and actor.state.turn.requests == 1:
+                await take_over_edits(actor)
             provider = actor.room.providers.provider(actor.state.provider, actor.state.model)
             stream = provider.stream(model_request(actor.state, actor.room.toolbox.specs()))
             await _read(actor, request_id, stream, reply)

@@ -141,7 +141,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         except GloveportError as error:
             if error.code in FATAL:
                 raise
-            given = CallRejected(effect.call_id, f"{error.message}. {error.hint}")
+            given = CallRejected(effect.call_id, error.advice)
         due = await actor.submit_if(partial(_stands_on, seen), given)
         if due is not None:
             return due
@@ -225,7 +225,7 @@ async def _perform(actor: Actor, call: Call, running: Running, show: Show, *, at
         if error.code in FATAL:
             raise
         outcome: Outcome = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
-        return Performed(outcome, f"{error.message}. {error.hint}", f"{error.code}: {error.message}", label)
+        return Performed(outcome, error.advice, f"{error.code}: {error.message}", label)
 
 
 async def _kept(actor: Actor, done: Performed) -> str | None:

@@ -5,6 +5,7 @@ Invariant: the bytes that were planned are the bytes that are written: the plan'
 Must never: touch the user's own files, or write over a file that changed since the plan.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from pydantic import Field
@@ -43,12 +44,12 @@ def _changing(title: str, kind: str, path: str, base: bytes | None, result: byte
     )
 
 
-class _Changing:
+class _Changing(ABC):
     """What the changing tools share: their outcome is found by hashes."""
 
+    @abstractmethod
     async def result(self, arguments: Any, context: ToolContext) -> tuple[bytes | None, bytes | None]:
         """The file's bytes before and after; null: absent. Raises GloveportError when the change cannot be made."""
-        raise NotImplementedError
 
     async def perform(self, arguments: Any, context: ToolContext) -> Performed:
         """Write the result, given that the file still is what the result was made from."""

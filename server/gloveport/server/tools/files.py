@@ -5,6 +5,7 @@ Invariant: every path goes through the workspace, which refuses what lies outsid
 Must never: follow a link out of the worktree or start a program.
 """
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -47,7 +48,7 @@ def seen(text: str, context: ToolContext, evidence: str) -> Performed:
     return Performed(outcome="ok", text=bounded(text), evidence=evidence, label=context.label)
 
 
-class _Looking:
+class _Looking(ABC):
     """What the looking tools share: doing them again is always right."""
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
@@ -58,9 +59,9 @@ class _Looking:
         """Look again."""
         return await self.perform(arguments, context)
 
+    @abstractmethod
     async def perform(self, arguments: Any, context: ToolContext) -> Performed:
-        """Done by the tool itself."""
-        raise NotImplementedError
+        """Look."""
 
 
 class ReadFileArguments(Arguments):

@@ -42,7 +42,7 @@ from gloveport.server.workspace.state import (
     save_state,
 )
 from gloveport.server.workspace.store import ContentStore
-from gloveport.server.workspace.walk import NotCovered
+from gloveport.server.workspace.walk import NotCovered, Walk
 
 Result = TypeVar("Result")
 
@@ -213,7 +213,8 @@ class SessionWorkspace:
         found = files.digest_file(self._tree, real, self._limits)
         if found is None:
             raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)
-        if real not in self._state.base and real not in self._state.forced:
+        known = real in self._state.base or real in self._state.forced
+        if not known and not Walk(self._tree, self._limits).covers(real):
             self._state.forced.add(real)
             save_state(self.session_dir, self._state)
         return found

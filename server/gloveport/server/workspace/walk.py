@@ -83,6 +83,19 @@ class Walk:
                 continue
             stack.extend(reversed(below))
 
+    def covers(self, path: str) -> bool:
+        """True when a walk would come to the existing file at `path`, a link-free one."""
+        rules = IgnoreRules()
+        parts = path.split("/")
+        for depth, name in enumerate(parts):
+            folder, here = "/".join(parts[:depth]), "/".join(parts[: depth + 1])
+            with self.root.folder(folder) as fd:
+                rules = rules.within(folder, _rules_text(fd))
+            info = self.root.state(here)
+            if info is None or not self._is_content(here, name, info, rules):
+                return False
+        return True
+
     def leave_out(self, path: str, reason: str) -> None:
         """Note that `path` is not covered."""
         self.not_covered_total += 1

@@ -40,9 +40,10 @@ PROVE = "$/gloveport/prove"
 
 @dataclass(slots=True)
 class _Flight:
-    """A request under way; `scope` ends it, wherever it stands."""
+    """A request under way; `scope` ends it, wherever it stands. `replying`: its reply waits for room or is written."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    replying: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,12 @@ class Dispatcher:
             await self._landed.wait()
 
     async def abandon(self) -> None:
-        """Tell every sender that still waits that its answer will not come; nothing is answered afterwards."""
-        waiting, self._abandoned = tuple(self._flights), True
-        for name in waiting:
+        """Tell every sender that still waits that its answer will not come, after the replies already on their way."""
+        self._abandoned = True
+        for name in [name for name, flight in self._flights.items() if not flight.replying]:
+            del self._flights[name]
             await self._desk.outbox.send(error_frame(name, ErrorCode.SHUTTING_DOWN, "the connection ends"))
+        await self.wait_idle()
 
     async def request(self, request: Request) -> None:
         """Take one request: refuse it now or start its task."""
@@ -149,13 +152,19 @@ class Dispatcher:
             return typed_error_frame(request.id, error)
 
     async def _fly(self, request: Request, flight: _Flight) -> None:
-        """A request's task: the reply is made under the flight's scope and sent outside of it."""
+        """A request's task: the reply is made under the flight's scope and sent outside of it.
+
+        A flight that is cut short by the connection's end stays listed, and `abandon` replies in its place.
+        """
         frame, then = error_frame(request.id, ErrorCode.CANCELLED, "cancelled"), None
+        with flight.scope:
+            async with self._running:
+                frame, then = await self._answer(request, flight)
+        if self._abandoned:
+            return
+        flight.replying = True
         try:
-            with flight.scope:
-                async with self._running:
-                    frame, then = await self._answer(request)
-            if not self._abandoned:
+            with anyio.CancelScope(shield=True):  # ends with the outbox at the latest
                 await self._desk.outbox.send(frame)
         except OutboxClosed:
             return
@@ -165,7 +174,7 @@ class Dispatcher:
         if then is not None:
             then()
 
-    async def _answer(self, request: Request) -> tuple[bytes, Callable[[], None] | None]:
+    async def _answer(self, request: Request, flight: _Flight) -> tuple[bytes, Callable[[], None] | None]:
         method = self._desk.methods[request.method]
         try:
             params = method.params.model_validate({} if request.params is None else request.params)
@@ -175,15 +184,11 @@ class Dispatcher:
             result, then = await self._perform(request.method, params)
             return result_frame(request.id, result), then
         except anyio.get_cancelled_exc_class() as error:
-            if self._is_ending(request):
+            if flight.scope.cancel_called or self._desk.tasks.cancel_scope.cancel_called:
                 raise
             return self._failure(request, error), None  # the engine cancelled itself; its client did not
         except Exception as error:  # noqa: BLE001 - the outer edge: whatever fails, the client gets its one reply
             return self._failure(request, _leaf(error)), None
-
-    def _is_ending(self, request: Request) -> bool:
-        flight = self._flights[request.id]
-        return flight.scope.cancel_called or self._desk.tasks.cancel_scope.cancel_called
 
     async def _perform(self, method: str, params: BaseModel) -> tuple[Result, Callable[[], None] | None]:
         handler = subscription.HANDLERS.get(method)

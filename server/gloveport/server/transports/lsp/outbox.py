@@ -29,6 +29,7 @@ class Outbox:
         self._name = name
         self._writer = writer
         self._stall_s_max = stall_s_max
+        self._gone = False
         self._turn = anyio.Lock(fast_acquire=True)
         writer.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
 
@@ -53,12 +54,14 @@ class Outbox:
             try:
                 await self._writer.wait_closed()
             except OSError:
-                return
+                _log.debug("connection %s broke while it was closed", self._name)
+            self._gone = True
         self.abort()
 
     def abort(self) -> None:
         """Close at once; senders that wait get OutboxClosed."""
-        self._writer.transport.abort()
+        if not self._gone:  # a transport that has let go of its loop can't be aborted
+            self._writer.transport.abort()
 
     async def _wait_room(self) -> None:
         while self.waiting_bytes >= HIGH_WATER_BYTES:
