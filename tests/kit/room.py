@@ -161,9 +161,14 @@ class Kit:
         try:
             await self.call(method, params)
         except GloveportError as error:
-            assert error.message
             return error
         raise AssertionError(f"{method} was not refused")
+
+    async def trust(self, level: Any) -> None:
+        """Say how far the folder is trusted."""
+        root = str(self.home.root)
+        params = WorkspaceTrustParams(client_request_id=new_id("r"), root=root, trust_level=level)
+        await self.call("workspace/trust", params)
 
     async def begin(self, level: str | None = "trusted") -> str:
         """A session in the home's folder; its id."""

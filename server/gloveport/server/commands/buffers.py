@@ -32,7 +32,7 @@ class BufferTable:
         wanted = os.path.realpath(path)
         for buffer in self._open.values():
             shown = self._path_of(buffer.uri)
-            if shown is None or os.path.realpath(shown) != wanted:
+            if shown is None or "\0" in shown or os.path.realpath(shown) != wanted:
                 continue
             try:
                 saved = path.read_bytes()

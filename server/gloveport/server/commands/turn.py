@@ -86,7 +86,12 @@ async def cancel(house: House, params: TurnCancelParams, caller: Caller, once: O
         return TurnCancelResult(turn_id=None)
     result = TurnCancelResult(turn_id=turn.turn_id if turn is not None else None)
     given = CancelTurn(result.turn_id if params.turn_id is None else params.turn_id, caller.client_name or "client")
-    start_effects(actor, await actor.submit(given, once.request(result)))
+    try:
+        start_effects(actor, await actor.submit(given, once.request(result)))
+    except GloveportError as error:
+        if params.turn_id is None and error.code is ErrorCode.TURN_MISMATCH:
+            return TurnCancelResult(turn_id=None)  # it ended by itself meanwhile: nothing is left to stop
+        raise
     return result
 
 
