@@ -4,7 +4,8 @@
 Usage: PYTHONPATH=protocol:sandbox:server python scripts/picture.py
 
 Purpose: docs/pictures/demo.svg and doctor.svg from real runs, in a home of their own, in a terminal of fixed width.
-Invariant: the text is what was printed; only the paths of that home are shortened to `~`.
+Invariant: the text is what was printed; the paths of that home are shortened to `~`, and the demo's second card, equal
+to the first, is left out and said to be.
 Must never: load a font or anything else from elsewhere, or leave a daemon behind.
 """
 
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS = 100
 RUN_S = 120
+SECOND_CARD, SECOND_CARD_END = "I run all tests again.", "▸ Run all tests"
 GLOVEPORT = (sys.executable, "-P", "-m", "gloveport.server")
 THEME = TerminalTheme(
     (22, 27, 34),
@@ -90,6 +92,17 @@ def in_terminal(command: tuple[str, ...], home: Path) -> str:
     return text
 
 
+def shorten(printed: str) -> str:
+    """The same without the second card, and said so."""
+    head, words, rest = printed.partition(SECOND_CARD)
+    card, run, tail = rest.partition(SECOND_CARD_END)
+    if not (words and run):
+        return printed
+    start = card.rfind("\n") + 1  # the next line begins with its colour
+    note = f"\x1b[2m[… {len(card[:start].strip().splitlines())} lines left out: the same card again …]\x1b[0m"
+    return f"{head}{words}\n{note}\n{card[start:]}{run}{tail}"
+
+
 def _read(reader: int) -> bytes:
     """The next piece; nothing when the terminal's other side is closed."""
     try:
@@ -114,7 +127,7 @@ def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     try:
         for name in ("demo", "doctor"):
-            draw(name, in_terminal((*GLOVEPORT, name), home))
+            draw(name, shorten(in_terminal((*GLOVEPORT, name), home)))
     finally:
         subprocess.run((*GLOVEPORT, "daemon", "stop"), env=environment(home), capture_output=True, check=False)
         shutil.rmtree(home, ignore_errors=True)

@@ -6,7 +6,7 @@ Must never: answer for the user.
 """
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import GrantRevoked
+from gloveport.protocol.journal.events import EventBody, GrantRevoked
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.turn import (
     ApprovalInfo,
@@ -21,6 +21,7 @@ from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.judging import grant_in_force, issue_grant
 from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApprovalAnswered
 
@@ -84,8 +85,12 @@ async def grants(house: House, params: SessionParams, caller: Caller) -> GrantLi
 async def revoke(house: House, params: GrantRevokeParams, caller: Caller, once: Once) -> Empty:
     """End a right now."""
     actor = await house.sessions.open(params.session_id)
-    if params.grant_id not in actor.state.grants:
-        raise GloveportError(ErrorCode.APPROVAL_UNKNOWN, "there is no such right", hint="List them with grant/list.")
     reason = f"revoked by {caller.client_name or 'client'}"
-    await actor.record((GrantRevoked(grant_id=params.grant_id, reason=reason),), once.request(Empty()))
+
+    def facts(state: SessionState) -> tuple[EventBody, ...]:
+        if params.grant_id not in state.grants:
+            raise GloveportError(ErrorCode.APPROVAL_UNKNOWN, "there is no such right", hint="List them: grant/list.")
+        return (GrantRevoked(grant_id=params.grant_id, reason=reason),)
+
+    await actor.record(facts, once.request(Empty()))
     return Empty()

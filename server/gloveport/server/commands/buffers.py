@@ -5,6 +5,7 @@ Invariant: what a client says of its document is the truth about it until it clo
 Must never: write, or take a buffer for the file's content.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,13 +29,13 @@ class BufferTable:
 
     def unsaved(self, path: Path) -> bool:
         """Whether a client shows another text for this file than the disk holds."""
-        wanted = path.resolve()
+        wanted = os.path.realpath(path)
         for buffer in self._open.values():
             shown = self._path_of(buffer.uri)
-            if shown is None or Path(shown).resolve() != wanted:
+            if shown is None or "\0" in shown or os.path.realpath(shown) != wanted:
                 continue
             try:
-                saved = wanted.read_bytes()
+                saved = path.read_bytes()
             except OSError:
                 saved = b""
             if buffer.text.encode("utf-8", "surrogatepass") != saved.removeprefix(b"\xef\xbb\xbf"):

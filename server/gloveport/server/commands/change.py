@@ -5,7 +5,8 @@ Invariant: what is decided is what was shown: a selection names digests; the pla
 Must never: answer before the outcome is on disk.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
@@ -116,18 +117,41 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
 
 
 def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:
-    skip = 0
-    for each in reversed(actor.state.applied):
-        if apply_id is not None:
-            if each.apply_id == apply_id:
-                return each
-        elif each.action == "undo":
-            skip += 1
-        elif skip:
-            skip -= 1
-        else:
-            return each
-    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
+    applied = actor.state.applied
+    found = [each for each in applied if each.apply_id == apply_id] if apply_id is not None else standing(applied)
+    if not found:
+        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
+    return found[-1]
+
+
+def standing(applied: Sequence[ChangeApplied]) -> list[ChangeApplied]:
+    """The decisions in force, in order: without those that were undone, with those whose undo was undone."""
+    undone_by: dict[str, ChangeApplied] = {}
+    stands: dict[str, bool] = {}
+    for at, each in enumerate(applied):
+        stands[each.apply_id] = True
+        if each.action != "undo":
+            continue
+        turned = _turned(each)
+        target = next((one for one in reversed(applied[:at]) if stands[one.apply_id] and _ends(one) == turned), None)
+        if target is not None:
+            stands[target.apply_id] = False
+            undone_by[each.apply_id] = target
+            again = undone_by.get(target.apply_id)
+            if again is not None:
+                stands[again.apply_id] = True
+                stands[each.apply_id] = False
+    return [each for each in applied if each.action != "undo" and stands[each.apply_id]]
+
+
+def _ends(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
+    """What a decision made of which file."""
+    steps: Any = each.record.get("steps", [])
+    return frozenset((step["side"], step["path"], str(step["before"]), str(step["after"])) for step in steps)
+
+
+def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
+    return frozenset((side, path, after, before) for side, path, before, after in _ends(each))
 
 
 async def _decide(
@@ -144,9 +168,7 @@ async def _decide(
 async def settled(actor: Actor, result: ChangeDecideResult) -> ChangeDecideResult:
     """Wait for the outcome. Raises what refused it."""
     await actor.wait_applied(result.apply_id)
-    if any(each.apply_id == result.apply_id for each in actor.state.applied):
-        return result
     refusal = actor.refusals.get(result.apply_id)
     if refusal is None:
-        raise GloveportError(ErrorCode.CHANGE_CONFLICT, "this decision was not written", paths=list(result.paths))
+        return result
     raise GloveportError(ErrorCode(refusal.code), refusal.message, paths=list(refusal.paths))

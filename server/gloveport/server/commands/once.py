@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.server.journal.records import ClientRequest
+from gloveport.server.journal.records import REQUEST_ID_CHARS_MAX, ClientRequest, is_name
 
 
 def fingerprint_of(method: str, params: BaseModel) -> str:
     """SHA-256 of what is asked."""
     body = json.dumps([method, params.model_dump(mode="json")], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checked_id(client_request_id: str) -> str:
+    """The id, if it can be recorded. Raises INVALID_PARAMS."""
+    if not is_name(client_request_id, REQUEST_ID_CHARS_MAX):
+        raise GloveportError(ErrorCode.INVALID_PARAMS, "clientRequestId: printable ASCII without spaces is needed")
+    return client_request_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import itertools
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ModelSelected, SandboxChosen
+from gloveport.protocol.journal.events import EventBody, ModelSelected, SandboxChosen
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.methods import PROTOCOL_VERSION
 from gloveport.protocol.wire.place import (
@@ -37,6 +37,7 @@ from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import checked_root
 from gloveport.server.commands.trust import adopt_trust
 from gloveport.server.policy.explain import show as show_rules
+from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.state import folder_identity
 
@@ -79,11 +80,17 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
     """Use another rung from the next call on."""
     _check_rung(house, params.sandbox)
     actor = await house.sessions.open(params.session_id)
-    if actor.state.turn is not None:
-        raise GloveportError(ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first.")
     described = await house.rungs.describe(params.sandbox)
-    chosen = SandboxChosen(sandbox=params.sandbox, trust_level=actor.state.trust_level, statement=described.statement)
-    await actor.record((chosen,), once.request(described))
+
+    def facts(state: SessionState) -> tuple[EventBody, ...]:
+        if state.turn is not None:
+            raise GloveportError(
+                ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
+            )
+        statement = described.statement
+        return (SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=statement),)
+
+    await actor.record(facts, once.request(described))
     return described
 
 

@@ -19,7 +19,7 @@ from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.commands import approval, change, place, session, turn
 from gloveport.server.commands.house import House
-from gloveport.server.commands.once import Once, fingerprint_of
+from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
 
 Read = Callable[[House, Any, Caller], Awaitable[BaseModel]]
@@ -82,7 +82,8 @@ class Commands:
         return await self._once(method, params, caller)
 
     async def _once(self, method: str, params: Mutation, caller: Caller) -> BaseModel:
-        once = Once(params.client_request_id, fingerprint_of(method, params))
+        once = Once(checked_id(params.client_request_id), fingerprint_of(method, params))
+        await self._house.sessions.journal_ready()
         lock = self._under_way[once.client_request_id]
         async with lock:
             try:

@@ -5,9 +5,12 @@ Invariant: listing reads the index alone.
 Must never: read a session's whole log to list it.
 """
 
+import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
@@ -187,7 +190,7 @@ async def export(house: House, params: SessionExportParams, caller: Caller) -> S
     stream = session_stream(SessionId(params.session_id))
     journal = house.sessions.room.journal
     events = await journal.read(stream, params.after_seq, params.limit, EXPORT_BYTES_MAX)
-    redact = house.sessions.room.redactor.redact if params.redacted else str
+    redact = house.sessions.room.redactor.redact if params.redacted else None
     head = await journal.head(stream)
     more = head is not None and bool(events) and events[-1].seq < head.seq
     return SessionExportResult(
@@ -195,11 +198,18 @@ async def export(house: House, params: SessionExportParams, caller: Caller) -> S
     )
 
 
-def exported(event: StoredEvent, redact: "object") -> dict[str, object]:
-    """One stored event as a JSON object."""
-    import json
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Every text in a value redacted by itself, so that what is left is the same JSON."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(key): _redacted(part, redact) for key, part in value.items()}
+    return [_redacted(part, redact) for part in value] if isinstance(value, list) else value
 
-    text = event.payload.decode()
+
+def exported(event: StoredEvent, redact: Callable[[str], str] | None) -> dict[str, object]:
+    """One stored event as a JSON object."""
+    payload = json.loads(event.payload)
     return {
         "stream": event.stream,
         "epoch": event.epoch,
@@ -210,5 +220,5 @@ def exported(event: StoredEvent, redact: "object") -> dict[str, object]:
         "digest": event.digest,
         "payloadHash": event.payload_hash,
         "erased": event.erased is not None,
-        "payload": json.loads(redact(text)) if callable(redact) else json.loads(text),
+        "payload": payload if redact is None else _redacted(payload, redact),
     }

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.protocol.journal.events import GrantRevoked, SandboxChosen, WorkspaceTrusted, encode_body
+from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxChosen, WorkspaceTrusted, encode_body
+from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
+from gloveport.server.session.state import SessionState
 from gloveport.server.settings import Settings
 
 READ_EVENTS = 500
@@ -72,7 +74,7 @@ class Trust:
         """Write a level; durable when this returns."""
         stream = workspace_stream(WorkspaceId(workspace_id))
         head = await self._journal.head(stream)
-        body = WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by)
+        body = storable_body(WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by))
         event = NewEvent(type(body).__name__, body.version, encode_body(body))
         next_seq = head.next_seq if head is not None else 1
         part = StreamAppend(stream, next_seq, (event,))
@@ -82,12 +84,15 @@ class Trust:
 
 async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
     """Let a session take over its workspace's level, with the sandbox set for it; older rights end there."""
-    state = actor.state
-    level = trust.level(state.workspace_id)
-    if level == state.trust_level or state.read_only:
+    level = trust.level(actor.state.workspace_id)
+    if level == actor.state.trust_level or actor.state.read_only:
         return
     sandbox = settings.sandbox[level]
     statement = actor.room.sandboxes.backend(sandbox).statement
     chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement)
-    ended = tuple(GrantRevoked(grant_id=name, reason="trust in the workspace changed") for name in state.grants)
-    await actor.record((chosen, *ended))
+
+    def facts(state: SessionState) -> tuple[EventBody, ...]:
+        ended = (GrantRevoked(grant_id=name, reason="trust in the workspace changed") for name in state.grants)
+        return (chosen, *ended)
+
+    await actor.record(facts)

@@ -34,6 +34,8 @@ from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.journal.records import ClientRequest
+from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import CancelTurn, SendMessage, UnqueueMessage
 
@@ -57,11 +59,16 @@ async def start(house: House, params: TurnStartParams, caller: Caller, once: Onc
     actor = await house.sessions.open(params.session_id)
     new_id = house.sessions.room.new_id
     message_id, turn_id = new_id("message"), new_id("turn")
-    queued = actor.state.turn is not None
-    result = TurnStartResult(turn_id=None if queued else turn_id, message_id=message_id, queued=queued)
+    told: list[TurnStartResult] = []
+
+    def answer(decided: SessionState) -> ClientRequest:
+        queued = decided.turn is None or decided.turn.turn_id != turn_id
+        told.append(TurnStartResult(turn_id=None if queued else turn_id, message_id=message_id, queued=queued))
+        return once.request(told[0])
+
     given = SendMessage(message_id, turn_id, scrub_surrogates(params.text), params.queue)
-    start_effects(actor, await actor.submit(given, once.request(result)))
-    return result
+    start_effects(actor, await actor.submit(given, answer))
+    return told[0]
 
 
 async def unqueue(house: House, params: TurnUnqueueParams, caller: Caller, once: Once) -> Empty:
@@ -78,8 +85,13 @@ async def cancel(house: House, params: TurnCancelParams, caller: Caller, once: O
     if turn is None and params.turn_id is None:
         return TurnCancelResult(turn_id=None)
     result = TurnCancelResult(turn_id=turn.turn_id if turn is not None else None)
-    given = CancelTurn(params.turn_id, caller.client_name or "client")
-    start_effects(actor, await actor.submit(given, once.request(result)))
+    given = CancelTurn(result.turn_id if params.turn_id is None else params.turn_id, caller.client_name or "client")
+    try:
+        start_effects(actor, await actor.submit(given, once.request(result)))
+    except GloveportError as error:
+        if params.turn_id is None and error.code is ErrorCode.TURN_MISMATCH:
+            return TurnCancelResult(turn_id=None)  # it ended by itself meanwhile: nothing is left to stop
+        raise
     return result
 
 

@@ -5,6 +5,7 @@ Invariant: the state is the fold of what the journal acknowledged; an effect beg
 Must never: perform an effect while holding the lock, or go on after a failed append without reading the journal again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
+from gloveport.protocol.journal.events.base import storable_body
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.room import Room
@@ -38,7 +40,14 @@ FATAL: Final = frozenset(
 )
 """The journal's refusals: what was to be written is not, and nothing may go on as if it were."""
 
+UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
+"""Refusals of the journal before anything was written: the session is as it was."""
+
 _RELAXED = (ModelTextDelta, ToolExecutionProgress)
+
+Asked = ClientRequest | Callable[[SessionState], ClientRequest] | None
+"""A client's request with its answer; the answer may depend on what was decided."""
+Facts = tuple[EventBody, ...] | Callable[[SessionState], tuple[EventBody, ...]]
 
 
 @dataclass(slots=True)
@@ -47,6 +56,7 @@ class Running:
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stop: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 def index_state(state: SessionState) -> str:
@@ -65,7 +75,8 @@ class Actor:
         self.room = room
         self._workspace = workspace
         self.running: dict[str, Running] = {}
-        self.refusals: dict[str, ChangeRefused] = {}
+        self.reviewing = anyio.Lock()
+        """Held from a look at the proposals until what was seen is on disk, so that no older look comes after."""
         self.stale = False
         self._loaded = loaded
         self._lock = anyio.Lock()
@@ -75,6 +86,16 @@ class Actor:
     def state(self) -> SessionState:
         """The fold of everything acknowledged."""
         return self._loaded.state
+
+    @property
+    def refusals(self) -> dict[str, ChangeRefused]:
+        """Why decisions about changes were not written, by apply."""
+        return self._loaded.refusals
+
+    @property
+    def opened_workspace(self) -> SessionWorkspace | None:
+        """The worktree, if it could be opened."""
+        return None if isinstance(self._workspace, GloveportError) else self._workspace
 
     @property
     def workspace(self) -> SessionWorkspace:
@@ -99,35 +120,47 @@ class Actor:
             return None
         return self.view.digest()
 
-    async def submit(self, given: Input, request: ClientRequest | None = None) -> tuple[Effect, ...]:
+    async def submit(self, given: Input, request: Asked = None) -> tuple[Effect, ...]:
         """Decide one input, write what was decided, and return the effects that are due.
 
         Raises GloveportError: the input was refused (nothing changed), or NOT_SAVED (nothing was started).
         """
         async with self._lock:
-            self._check_fresh()
-            decided = step(self.state, given)
-            if decided.events or request is not None:
-                await self._append(decided, request)
-            return decided.effects
+            return await self._decide(given, request)
 
-    async def record(self, bodies: tuple[EventBody, ...], request: ClientRequest | None = None) -> None:
-        """Write facts that need no decision of the machine (a name, a choice)."""
+    async def submit_if(self, holds: Callable[[SessionState], bool], given: Input) -> tuple[Effect, ...] | None:
+        """`submit`, given that `holds` of the state on which it is decided; None, and nothing done, otherwise."""
+        async with self._lock:
+            self._check_fresh()
+            return await self._decide(given, None) if holds(self.state) else None
+
+    async def _decide(self, given: Input, request: Asked) -> tuple[Effect, ...]:
+        self._check_fresh()
+        decided = step(self.state, given)
+        if decided.events or request is not None:
+            await self._append(decided, request)
+        return decided.effects
+
+    async def record(self, facts: Facts, request: Asked = None) -> None:
+        """Write facts that need no decision of the machine (a name, a choice); they may be made from the state."""
         async with self._lock:
             self._check_fresh()
             state = self.state
             if state.read_only:
                 raise GloveportError(ErrorCode.SESSION_READ_ONLY, "this session holds events of a newer version")
+            bodies = tuple(map(storable_body, facts(state) if callable(facts) else facts))
             for body in bodies:
                 state = fold_event(state, body)
-            await self._append(Step(bodies, (), state), request)
+            if bodies or request is not None:
+                await self._append(Step(bodies, (), state), request)
 
     def _check_fresh(self) -> None:
         if self.stale:
             raise GloveportError(ErrorCode.NOT_SAVED, "the session could not be saved and has to be read again")
 
-    async def _append(self, decided: Step, request: ClientRequest | None) -> None:
+    async def _append(self, decided: Step, asked: Asked) -> None:
         loaded, now = self._loaded, self.room.now_us()
+        request = asked(decided.state) if callable(asked) else asked
         relaxed = request is None and all(isinstance(body, _RELAXED) for body in decided.events)
         news = tuple(NewEvent(type(body).__name__, body.version, encode_body(body)) for body in decided.events)
         batch = Append(
@@ -137,16 +170,22 @@ class Actor:
             request=request,
             index=() if relaxed else (self._index(decided.state, now),),
         )
+        holds = False
         try:
             with anyio.CancelScope(shield=True):
-                appended = await self.room.journal.append(batch)
+                try:
+                    appended = await self.room.journal.append(batch)
+                except GloveportError as error:
+                    holds = error.code in UNWRITTEN
+                    raise
                 if appended.answered is not None:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
                 self._adopt(decided, appended)
                 await self.room.auditor.take(appended.events)
-        except GloveportError:
-            self._poison()
-            raise
+                holds = True
+        finally:
+            if not holds:
+                self.poison()
 
     def _index(self, state: SessionState, now: int) -> IndexUpdate:
         return IndexUpdate(
@@ -164,14 +203,14 @@ class Actor:
             loaded.epoch, loaded.seq, loaded.digest = stored.epoch, stored.seq, stored.digest
             loaded.view.apply(stored.seq, project_ops(body, stored.type, stored.seq))
             if isinstance(body, ChangeRefused):
-                self.refusals[body.apply_id] = body
+                loaded.refusals[body.apply_id] = body
         if appended.events:
             self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
         self._changed.set()
         self._changed = anyio.Event()
 
-    def _poison(self) -> None:
-        """The journal did not take it: drop what runs; the journal is read again before the next input."""
+    def poison(self) -> None:
+        """What is on disk is not what is known here: drop what runs; the journal is read before the next input."""
         self.stale = True
         for running in self.running.values():
             running.scope.cancel()
@@ -186,7 +225,7 @@ class Actor:
                 )
             await self._changed.wait()
 
-    async def wait_idle(self) -> None:
-        """Return once no turn runs."""
-        while self.state.phase is not Phase.IDLE and not self.stale:
-            await self._changed.wait()
+    async def wait_quiet(self) -> None:
+        """Return once none of its effects is under way any more: none may go on beside those of its successor."""
+        while self.running:
+            await next(iter(self.running.values())).ended.wait()

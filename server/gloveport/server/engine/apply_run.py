@@ -40,8 +40,18 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
     except GloveportError as error:
         if error.code in FATAL:
             raise
-        return await actor.submit(await refused(actor, started, str(error.code), error.message))
-    return await actor.submit(await done(actor, started, applied))
+        return await _submit_refused(actor, started, str(error.code), error.message)
+    return await _submit_done(actor, started, applied)
+
+
+async def _submit_done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> tuple[Effect, ...]:
+    async with actor.reviewing:
+        return await actor.submit(await done(actor, started, applied))
+
+
+async def _submit_refused(actor: Actor, started: ChangeApplyStarted, code: str, message: str) -> tuple[Effect, ...]:
+    async with actor.reviewing:
+        return await actor.submit(await refused(actor, started, code, message))
 
 
 async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effect, ...]:
@@ -49,11 +59,11 @@ async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effec
     plan = Plan.from_json(started.plan)
     found = await actor.workspace.reconcile(plan)
     if found.finding in ("done", "partial"):
-        return await actor.submit(await done(actor, started, await actor.workspace.finish(plan)))
+        return await _submit_done(actor, started, await actor.workspace.finish(plan))
     words = "the daemon ended before this was written; nothing was changed"
     if found.finding == "unknown":
         words = f"a file is neither as before nor as intended, so nothing more was written: {found.words}"
-    return await actor.submit(await refused(actor, started, ErrorCode.CHANGE_CONFLICT, words))
+    return await _submit_refused(actor, started, ErrorCode.CHANGE_CONFLICT, words)
 
 
 async def done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> ApplyDone:

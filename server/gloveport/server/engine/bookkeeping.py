@@ -38,12 +38,21 @@ def _bounded(value: Any) -> Any:
     return [_bounded(each) for each in value[:100]] if isinstance(value, list) else value
 
 
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Every text by itself, so that what is left is the same JSON."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(each, redact) for key, each in value.items()}
+    return [_redacted(each, redact) for each in value] if isinstance(value, list) else value
+
+
 def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
     """The audit line of an event, known secrets taken out; None for one that is no action."""
     action = _ACTIONS.get(event.type)
     if action is None:
         return None
-    body = json.loads(redact(event.payload.decode()))
+    body = _redacted(json.loads(event.payload), redact)
     context = body.get("security_context") or {}
     params = {key: _bounded(value) for key, value in body.items() if key not in _LEFT_OUT}
     return Entry(

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 
 from gloveport.protocol.errors import GloveportError
 
@@ -50,26 +49,30 @@ class Coalescer:
                 if text:
                     await self._write(text)
 
-    async def pump(self, scope: anyio.CancelScope) -> None:
-        """Write what waits, `DELAY_S` after it came, until `scope` is cancelled."""
-        with scope:
-            while self._failure is None:
-                await self._wake.wait()
-                self._wake = anyio.Event()
-                await anyio.sleep(DELAY_S)
-                try:
-                    await self.flush()
-                except GloveportError as failure:
-                    self._failure = failure
+    async def pump(self) -> None:
+        """Write what waits, `DELAY_S` after it came, until cancelled."""
+        while self._failure is None:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            await anyio.sleep(DELAY_S)
+            try:
+                await self.flush()
+            except GloveportError as failure:
+                self._failure = failure
 
 
 @asynccontextmanager
-async def coalescing(write: Callable[[str], Awaitable[None]], tasks: TaskGroup) -> AsyncIterator[Coalescer]:
-    """A coalescer whose timer runs in `tasks`; leaving the block writes the rest."""
-    pieces, scope = Coalescer(write), anyio.CancelScope()
-    tasks.start_soon(pieces.pump, scope)
+async def coalescing(write: Callable[[str], Awaitable[None]]) -> AsyncIterator[Coalescer]:
+    """A coalescer whose timer lives as long as the block; leaving the block writes the rest."""
+    pieces = Coalescer(write)
     try:
-        yield pieces
-    finally:
-        scope.cancel()
-        await pieces.flush()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pieces.pump)
+            try:
+                yield pieces
+            finally:
+                await pieces.flush()
+                tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        # What failed is raised as itself: callers tell failures apart by their type.
+        raise group.exceptions[0] from None

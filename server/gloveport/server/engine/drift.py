@@ -5,6 +5,8 @@ Invariant: a change of either side is kept; what meets is left as it is and show
 Must never: write into the user's folder.
 """
 
+import anyio
+
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.proposals import Origin, changed_facts
@@ -12,9 +14,15 @@ from gloveport.server.engine.proposals import Origin, changed_facts
 
 async def take_over_edits(actor: Actor) -> None:
     """Merge the user's edits into the worktree, and show what that made of the proposals. Raises GloveportError."""
-    refreshed = await actor.workspace.refresh()
-    if not refreshed.taken:
-        return
+    # What was merged is shown, also when the turn is stopped meanwhile.
+    with anyio.CancelScope(shield=True):
+        async with actor.reviewing:
+            refreshed = await actor.workspace.refresh()
+            if refreshed.taken:
+                await _show(actor)
+
+
+async def _show(actor: Actor) -> None:
     state = actor.state
     turn_id = state.turn.turn_id if state.turn is not None else ""
     label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))

@@ -6,12 +6,12 @@ Must never: skip an event silently: one of a newer version is counted, an erased
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
-from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, EventBody, decode_body
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.session.fold import fold_event
@@ -28,6 +28,7 @@ class Loaded:
     epoch: int = 1
     seq: int = 0
     digest: str = GENESIS_DIGEST
+    refusals: dict[str, ChangeRefused] = field(default_factory=dict)
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
@@ -49,5 +50,7 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
         body = body_of(event)
         if event.erased is None:
             loaded.state = fold_event(loaded.state, body)
+        if isinstance(body, ChangeRefused):
+            loaded.refusals[body.apply_id] = body
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest

@@ -6,6 +6,7 @@ Must never: fall back to another rung than the session's.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -115,6 +116,8 @@ class Hands:
         The run's folder stays until `forget`, so that its end is found again if this daemon dies before writing it.
         """
         lease = await self.backend.prepare(self._profile(call), call.run_id)
+        if self.stop.is_set():
+            raise SandboxError(ErrorCode.CANCELLED, "stopped before it began")
         return await self._follow(await lease.start(Command(call.argv, call.run_id)), show)
 
     async def look(self, run_id: str) -> Found:
@@ -158,5 +161,5 @@ class Hands:
 
     async def _stop_when_asked(self, execution: Execution) -> None:
         await self.stop.wait()
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True), suppress(GloveportError):  # then it is followed to its own end
             await execution.stop()

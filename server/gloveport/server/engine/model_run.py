@@ -53,7 +53,7 @@ async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply
     async def write(text: str) -> None:
         await actor.submit(TextArrived(request_id, text))
 
-    async with coalescing(write, actor.room.tasks) as pieces, stream as parts:
+    async with coalescing(write) as pieces, stream as parts:
         async for part in parts:
             await _take(actor, request_id, part, pieces, reply)
 

@@ -8,10 +8,11 @@ Must never: hold a task after its session's journal refused a write.
 import logging
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.server.engine.actor import Actor, Running
+from gloveport.protocol.journal.events import ToolExecutionStarted
+from gloveport.server.engine.actor import FATAL, Actor, Running
 from gloveport.server.engine.apply_run import apply_changes, settle_apply
 from gloveport.server.engine.model_run import call_model
-from gloveport.server.engine.tool_run import judge_call, run_tool, workspace_label
+from gloveport.server.engine.tool_run import forget_run, judge_call, run_tool, workspace_label
 from gloveport.server.turn.effects import (
     ApplyChanges,
     AttachTool,
@@ -59,6 +60,7 @@ def start(actor: Actor, effects: tuple[Effect, ...]) -> None:
 
 async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None:
     due: tuple[Effect, ...] = ()
+    begun = _begun(actor, effect)
     try:
         if isinstance(effect, CallModel):
             due = await call_model(actor, effect, running.scope)
@@ -67,6 +69,7 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
                 due = await _perform(actor, effect, running)
     except GloveportError as error:
         _log.error("%s of %s: %s", key, actor.session_id, error.message)
+        due = await _refused(actor, effect, error)
     except Exception as error:  # noqa: BLE001 - outer edge: whatever an adapter raises becomes an outcome
         reference = actor.room.new_id("fault")
         _log.exception("%s of %s failed unexpectedly, reference %s", key, actor.session_id, reference)
@@ -74,7 +77,34 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
     finally:
         if actor.running.get(key) is running:
             del actor.running[key]
+        running.ended.set()
     start(actor, due)
+    await _tidy(actor, begun)
+
+
+async def _refused(actor: Actor, effect: Effect, error: GloveportError) -> tuple[Effect, ...]:
+    """An effect that failed in a way it does not know: an outcome, unless the session has to be read again."""
+    if actor.stale:
+        return ()
+    if error.code in FATAL:
+        actor.poison()
+        return ()
+    return await _broken(actor, effect, f"{error.code}: {error.message}")
+
+
+def _begun(actor: Actor, effect: Effect) -> ToolExecutionStarted | None:
+    call = actor.state.call(effect.call_id) if isinstance(effect, RunTool | AttachTool) else None
+    return call.started if call is not None else None
+
+
+async def _tidy(actor: Actor, begun: ToolExecutionStarted | None) -> None:
+    """Give back what an ended run left; a failure here is no outcome."""
+    if begun is None or actor.stale:
+        return
+    try:
+        await forget_run(actor, begun)
+    except Exception:  # noqa: BLE001 - outer edge: what is left is given back at the next start
+        _log.exception("what %s left could not be removed", begun.call_id)
 
 
 async def _perform(actor: Actor, effect: Effect, running: Running) -> tuple[Effect, ...]:
@@ -94,6 +124,7 @@ async def _broken(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...
         return await _failed(actor, effect, words)
     except Exception:  # noqa: BLE001 - outer edge: the outcome stays open in the journal and is looked at after a restart
         _log.exception("the outcome of %s could not be written", key_of(effect))
+        actor.poison()
         return ()
 
 
@@ -105,7 +136,8 @@ async def _failed(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...
         case JudgeCall(call_id):
             given = CallRejected(call_id, words)
         case ApplyChanges(apply_id):
-            return await settle_apply(actor, actor.state.applying[apply_id])
+            started = actor.state.applying.get(apply_id)
+            return () if started is None else await settle_apply(actor, started)
         case RunTool(call_id) | AttachTool(call_id):
             given = ToolEnded(
                 call_id=call_id,

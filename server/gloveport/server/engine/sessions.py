@@ -50,6 +50,7 @@ class Sessions:
     def __init__(self, room: Room, recover: Callable[[Actor], Awaitable[tuple[Effect, ...]]]) -> None:
         self.room = room
         self._recover = recover
+        self._reopening = anyio.Lock()
         self._actors: dict[SessionId, Actor] = {}
         self._opening: dict[SessionId, anyio.Lock] = defaultdict(anyio.Lock)
 
@@ -68,6 +69,7 @@ class Sessions:
 
     async def create(self, choice: Choice, request: ClientRequest | None, session_id: SessionId) -> Actor:
         """Take the snapshot, then write the session's first facts. Raises GloveportError."""
+        await self.journal_ready()
         workspace = await self.room.create_workspace(choice.root, session_id)
         actor = Actor(session_id, self.room, Loaded(SessionState(), View()), workspace)
         created = SessionCreated(
@@ -88,9 +90,16 @@ class Sessions:
             bytes_total=taken.bytes_total,
             not_covered=tuple(f"{one.path}: {one.reason}" for one in taken.not_covered),
         )
-        await actor.record((created, snapshot), request)
-        self._actors[session_id] = actor
+        async with self._opening[session_id]:  # whoever sees it in a list must not read a second one meanwhile
+            await actor.record((created, snapshot), request)
+            self._actors[session_id] = actor
         return actor
+
+    async def journal_ready(self) -> None:
+        """Open a journal anew that stopped after a refusal of the disk. Raises NOT_SAVED, DATA_FULL."""
+        async with self._reopening:
+            if not self.room.journal.health().accepting:
+                await self.room.journal.reopen()
 
     async def open(self, session_id: str) -> Actor:
         """The session's actor, read from the journal if need be. Raises SESSION_UNKNOWN, NOT_SAVED."""
@@ -99,16 +108,20 @@ class Sessions:
             known = self._actors.get(name)
             if known is not None and not known.stale:
                 return known
-            if known is not None and not self.room.journal.health().accepting:
-                await self.room.journal.reopen()
+            await self.journal_ready()
+            if known is not None:
+                await known.wait_quiet()
             loaded = await self._read(name)
-            actor = Actor(name, self.room, loaded, await self._workspace(name))
+            actor = Actor(name, self.room, loaded, await self._workspace(name, known))
             self._actors[name] = actor
             start(actor, await self._recover(actor))
             self._forget_idle(name)
             return actor
 
-    async def _workspace(self, session_id: SessionId) -> SessionWorkspace | GloveportError:
+    async def _workspace(self, session_id: SessionId, known: Actor | None) -> SessionWorkspace | GloveportError:
+        # One door for one worktree: what an earlier actor began in it goes through the same lock.
+        if known is not None and known.opened_workspace is not None:
+            return known.opened_workspace
         try:
             return await self.room.open_workspace(session_id)
         except GloveportError as error:
@@ -120,6 +133,7 @@ class Sessions:
         while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
             fold_stored(loaded, events)
         if loaded.seq == 0:
+            self._opening.pop(session_id, None)
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
         return loaded
 
@@ -129,6 +143,8 @@ class Sessions:
             if len(self._actors) <= LOADED_MAX:
                 return
             actor = self._actors[name]
-            if name != keep and actor.state.turn is None and not actor.state.applying and not actor.running:
+            idle = actor.state.turn is None and not actor.state.applying and not actor.running
+            if name != keep and idle and not self._opening[name].locked():
                 del self._actors[name]
-                self._opening.pop(name, None)
+                del self._opening[name]
+                actor.stale = True  # whoever holds it still has to open the session again

@@ -6,24 +6,30 @@ Must never: decide whether a call is allowed.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-import anyio
-
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import EventBody, ToolExecutionStarted
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import Outcome
+from gloveport.protocol.text import utf16_index, utf16_length
 from gloveport.server.engine.actor import FATAL, Actor, Running
 from gloveport.server.engine.coalesce import Coalescer, coalescing
-from gloveport.server.engine.hands import Hands, Place, own_python
+from gloveport.server.engine.hands import Hands, Place, Show, own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.proposals import Origin, changed_facts
+from gloveport.server.secrets.detect import Redactor
+from gloveport.server.secrets.stream import StreamRedactor
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import Arguments, Performed, Tool, ToolContext, parse
-from gloveport.server.tools.output import clean_output
+from gloveport.server.tools.output import OutputCleaner
+from gloveport.server.turn.calls import STOPPED_TEXT
 from gloveport.server.turn.effects import AttachTool, Effect, JudgeCall, RunTool
 from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejected, ToolEnded, ToolProgressed
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
+SANDBOX: Final = "sandbox:"
 NOT_SHOWN: Final = "\n[more output is kept and not shown here]"
 
 
@@ -43,12 +49,23 @@ def workspace_label(state: SessionState) -> LabelRecord:
     return LabelRecord(integrity=integrity, readers=None, provenance=("workspace",))
 
 
-async def lay_out(actor: Actor, call: Call, running: Running, pieces: Coalescer | None) -> Bench:
+async def _show_nothing(_piece: bytes) -> None:
+    """For calls that are only looked at."""
+
+
+def _rung(state: SessionState, call: Call) -> str:
+    """The rung that was judged for a call that began; the session's own for one that did not."""
+    executor = call.started.executor if call.started is not None else ""
+    return executor.removeprefix(SANDBOX) if executor.startswith(SANDBOX) else state.sandbox
+
+
+async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show_nothing) -> Bench:
     """Everything a call needs. Raises GloveportError: unknown tool, wrong arguments, sandbox unavailable."""
     room, state = actor.room, actor.state
     tool = room.toolbox.find(call.tool)
     arguments = parse(tool.arguments, call.arguments_json)
-    backend = room.sandboxes.backend(state.sandbox)
+    rung = _rung(state, call)
+    backend = room.sandboxes.backend(rung)
     workspace = actor.workspace
     place = Place(
         root=str(workspace.root),
@@ -56,7 +73,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, pieces: Coalescer 
         dependency_folders=tuple(str(workspace.root / path) for path in workspace.snapshot.dependency_folders),
         read_only_roots=room.read_only_roots,
     )
-    hands = Hands(backend, await room.sandboxes.availability(state.sandbox), place, state.trust_level, running.stop)
+    hands = Hands(backend, await room.sandboxes.availability(rung), place, state.trust_level, running.stop)
     python = own_python(workspace.root)
     context = ToolContext(
         call_id=call.call_id,
@@ -67,27 +84,45 @@ async def lay_out(actor: Actor, call: Call, running: Running, pieces: Coalescer 
         label=workspace_label(state),
         python=python or room.python,
         python_is_own=python is not None,
-        show=_Shower(room.redactor.redact, pieces).show,
+        show=show,
+        redact=room.redactor.redact_bytes,
         fingerprint=call.started.fingerprint if call.started is not None else (),
     )
     return Bench(tool, arguments, context, hands)
 
 
 class _Shower:
-    """Shows the first `SHOWN_BYTES_MAX` bytes of output; the whole lies in the outcome."""
+    """Shows the first `SHOWN_BYTES_MAX` bytes of output, made safe; the whole lies in the outcome.
 
-    def __init__(self, redact: Any, pieces: Coalescer | None) -> None:
-        self._redact, self._pieces = redact, pieces
-        self._shown = 0
+    `skip_utf16` units of the text are known from an earlier daemon and not shown again.
+    """
+
+    def __init__(self, redactor: Redactor, pieces: Coalescer, skip_utf16: int) -> None:
+        self._stream, self._redactor = StreamRedactor(redactor), redactor
+        self._cleaner, self._pieces, self._skip = OutputCleaner(), pieces, skip_utf16
+        self._taken = 0
 
     async def show(self, piece: bytes) -> None:
-        """Show a piece, made safe."""
-        if self._pieces is None or self._shown > SHOWN_BYTES_MAX:
+        """Show what of a piece may be shown already."""
+        room = SHOWN_BYTES_MAX - self._taken
+        if room < 0:
             return
-        self._shown += len(piece)
-        text = self._redact(clean_output(piece))
-        if self._shown > SHOWN_BYTES_MAX:
-            text += NOT_SHOWN
+        self._taken += len(piece)
+        text = self._cleaner.feed(self._stream.feed_bytes(piece[:room]))
+        if self._taken > SHOWN_BYTES_MAX:
+            text += self._cleaner.finish() + NOT_SHOWN
+        await self._give(text)
+
+    async def finish(self) -> None:
+        """Show what was held back; the output has ended."""
+        if self._taken <= SHOWN_BYTES_MAX:
+            await self._give(self._cleaner.feed(self._stream.finish_bytes()) + self._cleaner.finish())
+
+    async def _give(self, text: str) -> None:
+        text = self._redactor.redact(text)
+        known = min(self._skip, utf16_length(text))
+        self._skip -= known
+        text = text[utf16_index(text, known) or 0 :]
         if text:
             await self._pieces.add(text)
 
@@ -97,15 +132,28 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
     call = actor.state.call(effect.call_id)
     if call is None:
         return ()
-    try:
-        bench = await lay_out(actor, call, running, None)
-        plan = await bench.tool.plan(bench.arguments, bench.context)
-        given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
-    except GloveportError as error:
-        if error.code in FATAL:
-            raise
-        given = CallRejected(effect.call_id, error.advice)
-    return await actor.submit(given)
+    while True:
+        seen = _footing(actor.state)
+        try:
+            bench = await lay_out(actor, call, running)
+            plan = await bench.tool.plan(bench.arguments, bench.context)
+            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
+        except GloveportError as error:
+            if error.code in FATAL:
+                raise
+            given = CallRejected(effect.call_id, error.advice)
+        due = await actor.submit_if(partial(_stands_on, seen), given)
+        if due is not None:
+            return due
+
+
+def _stands_on(seen: tuple[object, ...], state: SessionState) -> bool:
+    return _footing(state) == seen
+
+
+def _footing(state: SessionState) -> tuple[object, ...]:
+    """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
+    return state.trust_level, state.sandbox, tuple(state.grants), tuple(state.grant_uses.items())
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:
@@ -118,28 +166,42 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         await actor.submit(ToolProgressed(effect.call_id, text))
 
     began = actor.room.now_us()
-    async with coalescing(write, actor.room.tasks) as pieces:
-        done = await _perform(actor, call, running, pieces, attach=isinstance(effect, AttachTool))
-    facts = done.facts
-    if _may_change(call.started.effects):
-        origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
-        facts += changed_facts(actor.state, await actor.workspace.proposals(), origin)
+    attach = isinstance(effect, AttachTool)
+    async with coalescing(write) as pieces:
+        shower = _Shower(actor.room.redactor, pieces, call.shown_utf16 if attach else 0)
+        done = await _perform(actor, call, running, shower.show, attach=attach)
+        await shower.finish()
+    blob = await _kept(actor, done)
+    if not _may_change(call.started.effects):
+        return await actor.submit(_ended(actor, call, running, done, blob, began))
+    origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
+    async with actor.reviewing:
+        changed = changed_facts(actor.state, await actor.workspace.proposals(), origin)
+        return await actor.submit(_ended(actor, call, running, done, blob, began, changed))
+
+
+def _ended(
+    actor: Actor,
+    call: Call,
+    running: Running,
+    done: Performed,
+    blob: str | None,
+    began: int,
+    changed: tuple[EventBody, ...] = (),
+) -> ToolEnded:
     outcome = "cancelled" if running.stop.is_set() and done.outcome in ("killed", "failed") else done.outcome
-    ended = ToolEnded(
+    return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
         text=actor.room.redactor.redact(done.text),
         evidence=done.evidence,
         exit_code=done.exit_code,
-        output_blob=await _kept(actor, done),
+        output_blob=blob,
         output_bytes=done.output_bytes,
         duration_us=max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=facts,
+        facts=(*done.facts, *changed),
     )
-    effects = await actor.submit(ended)
-    await _forget(actor, call)
-    return effects
 
 
 def _turn_id(actor: Actor) -> str:
@@ -150,37 +212,39 @@ def _may_change(effects: tuple[Any, ...]) -> bool:
     return any(effect.kind not in ("read", "search") for effect in effects)
 
 
-async def _perform(actor: Actor, call: Call, running: Running, pieces: Coalescer, *, attach: bool) -> Performed:
+async def _perform(actor: Actor, call: Call, running: Running, show: Show, *, attach: bool) -> Performed:
     label = workspace_label(actor.state)
     try:
-        bench = await lay_out(actor, call, running, pieces)
+        bench = await lay_out(actor, call, running, show)
         if attach and call.started is not None:
             return await bench.tool.attach(bench.arguments, call.started.fingerprint, bench.context)
+        if running.stop.is_set():
+            return Performed("cancelled", STOPPED_TEXT, "not begun", label)
         return await bench.tool.perform(bench.arguments, bench.context)
     except GloveportError as error:
         if error.code in FATAL:
             raise
-        outcome: Any = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
+        outcome: Outcome = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
         return Performed(outcome, error.advice, f"{error.code}: {error.message}", label)
 
 
 async def _kept(actor: Actor, done: Performed) -> str | None:
     if not done.output:
         return None
-    text = actor.room.redactor.redact(done.output.decode("utf-8", "surrogateescape"))
-    return (await actor.room.blobs.put(text.encode("utf-8", "surrogateescape"))).digest
+    return (await actor.room.blobs.put(actor.room.redactor.redact_bytes(done.output))).digest
 
 
-async def _forget(actor: Actor, call: Call) -> None:
-    if call.started is not None and call.started.executor.startswith("sandbox:"):
-        with anyio.CancelScope(shield=True):
-            await actor.room.sandboxes.backend(actor.state.sandbox).forget(call.call_id)
+async def forget_run(actor: Actor, started: ToolExecutionStarted) -> None:
+    """The end of a run is in the journal: what the sandbox kept of it may go."""
+    if started.executor.startswith(SANDBOX):
+        rung = started.executor.removeprefix(SANDBOX)
+        await actor.room.sandboxes.backend(rung).forget(started.call_id)
 
 
 async def reconcile_call(actor: Actor, call: Call) -> CallReconciled:
     """Find out what became of a call that was running when the last daemon ended. Changes nothing."""
     try:
-        bench = await lay_out(actor, call, Running(), None)
+        bench = await lay_out(actor, call, Running())
         fingerprint = call.started.fingerprint if call.started is not None else ()
         found = await bench.tool.reconcile(bench.arguments, fingerprint, bench.context)
     except GloveportError as error:

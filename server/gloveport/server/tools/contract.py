@@ -111,7 +111,7 @@ class ToolContext:
     """What a call may touch.
 
     `python` runs the tests; `python_is_own`: it is the workspace's. `fingerprint` is what the call's intent on disk
-    says, once there is one.
+    says, once there is one. `redact` takes known secrets out of bytes before they are cut or shown.
     """
 
     call_id: str
@@ -123,6 +123,7 @@ class ToolContext:
     python: str
     python_is_own: bool
     show: Callable[[bytes], Awaitable[None]]
+    redact: Callable[[bytes], bytes]
     fingerprint: tuple[FileFingerprint, ...] = ()
 
 

@@ -56,7 +56,7 @@ class _Changing(ABC):
         before, after = await self.result(arguments, context)
         expected = None if before is None else hash_of(before)
         digest = None if after is None else hash_of(after)
-        if any(mark.result_hash != digest for mark in context.fingerprint):
+        if any((mark.base_hash, mark.result_hash) != (expected, digest) for mark in context.fingerprint):
             raise ToolError(ErrorCode.CHANGE_CONFLICT, f"{arguments.path} changed since the call was planned")
         if after is None:
             await context.workspace.delete(arguments.path, expected=expected)
@@ -77,7 +77,9 @@ class _Changing(ABC):
 
     async def attach(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Performed:
         """The change is there already."""
-        return _done(f"{arguments.path} written", "found after a restart: the file has the intended content", context)
+        gone = bool(started) and all(mark.result_hash is None for mark in started)
+        found = "the file is gone" if gone else "the file has the intended content"
+        return _done(f"{arguments.path} {'deleted' if gone else 'written'}", f"found after a restart: {found}", context)
 
 
 def _done(text: str, evidence: str, context: ToolContext) -> Performed:

@@ -87,7 +87,7 @@ class ReadFile(_Looking):
     async def perform(self, arguments: ReadFileArguments, context: ToolContext) -> Performed:
         """The asked lines."""
         data = await context.workspace.read(arguments.path)
-        lines = clean_output(data).split("\n")
+        lines = clean_output(context.redact(data)).split("\n")
         start, stop = arguments.start_line - 1, arguments.start_line - 1 + arguments.lines
         text = "\n".join(lines[start:stop])
         if start or stop < len(lines):
@@ -142,7 +142,10 @@ class Search(_Looking):
     async def perform(self, arguments: SearchArguments, context: ToolContext) -> Performed:
         """`path:line: text`, one hit a line."""
         found = await context.workspace.search(arguments.pattern, pattern=arguments.path, limit=SEARCH_HITS_MAX)
-        lines = [f"{visible(hit.path)}:{hit.line}: {clean_output(hit.text.encode())}" for hit in found.matches]
+        lines = [
+            f"{visible(hit.path)}:{hit.line}: {clean_output(context.redact(hit.text.encode('utf-8', 'surrogatepass')))}"
+            for hit in found.matches
+        ]
         if found.truncated:
             lines.append(f"[more than {SEARCH_HITS_MAX} lines match; narrow the pattern]")
         if found.skipped:

@@ -1,14 +1,17 @@
-"""Program output made safe to show.
+"""Making a program's output safe to show.
 
-Purpose: turn raw bytes of a program into text that cannot act on a panel, a terminal or a log.
-Invariant: no control character but newline and tab survives unescaped; redrawn lines are collapsed.
-Must never: drop printable text silently (what is cut is counted by the caller).
+Purpose: remove terminal commands, escape control characters and what hides or turns text, cut overlong lines.
+Invariant: what is returned holds no terminal command and no invisible direction mark; time is linear in the input;
+    the parts of a stream joined are the same however it was cut.
+Must never: change the output that is kept as evidence.
 """
 
 import re
 from typing import Final
 
 LINE_CHARACTERS_MAX: Final = 4_000
+LINE_BYTES_HELD_MAX: Final = 64 * 1024
+"""An unfinished line longer than this is let go in pieces of this size."""
 
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor, clear
@@ -16,13 +19,21 @@ _ESCAPES: Final = re.compile(
     r"|\x1b[PX^_][^\x1b]{0,4096}(?:\x1b\\)?"  # device control and privacy strings
     r"|\x1b[@-Z\\-_]?"
 )
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_REDRAW: Final = re.compile(r"[^\n]*\r(?=[^\n\r])")
+_CONTROL: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _last_drawn(line: str) -> str:
+    """What a terminal would show of a line that was drawn over again and again."""
+    return line.rstrip("\r").rpartition("\r")[2]
 
 
 def _cut(line: str) -> str:
@@ -33,8 +44,38 @@ def _cut(line: str) -> str:
 
 def clean_output(raw: bytes) -> str:
     """Text to show: UTF-8 with replacement, terminal commands removed, control characters escaped."""
-    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
-    text = _ESCAPES.sub("", text)
-    text = _REDRAW.sub("", text).replace("\r", "\n" if text.endswith("\r") else "")
-    text = _CONTROL.sub(_escape, text)
-    return "\n".join(_cut(line) for line in text.split("\n"))
+    text = _ESCAPES.sub("", raw.decode("utf-8", "replace"))
+    return "\n".join(_cut(_CONTROL.sub(_escape, _last_drawn(line))) for line in text.split("\n"))
+
+
+class OutputCleaner:
+    """`clean_output` over a stream: a line is shown when it is finished, so that nothing is judged by its half."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, piece: bytes) -> str:
+        """The finished lines so far that were not returned yet."""
+        self._held += piece
+        end = self._held.rfind(b"\n") + 1
+        ready = clean_output(self._take(end)) if end else ""
+        while len(self._held) > LINE_BYTES_HELD_MAX:
+            ready += clean_output(self._take(_before_character(self._held, LINE_BYTES_HELD_MAX)))
+        return ready
+
+    def finish(self) -> str:
+        """The rest; the stream has ended."""
+        return clean_output(self._take(len(self._held)))
+
+    def _take(self, end: int) -> bytes:
+        taken = bytes(self._held[:end])
+        del self._held[:end]
+        return taken
+
+
+def _before_character(data: bytearray, at: int) -> int:
+    """The last place up to `at` where no character is cut in two."""
+    back = next((count for count in range(4) if data[at - count] & 0xC0 != 0x80), 0)
+    return at - back

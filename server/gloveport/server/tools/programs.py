@@ -14,6 +14,7 @@ from pydantic import Field
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
     Found,
@@ -65,7 +66,7 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
         evidence=f"{how_it_ended(result)}; {result.evidence}",
         label=context.label,
         exit_code=result.exit_code,
-        output=result.output,
+        output=context.redact(result.output),
         output_bytes=result.output_bytes_total,
     )
 
@@ -107,7 +108,7 @@ class RunCommand:
         argv = tuple(arguments.argv)
         named = [(path, await _digest(context, path)) for path in named_files(argv)]
         return ToolPlan(
-            title=f"Run {' '.join(argv)}"[:200],
+            title=visible(f"Run {' '.join(argv)}"[:200]),
             effects=(effect("execute", " ".join(argv)),),
             recovery="probeable",
             stop_class="killable",
@@ -131,5 +132,5 @@ class RunCommand:
         return self._told(await context.hands.attach(context.call_id, context.show), context)
 
     def _told(self, result: Result, context: ToolContext) -> Performed:
-        text = bounded(f"{clean_output(result.output)}\n[{how_it_ended(result)}]".lstrip("\n"))
+        text = bounded(f"{clean_output(context.redact(result.output))}\n[{how_it_ended(result)}]".lstrip("\n"))
         return performed(result, text, context)

@@ -35,6 +35,7 @@ WALL_S_DEFAULT: Final = 300.0
 WALL_S_MAX: Final = 1_800.0
 PATHS_MAX: Final = 100
 FAILURES_TOLD_MAX: Final = 30
+COUNT_MAX: Final = 10**12
 FRAMEWORK: Final = "pytest"
 # No cache and no byte code: a test run leaves nothing in the worktree by itself.
 ENVIRONMENT: Final = (("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1"))
@@ -132,9 +133,16 @@ def split_report(output: bytes, call_id: str) -> tuple[bytes, dict[str, Any] | N
     line, _, rest = after.partition(b"\n")
     try:
         report = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return before + b"\n" + rest, None
     return before + b"\n" + rest, report if isinstance(report, dict) else None
+
+
+def _count(value: Any) -> int:
+    """A number of the report. Raises ValueError: it comes from the code under test and may be anything."""
+    if type(value) is not int or not 0 <= value <= COUNT_MAX:
+        raise ValueError("not a count")
+    return value
 
 
 def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | None:
@@ -145,22 +153,22 @@ def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | Non
             goal_revision=context.goal_revision,
             call_id=context.call_id,
             framework=FRAMEWORK,
-            passed=int(counts["passed"]),
-            failed=int(counts["failed"]),
-            errors=int(counts["error"]),
-            skipped=int(counts["skipped"]),
+            passed=_count(counts["passed"]),
+            failed=_count(counts["failed"]),
+            errors=_count(counts["error"]),
+            skipped=_count(counts["skipped"]),
             cases=tuple(
                 TestCase(
                     name=clean_output(str(name)[:1024].encode("utf-8", "replace")),
                     status=status,
-                    duration_us=int(took),
+                    duration_us=_count(took),
                     message=clean_output(str(message)[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")),
                 )
                 for name, status, took, message in cases
             ),
-            cases_left_out=int(report["left_out"]),
+            cases_left_out=_count(report["left_out"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
@@ -172,8 +180,10 @@ def _summary(fact: TestRunFinished) -> str:
 
 
 def _told(result: Result, context: ToolContext) -> Performed:
-    output, report = split_report(result.output, context.call_id)
-    fact = _fact(report, context) if report is not None else None
+    output, report = split_report(context.redact(result.output), context.call_id)
+    # A report that names another end than the process had was not written at that end.
+    agrees = report is not None and result.exit_code is not None and report.get("exit") == result.exit_code
+    fact = _fact(report, context) if report is not None and agrees else None
     shown = clean_output(output).strip("\n")
     if fact is None:
         text = f"{shown}\n[{how_it_ended(result)}; no report of single tests]"

@@ -7,6 +7,7 @@ Must never: write a decision before its outcome is known.
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.state import CallStage
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import ApplyChanges
@@ -16,6 +17,9 @@ def requested(draft: Draft, given: inp.ApplyRequested) -> None:
     """Write the intent; the engine applies once it is on disk."""
     if draft.state.applying:
         raise TurnError(ErrorCode.TURN_BUSY, "another decision about changes is being written")
+    turn = draft.state.turn
+    if given.action != "accept" and turn is not None and any(call.stage is CallStage.RUNNING for call in turn.calls):
+        raise TurnError(ErrorCode.TURN_BUSY, "a tool is running in the worktree; wait for it or stop it")
     draft.emit(ev.ChangeApplyStarted(apply_id=given.apply_id, action=given.action, plan=dict(given.plan), by=given.by))
     draft.need(ApplyChanges(given.apply_id))
 

@@ -9,6 +9,7 @@ The order for a decision: `plan_*` → journal `plan.as_json()` as intent → `a
 After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back(plan)`.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -67,6 +68,8 @@ class SessionWorkspace:
         self._seen_in_root: dict[str, Seen] = {}
         self._look = Look(self._tree, limits, seen)
         self._comparison = Comparison(self._look, self._store)
+        # Handles go back when the last user of this object lets go of it, also where nobody closes it.
+        weakref.finalize(self, self._stack.close)
 
     @classmethod
     async def create(

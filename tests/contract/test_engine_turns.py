@@ -1,0 +1,315 @@
+"""Turns in a real room: cancel in every phase, queue, answers, rights."""
+
+from collections.abc import Iterator
+
+import anyio
+import pytest
+from tests.kit.room import Home, Kit, call, new_home, run
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.place import SandboxChooseParams
+from gloveport.protocol.wire.turn import GrantRevokeParams, TurnStartParams, TurnUnqueueParams, WhyParams
+from gloveport.server.session.state import CallStage, Phase
+
+DONE = {"text": "Done."}
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """An empty home."""
+    with new_home() as made:
+        yield made
+
+
+def running_call(kit: Kit, session_id: str) -> bool:
+    """Whether a call runs."""
+    turn = kit.actor(session_id).state.turn
+    return turn is not None and any(one.stage is CallStage.RUNNING for one in turn.calls)
+
+
+async def quiet(kit: Kit, session_id: str) -> None:
+    """Wait until none of the session's effects is under way."""
+    with anyio.fail_after(10):
+        await kit.actor(session_id).wait_quiet()
+
+
+async def test_cancel_while_the_model_streams_keeps_what_arrived(home: Home) -> None:
+    """The text stays, marked; nothing goes on."""
+    home.play({"text": "First half. Second half.", "chunk_chars": 11, "wait_after_chunks": 1, "wait_for_file": "never"})
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
+        await kit.cancel(session)
+        kinds = await kit.idle(session)
+        assert kinds.index("TurnCancelRequested") < kinds.index("ModelStreamInterrupted") < kinds.index("TurnCancelled")
+        assert kit.actor(session).state.history[-1].text == "First half."
+        await quiet(kit, session)
+
+
+async def test_cancel_while_a_card_waits_withdraws_it(home: Home) -> None:
+    """No answer can start the call afterwards."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "x"), run("echo", "y")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        await kit.cancel(session)
+        kinds = await kit.idle(session)
+        with pytest.raises(GloveportError) as caught:
+            await kit.answer(session, card)
+        assert caught.value.code is ErrorCode.APPROVAL_UNKNOWN
+        assert "ToolExecutionStarted" not in kinds
+        assert await kit.ends(session) == ["cancelled", "cancelled"]
+
+
+async def test_cancel_while_a_program_runs_ends_it(home: Home) -> None:
+    """The program is stopped, its output kept, the calls after it never begin."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold"), run("echo", "later")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        await kit.cancel(session)
+        kinds = await kit.idle(session)
+        assert sorted(await kit.ends(session)) == ["cancelled", "cancelled"]
+        assert kinds.count("ToolExecutionStarted") == 1
+        assert "TurnCancelled" in kinds
+        await quiet(kit, session)
+
+
+async def test_cancel_at_every_event_of_a_turn(home: Home) -> None:
+    """Stop right after the n-th event, for every n: one end for each call, nothing starts after the stop, and the
+    session can be used again."""
+    home.write(a__txt="one\n")
+    calls = [call("edit_file", path="a.txt", old="one", new="two"), call("read_file", path="a.txt")]
+    home.play({"when": {"turn": 0}, "text": "I look.", "calls": calls}, DONE)
+    async with home.room() as kit:
+        length = 40
+        for at in range(2, length):
+            session = await kit.begin("trusted" if at == 2 else None)
+            seen = len(kit.told.events)
+
+            def reached(seen: int = seen, at: int = at, session: str = session) -> bool:
+                mine = [event for event in kit.told.events[seen:] if event.stream == f"session/{session}"]
+                return len(mine) >= at or kit.actor(session).state.phase is Phase.IDLE
+
+            await kit.send(session)
+            await kit.until(reached)
+            if kit.actor(session).state.phase is Phase.IDLE:
+                break
+            await kit.cancel(session)
+            await kit.idle(session)
+            await quiet(kit, session)
+            await kit.ends(session)
+            events = [event["type"] for event in await kit.events(session)]
+            if "TurnCancelRequested" in events:
+                after = events[events.index("TurnCancelRequested") :]
+                assert not {"ToolExecutionStarted", "ModelRequestStarted"} & set(after), after
+        else:
+            pytest.fail("the turn has more events than were tried")
+
+
+async def test_a_message_waits_and_is_delivered_when_the_turn_ends(home: Home) -> None:
+    """One message waits; a second is refused; it can be taken back, with another it becomes the next turn."""
+    home.play({"when": {"user_contains": "go"}, "text": "ab", "chunk_chars": 1, "wait_after_chunks": 1,
+               "wait_for_file": "open"}, DONE)  # fmt: skip
+    async with home.room() as kit:
+        session = await kit.begin()
+        first = await kit.send(session)
+        assert first.queued is False
+        assert (await kit.refused("turn/start", TurnStartParams(
+            client_request_id="busy", session_id=session, text="now"))).code is ErrorCode.TURN_BUSY  # fmt: skip
+        taken = await kit.send(session, "taken back", queue=True)
+        assert (taken.queued, taken.turn_id) == (True, None)
+        await kit.call("turn/unqueue", TurnUnqueueParams(
+            client_request_id="u", session_id=session, message_id=taken.message_id))  # fmt: skip
+        await kit.send(session, "second", queue=True)
+        with pytest.raises(GloveportError):
+            await kit.send(session, "third", queue=True)
+        (home.folder / "open").touch()
+        await kit.until_state(session, lambda state: state.goal_revision == 2)
+        await kit.idle(session)
+        assert kit.actor(session).state.user_messages == ("go", "second")
+
+
+async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> None:
+    """The answer says what was decided, not what the session looked like when the request came in."""
+    home.play({"text": "ab", "chunk_chars": 1, "wait_after_chunks": 1, "wait_for_file": "open"})
+    async with home.room() as kit:
+        session = await kit.begin()
+        for _ in range(6):
+            await kit.send(session)
+            await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
+            results = []
+
+            async def next_message(results: list[object] = results) -> None:
+                results.append(await kit.send(session, "next", queue=True))
+
+            async with anyio.create_task_group() as tasks:
+                (home.folder / "open").touch()
+                await kit.until_state(session, lambda s: not (s.turn and s.turn.request and s.turn.request.text == "a"))
+                tasks.start_soon(next_message)
+            sent = results[0]
+            events = await kit.events(session)
+            queued = any(
+                e["type"] == "UserMessageQueued" and e["payload"]["message_id"] == sent.message_id for e in events
+            )
+            assert sent.queued is queued
+            assert (sent.turn_id is None) is queued
+            await kit.idle(session)
+            (home.folder / "open").unlink()
+
+
+async def test_no_is_an_end_and_the_model_is_told(home: Home) -> None:
+    """A denied call never runs; the turn goes on; why says so."""
+    home.play(
+        {"when": {"turn": 0}, "calls": [run("hold")]}, {"when": {"result_contains": "said no"}, "text": "Then not."}
+    )
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        await kit.answer(session, card, "deny")
+        await kit.idle(session)
+        assert await kit.ends(session) == ["denied"]
+        assert kit.actor(session).state.history[-1].text == "Then not."
+        assert not home.ladder.starts
+        why = await kit.call("tool/why", WhyParams(session_id=session, call_id=card.call_id))
+        assert (why.tool, why.outcome) == ("run_command", "denied")
+        assert "ask" in why.decision
+        assert why.hint
+        unknown = await kit.refused("tool/why", WhyParams(session_id=session, call_id="none"))
+        assert unknown.code is ErrorCode.TOOL_UNKNOWN
+
+
+@pytest.mark.parametrize(("scope", "in_turn", "in_next"), [("once", 2, 1), ("turn", 1, 1), ("session", 1, 0)])
+async def test_a_right_holds_as_long_as_its_scope(home: Home, scope: str, in_turn: int, in_next: int) -> None:
+    """How often the same command is asked about twice within a turn and once in the next."""
+    home.play(
+        {"when": {"turn": 0, "user_contains": "go"}, "calls": [run("echo", "a"), run("echo", "a")]},
+        {"when": {"turn": 0}, "calls": [run("echo", "a")]},
+        DONE,
+    )
+    async with home.room() as kit:
+        session = await kit.begin()
+        asked = []
+        for text in ("go", "again"):
+            await kit.send(session, text)
+            count = 0
+            while True:
+                state = await kit.until_state(session, lambda s: bool(s.approvals) or s.phase is Phase.IDLE)
+                if not state.approvals:
+                    break
+                count += 1
+                await kit.answer(session, await kit.waiting(session), scope=scope)
+            asked.append(count)
+        assert asked == [in_turn, in_next]
+        assert await kit.ends(session) == ["ok"] * 3
+
+
+async def test_two_clients_answer_one_card(home: Home) -> None:
+    """One answer counts; the other is told; the program runs once."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    home.ladder.go.set()
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        outcomes: list[object] = []
+
+        async def one(decision: str) -> None:
+            try:
+                outcomes.append(await kit.answer(session, card, decision))
+            except GloveportError as error:
+                outcomes.append(error.code)
+
+        async with anyio.create_task_group() as tasks:
+            for decision in ("allow", "allow", "deny"):
+                tasks.start_soon(one, decision)
+        await kit.idle(session)
+        assert outcomes.count(ErrorCode.APPROVAL_UNKNOWN) == 2
+        kinds = await kit.kinds(session)
+        assert (kinds.count("ApprovalResolved"), kinds.count("ToolExecutionFinished")) == (1, 1)
+        assert home.ladder.starts["hold"] <= 1
+
+
+async def test_an_answer_may_narrow_and_never_widen(home: Home) -> None:
+    """Over the wire: a shorter life is taken, another command is refused, the card waits on."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        scope = next(option["scope"] for option in card.card["options"] if option["scope"] != "once")
+        offered = next(option for option in card.card["options"] if option["scope"] == scope)
+        wide = {**offered["capability"], "argv": ["echo"]} if "capability" in offered else {"argv": ["rm"]}
+        with pytest.raises(GloveportError):
+            await kit.answer(session, card, scope=scope, narrowed_to=wide | {"effect": "network"})
+        assert (await kit.waiting(session)).card_digest == card.card_digest
+        given = await kit.answer(session, card, scope=scope, expires_at=kit.sessions.room.now_us() + 10**9)
+        await kit.idle(session)
+        rights = (await kit.call("grant/list", SessionParams(session_id=session))).grants
+        assert [right.grant_id for right in rights] in ([given.grant_id], [])
+        assert await kit.ends(session) == ["ok"]
+
+
+async def test_a_right_that_was_revoked_asks_again(home: Home) -> None:
+    """Revoked means from now on; an unknown right is told."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        given = await kit.answer(session, await kit.waiting(session), scope="session")
+        await kit.idle(session)
+        revoke = GrantRevokeParams(client_request_id="rv", session_id=session, grant_id=given.grant_id)
+        await kit.call("grant/revoke", revoke)
+        await kit.call("grant/revoke", revoke)
+        again = revoke.model_copy(update={"client_request_id": "rv2"})
+        assert (await kit.refused("grant/revoke", again)).code is ErrorCode.APPROVAL_UNKNOWN
+        await kit.send(session, "again")
+        await kit.answer(session, await kit.waiting(session), "deny")
+        await kit.idle(session)
+        assert await kit.ends(session) == ["ok", "denied"]
+
+
+async def test_a_judgement_does_not_outlive_what_it_stood_on(home: Home) -> None:
+    """Trust is taken back and the right revoked while calls are judged: no call starts under the old level."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", str(number)) for number in range(6)]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await kit.trust("untrusted")
+        while True:
+            state = await kit.until_state(session, lambda s: bool(s.approvals) or s.phase is Phase.IDLE)
+            if not state.approvals:
+                break
+            await kit.answer(session, await kit.waiting(session))
+        level = "trusted"
+        for event in await kit.events(session):
+            if event["type"] == "SandboxChosen":
+                level = event["payload"]["trust_level"]
+            if event["type"] == "ToolExecutionStarted":
+                assert event["payload"]["security_context"]["trust_level"] == level == "trusted"
+        assert level == "untrusted"
+        assert kit.actor(session).state.grants == {}
+
+
+async def test_the_sandbox_is_changed_between_turns_only(home: Home) -> None:
+    """While a turn runs it is refused; afterwards it is written."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        choose = SandboxChooseParams(client_request_id="s", session_id=session, sandbox="memory")
+        assert (await kit.refused("sandbox/choose", choose)).code is ErrorCode.TURN_BUSY
+        await kit.answer(session, card, "deny")
+        await kit.idle(session)
+        await kit.call("sandbox/choose", choose)
+        none = choose.model_copy(update={"client_request_id": "s2", "sandbox": "none"})
+        assert (await kit.refused("sandbox/choose", none)).code is ErrorCode.SANDBOX_UNAVAILABLE
+        assert "SandboxChosen" in await kit.kinds(session)
