@@ -72,6 +72,21 @@ async def test_a_full_journal_stops_a_running_turn_and_loses_nothing(home: Home)
         assert (await kit.call("audit/verify", Empty())).ok
 
 
+async def test_a_session_nobody_looks_at_goes_on_after_a_refusal(home: Home) -> None:
+    """The journal refuses what a running program prints; its followers see the end all the same."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        await set_pages(kit, 1)
+        await rename_until_refused(kit, session)
+        home.ladder.go.set()
+        await kit.until(lambda: "TurnCompleted" in {event.type for event in kit.told.events})
+        assert await kit.ends(session) == ["ok"]
+
+
 async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
     """The journal is full after the n-th event, for every n: whoever looks next finds a session that goes on, each
     call has one end, the edit is there once."""
