@@ -189,7 +189,8 @@ async def test_running_programs(tmp_path: Path) -> None:
         assert flood.output_bytes > 3_000_000
         assert len(flood.text) < RESULT_CHARACTERS_MAX + 200
         assert flood.text.rstrip().splitlines()[-3] == "end"
-        for argv in ([], [""], ["a\0b"], ["x"] * 300):
+        assert (await run(8, "")).outcome == "failed"
+        for argv in ([], ["a\0b"], ["x"] * 300):
             with pytest.raises(GloveportError):
                 await use(dataclasses.replace(context, call_id="t1.c9"), "run_command", argv=argv)
         plan = await TOOLS.find("run_command").plan(

@@ -5,6 +5,7 @@ Invariant: `gloveport lsp` loads no more than the piper needs.
 Must never: hold logic.
 """
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,9 @@ def main() -> None:
         sys.exit(run_daemon())
     from gloveport.server.cli.root import Doors, command_line
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay))()
 
 
