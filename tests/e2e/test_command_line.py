@@ -266,7 +266,7 @@ def test_doctor_as_json(cli: Cli) -> None:
     [
         (("show", "nope"), 1, "no session"),
         (("diff", "--session", "nope"), 1, "no session"),
-        (("why", "nope"), 1, "no call"),
+        (("why", "nope"), 1, "there is no"),
         (("export", "nope"), 1, "no session"),
         (("replay", "nope"), 1, "0 sessions"),
         (("run", "x", "--root", "/no/such/folder"), 1, "no folder"),

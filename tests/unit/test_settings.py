@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.app.resources import check_rungs
 from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
 
 MODEL = '[[models]]\nprovider = "openai"\nmodel = "m"\n'
@@ -77,6 +78,16 @@ def test_wrong_settings_say_where_and_what(tmp_path: Path, text: str | bytes, wo
     assert words in caught.value.message
     assert str(tmp_path / "config.toml") in caught.value.message
     assert caught.value.hint
+
+
+def test_a_sandbox_that_there_is_not_is_told_at_the_start(tmp_path: Path) -> None:
+    """And not when a session is opened."""
+    check_rungs(load_settings(tmp_path, {}))
+    settings = load_settings(write(tmp_path, '[sandbox]\ntrusted = "castle"\n'), {})
+    with pytest.raises(GloveportError) as caught:
+        check_rungs(settings)
+    assert "castle" in caught.value.message
+    assert "bubblewrap" in caught.value.message
 
 
 def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
