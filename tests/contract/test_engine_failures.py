@@ -100,7 +100,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
             seen = len(kit.told.events)
             await kit.send(session)
             await kit.until(
-                lambda at=at, seen=seen, session=session: (  # type: ignore[misc]  # defaults bind the loop's values
+                lambda at=at, seen=seen, session=session: (
                     len(kit.told.events) - seen >= at or kit.actor(session).state.phase is Phase.IDLE
                 )
             )
@@ -111,7 +111,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
                 actor = await kit.sessions.open(session)
                 await actor.wait_quiet()
                 actor = await kit.sessions.open(session)
-            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)  # type: ignore[misc]  # as above
+            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)
             await kit.ends(session)
             text = (home.worktree(session) / "a.txt").read_text()
             assert text in ("one\n", "one\nmore\n")
@@ -290,6 +290,21 @@ async def test_idle_sessions_are_let_go_with_their_handles(home: Home, monkeypat
         assert rest.next_offset is None
         items = await kit.call("session/item/list", ItemListParams(session_id=names[0], before=3, limit=2))
         assert (len(items.items), items.items_before) == (2, 1)
+
+
+@pytest.mark.parametrize("quotes", [1_200_000, 1_900_000])
+async def test_an_answer_too_large_to_be_written_ends_the_turn(home: Home, quotes: int) -> None:
+    """What the journal cannot take is a failure with words; the session goes on."""
+    large = call("write_file", path="a", content='"' * quotes)
+    home.play({"when": {"user_contains": "go"}, "calls": [large], "chunk_chars": 1_000_000}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        kinds = await kit.idle(session)
+        assert kinds[-1] == "TurnFailed"
+        assert not kit.actor(session).stale
+        await kit.send(session, "again")
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
 
 
 async def test_a_folder_that_vanished_is_told(home: Home) -> None:
