@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.kit.room import SECRET, Home, Kit, call, new_home, run
+from tests.kit.room import KEY_LINES, SECRET, Home, Kit, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
@@ -226,7 +226,7 @@ async def test_names_of_sessions_that_cannot_be(home: Home, name: str) -> None:
 
 
 async def test_a_secret_in_pieces_is_not_shown_stored_or_told(home: Home) -> None:
-    """A program prints a known key in pieces: it is in no event, blob or audit line."""
+    """A program prints a known value in pieces, and a private key line by line: in no event, blob or audit line."""
     home.write(a__txt=f"password = {SECRET}\n")
     calls = [run("leak"), call("read_file", path="a.txt"), call("search", pattern="password")]
     home.play({"when": {"turn": 0}, "calls": calls}, DONE)
@@ -243,10 +243,12 @@ async def test_a_secret_in_pieces_is_not_shown_stored_or_told(home: Home) -> Non
         for text in (told, str(items)):
             assert SECRET not in text
             assert SECRET[9:] not in text
+            assert KEY_LINES[1].strip() not in text
     stored = [path for path in home.data.rglob("*") if path.is_file() and "sessions" not in path.parts]
     assert any("blob" in str(path) for path in stored)
     for path in stored:
         assert SECRET.encode() not in path.read_bytes(), path.name
+        assert KEY_LINES[1].strip().encode() not in path.read_bytes(), path.name
 
 
 async def test_an_export_hides_secrets_unless_asked(home: Home) -> None:

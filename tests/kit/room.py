@@ -55,6 +55,8 @@ from gloveport.server.turn.effects import Effect
 
 WAIT_S = 20.0
 SECRET = "correct-horse-battery-staple"
+KEY_LINES = ("-----BEGIN " + "PRIVATE KEY-----\n", f"{'MIIEvQIBADANBgkqh' * 3}\n", f"{'kiG9w0BAQEFAASCB' * 3}\n",
+             "-----END " + "PRIVATE KEY-----\n")  # fmt: skip
 PYTHON = "the-python"
 ME = Caller("c1", "test", deciding=True)
 
@@ -81,9 +83,10 @@ class Ladder:
 
     async def _leak(self, stage: Stage) -> int:
         """Print a secret in pieces that each look harmless."""
-        for piece in (b"key=", SECRET[:9].encode(), SECRET[9:].encode(), b" end\n"):
-            stage.write(piece)
-            await anyio.lowlevel.checkpoint()
+        begin, *middle, end = KEY_LINES
+        for piece in ("key=", SECRET[:9], SECRET[9:], " end\n", begin, *middle, end):
+            stage.write(piece.encode())
+            await anyio.sleep(0.03)  # longer than output is held to be written together
         return 0
 
     async def _pytest(self, stage: Stage) -> int:
