@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Check = Callable[[Path, Surface], list[str]]
 CHECKS: tuple[Check, ...] = (
     docs.check_documents_exist,
+    docs.check_links,
     docs.check_named_things_exist,
     docs.check_everything_is_named,
     docs.check_invariants,
@@ -77,6 +78,7 @@ CLEAN = {
 }
 PLANTS: tuple[tuple[Check, str, str, str], ...] = (
     (docs.check_documents_exist, "README.md", "`make test`", ""),
+    (docs.check_links, "README.md", "ARCHITECTURE.md.", "[how](ARCHITECTURE.md#rooms), ![it](docs/picture.svg)."),
     (docs.check_named_things_exist, "README.md", "`make demo`", "`make nothing`"),
     (docs.check_named_things_exist, "README.md", "gloveport run 'x'", "gloveport walk"),
     (docs.check_named_things_exist, "README.md", "session/one", "turn/stop"),

@@ -56,5 +56,5 @@ def run_import_linter(root: Path) -> subprocess.CompletedProcess[str]:
         "from importlinter.cli import lint_imports_command as run; run(['--no-cache', '--no-logo'])"
     )
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=110, check=False
     )

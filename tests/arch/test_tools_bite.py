@@ -39,7 +39,7 @@ def run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run a tool of the environment in the tree, as the Makefile does."""
     env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "MYPYPATH"}}
     return subprocess.run(
-        [sys.executable, "-m", *argv], cwd=root, env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", *argv], cwd=root, env=env, capture_output=True, text=True, timeout=110, check=False
     )
 
 

@@ -32,7 +32,7 @@ def run_bare(request: RunRequest) -> None:
     places: list[tuple[int, int, int]] = []
     null = os.open(os.devnull, os.O_WRONLY)
     opened = [high(null)]
-    places.append((os.POSIX_SPAWN_DUP2, opened[0], STATUS_FD))
+    places += [(os.POSIX_SPAWN_DUP2, opened[0], number) for number in (1, STATUS_FD)]
     for index, blob in enumerate(request.blobs):
         fd = os.memfd_create("bench")
         os.write(fd, blob)

@@ -80,6 +80,27 @@ async def test_cancel_while_a_program_runs_ends_it(home: Home) -> None:
         await quiet(kit, session)
 
 
+@pytest.mark.parametrize("what", ["edit", "program"])
+async def test_cancel_between_intent_and_beginning(home: Home, what: str) -> None:
+    """The intent is on disk, the call has not begun: it never does."""
+    home.write(a__txt="one\n")
+    begun = call("edit_file", path="a.txt", old="one", new="two") if what == "edit" else run("hold")
+    home.play({"when": {"turn": 0}, "calls": [begun]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        home.ladder.wait_at = home.ladder.trials + (2 if what == "edit" else 3)
+        await kit.send(session)
+        if what == "program":
+            await kit.answer(session, await kit.waiting(session))
+        await kit.until(lambda: running_call(kit, session))
+        await kit.cancel(session)
+        home.ladder.trial.set()
+        await kit.idle(session)
+        assert await kit.ends(session) == ["cancelled"]
+        assert (home.worktree(session) / "a.txt").read_text() == "one\n"
+        assert not home.ladder.starts
+
+
 async def test_cancel_at_every_event_of_a_turn(home: Home) -> None:
     """Stop right after the n-th event, for every n: one end for each call, nothing starts after the stop, and the
     session can be used again."""

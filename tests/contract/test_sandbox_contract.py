@@ -39,7 +39,7 @@ async def test_every_claim_is_held_or_declared_not_held(rig: Rig) -> None:
 async def test_output_streams_before_the_end(rig: Rig) -> None:
     lease = await rig.lease()
     execution = await rig.start(lease, "say", "first", "30")
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async for chunk in execution.output():
             assert chunk == b"first\n"
             break
@@ -103,7 +103,7 @@ async def test_flood_keeps_head_and_tail(rig: Rig) -> None:
 async def test_stop_ends_the_run_and_is_idempotent(rig: Rig) -> None:
     lease = await rig.lease()
     execution = await rig.start(lease, "sleep", "60")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await execution.stop()
         await execution.stop()
     result = await execution.result()

@@ -161,14 +161,15 @@ async def test_killed_fork_server_is_replaced_and_closing_leaves_none(rig: Rig) 
     servers = set(find_fork_servers()) - others
     assert len(servers) >= 2  # the server and its spare; a supervisor may still be syncing an end
     for pid in servers:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     for number in range(3):
         result = await (await lease.start(Command(rig.words("true"), f"after-{number}"))).result()
         assert result.kind is ResultKind.OK
     await lease.release()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await backend.close()
-        while set(find_fork_servers()) - others:  # noqa: ASYNC110 - another process's end raises no event here
+        while set(find_fork_servers()) - others:
             await anyio.sleep(0.01)
 
 

@@ -169,7 +169,7 @@ async def test_kill_in_mid_test_run_attaches_to_the_run(testing: Daemon, workspa
 
 def wait_none_left(mark: str) -> None:
     """Fail when a process that names `mark` stays."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WAIT_S
     while (left := processes_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]

@@ -53,7 +53,7 @@ def fsyncs_per_phase(trace: str) -> dict[str, int]:
 def test_fsyncs_follow_durability(tmp_path: Path) -> None:
     """One fsync per full commit, none per relaxed one, one for a sync, few for many appends at once."""
     strace = shutil.which("strace")
-    require(strace is not None, "strace")
+    require(strace is not None, "strace is not installed")
     assert strace is not None
     output = tmp_path / "trace"
     command = [

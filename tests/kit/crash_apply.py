@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -115,7 +116,7 @@ def main(base: Path, action: str) -> None:
     for point in range(1, POINTS_MAX):
         folder = base / str(point)
         plan = anyio.run(prepare, folder, action)
-        survived = die_at(point, lambda folder=folder, plan=plan: anyio.run(carry_out, folder / "s", plan))
+        survived = die_at(point, partial(anyio.run, carry_out, folder / "s", plan))
         print(json.dumps({"survived": survived} | anyio.run(recover, folder, plan, point, ends)), flush=True)
         if survived:
             return

@@ -70,6 +70,7 @@ class Ladder:
         programs = {"hold": self._hold, PYTHON: self._pytest, "leak": self._leak}
         self._backends: dict[str, Sandbox] = {"memory": MemorySandbox(programs)}
         self.report = b""
+        self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
         self.report_exit = 0
 
     async def _hold(self, stage: Stage) -> int:
@@ -102,7 +103,10 @@ class Ladder:
         return self._backends[name]
 
     async def availability(self, name: str) -> Availability:
-        """As probed."""
+        """As probed; the call with the number `wait_at` waits for `trial`."""
+        self.trials += 1
+        if self.trials == self.wait_at:
+            await self.trial.wait()
         return await self.backend(name).probe()
 
     async def describe(self, name: str) -> SandboxInfo:

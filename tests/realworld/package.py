@@ -76,7 +76,7 @@ def _installer() -> list[str]:
             continue
         if subprocess.run([*argv, "--version"], capture_output=True, timeout=60, check=False).returncode == 0:
             return argv
-    require(False, "pip is not installed")
+    require(False, "pip is not installed (python3-pip)")
     raise AssertionError("not reached")
 
 

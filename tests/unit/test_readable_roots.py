@@ -13,7 +13,7 @@ from gloveport.sandbox.profile import is_below
 from gloveport.server.app.resources import readable_roots
 
 
-@pytest.mark.parametrize("base", ["/usr", "/usr/local", "/opt/python", "/home/someone/pythons/3.13"])
+@pytest.mark.parametrize("base", ["/usr", "/usr/local", "/opt/python", "/home/me/pythons/3.13"])
 def test_a_root_is_named_once_and_never_below_usr(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
     """On the system's Python the base prefix is /usr itself, which a jail refuses to have mounted."""
     monkeypatch.setattr(sys, "base_prefix", base)

@@ -17,6 +17,7 @@ DOCUMENTS: Final = ("README.md", "ARCHITECTURE.md")
 REFERENCE: Final = "docs/reference.md"
 CHANGELOG: Final = "CHANGELOG.md"
 CODE_SPAN: Final = re.compile(r"`([^`\n]+)`")
+LINK: Final = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 FENCE: Final = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 METHOD: Final = re.compile(r"[a-z]+(?:/[a-z][A-Za-z]*)+")
 ERROR_CODE: Final = re.compile(r"[a-z]+\.[a-z_]+")
@@ -59,6 +60,16 @@ def check_documents_exist(root: Path, surface: Surface) -> list[str]:
     readme = read_document(root, "README.md")
     wanted = ("make demo", "make test", REFERENCE, "ARCHITECTURE.md")
     return faults + [f"README.md: does not name {name}" for name in wanted if name not in readme]
+
+
+def check_links(root: Path, surface: Surface) -> list[str]:
+    """Links and pictures that lead to no file of the tree; addresses elsewhere are not followed."""
+    return [
+        f"{name}: no file {target}"
+        for name in (*DOCUMENTS, *_list_docs(root))
+        for target in LINK.findall(read_document(root, name))
+        if ":" not in target and not (root / name).parent.joinpath(target).exists()
+    ]
 
 
 def list_code(text: str) -> Iterator[str]:

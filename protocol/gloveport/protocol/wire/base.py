@@ -29,6 +29,7 @@ class WireModel(BaseModel):
         serialize_by_alias=True,
         frozen=True,
         extra="ignore",
+        defer_build=True,
     )
 
 

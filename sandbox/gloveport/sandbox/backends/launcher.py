@@ -62,7 +62,7 @@ class Launcher:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", str(entry), *roots],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=_ENVIRONMENT,

@@ -22,10 +22,10 @@ _NEW_USER = 0x10000000
 _VSOCK, _ALG = 40, 38
 
 
-def attempt(action: Callable[[], object]) -> str:
+def attempt(action: Callable[..., object], *arguments: object) -> str:
     """`done` or the name of the error."""
     try:
-        action()
+        action(*arguments)
     except TimeoutError:
         return "TIMEOUT"
     except OSError as error:
@@ -69,10 +69,10 @@ def try_calls() -> dict[str, str]:
     }
     if numbers is not None:
         clone, unshare, keyctl = numbers
-        tried["clone_user_namespace"] = attempt(lambda: clone_into_user_namespace(clone))
-        tried["keyctl"] = attempt(lambda: call(keyctl, 0, 0, 0))
+        tried["clone_user_namespace"] = attempt(clone_into_user_namespace, clone)
+        tried["keyctl"] = attempt(call, keyctl, 0, 0, 0)
         if tried["clone_user_namespace"] != "done":  # would change this process
-            tried["unshare_user_namespace"] = attempt(lambda: call(unshare, _NEW_USER))
+            tried["unshare_user_namespace"] = attempt(call, unshare, _NEW_USER)
     return tried
 
 
@@ -160,19 +160,18 @@ def look(request: dict[str, list[str]]) -> dict[str, object]:
         "status": read_status(),
         "calls": try_calls(),
         "connect_host": {
-            port: attempt(lambda port=port: connect(socket.AF_INET, ("127.0.0.1", int(port))))
-            for port in request.get("host_ports", [])
+            port: attempt(connect, socket.AF_INET, ("127.0.0.1", int(port))) for port in request.get("host_ports", [])
         },
-        "connect_outside": attempt(lambda: connect(socket.AF_INET, ("192.0.2.1", 9))),
+        "connect_outside": attempt(connect, socket.AF_INET, ("192.0.2.1", 9)),
         "connect_unix": {
-            path: attempt(lambda path=path: connect(socket.AF_UNIX, path.replace("@", "\0", 1)))
+            path: attempt(connect, socket.AF_UNIX, path.replace("@", "\0", 1))
             for path in request.get("unix_sockets", [])
         },
-        "loopback": attempt(lambda: serve_loopback(socket.AF_INET, "127.0.0.1")),
-        "loopback_6": attempt(lambda: serve_loopback(socket.AF_INET6, "::1")),
-        "unix": attempt(lambda: serve_unix(folder)),
-        "reads": {path: attempt(lambda path=path: read_any(path)) for path in request.get("reads", [])},
-        "writes": {path: attempt(lambda path=path: write_file(path)) for path in request.get("writes", [])},
+        "loopback": attempt(serve_loopback, socket.AF_INET, "127.0.0.1"),
+        "loopback_6": attempt(serve_loopback, socket.AF_INET6, "::1"),
+        "unix": attempt(serve_unix, folder),
+        "reads": {path: attempt(read_any, path) for path in request.get("reads", [])},
+        "writes": {path: attempt(write_file, path) for path in request.get("writes", [])},
         "secrets": find_secrets(request.get("canaries", [])),
         "processes": sum(name.isdigit() for name in os.listdir("/proc")),
     }

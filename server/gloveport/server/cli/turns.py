@@ -109,6 +109,9 @@ class TurnFollower:
             return False
         option = None if manner == "never" else option_of(shown.card, manner)
         await answer(self._client, self._session_id, shown, option)
+        if not as_json:
+            words = "refused" if option is None else f"allowed ({manner})"
+            self.feed.line(f"  {words} by this command, as it was told; you were not asked", "yellow")
         return True
 
     def _interrupted(self) -> None:

@@ -42,7 +42,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class When(_Shape):

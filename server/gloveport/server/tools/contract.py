@@ -33,7 +33,7 @@ class ToolError(GloveportError):
 class Arguments(BaseModel):
     """Base of every tool's arguments: strict, nothing unknown taken."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ TITLE_CHARACTERS_MAX: Final = 200
 class Item(BaseModel):
     """One step."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     text: str = Field(min_length=1, max_length=TITLE_CHARACTERS_MAX, description="What the step does")
     status: Literal["pending", "running", "done", "dropped"] = Field(description="Where it stands")

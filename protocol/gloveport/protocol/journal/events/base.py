@@ -22,7 +22,7 @@ Json: TypeAlias = JsonValue
 class Record(BaseModel):
     """A frozen part of an event body."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
 
 class LabelRecord(Record):

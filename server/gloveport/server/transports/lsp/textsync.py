@@ -20,7 +20,9 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 class SyncModel(BaseModel):
     """A tolerant reader of an editor's words."""
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True
+    )
 
 
 class Position(SyncModel):

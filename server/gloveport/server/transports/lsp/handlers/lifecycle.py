@@ -20,7 +20,9 @@ NAME_CHARS_MAX = 256
 
 
 class _Read(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True
+    )
 
 
 class ClientInfo(_Read):
