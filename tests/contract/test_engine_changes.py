@@ -109,11 +109,11 @@ async def test_a_refused_decision_stays_refused_when_asked_again(home: Home) -> 
         plan = actor.workspace.plan_accept
 
         async def plan_then_user_writes(*args: object) -> object:
-            made = await plan(*args)  # type: ignore[arg-type]  # the test stands between two steps of the real door
+            made = await plan(*args)
             mine.write_text("the user's own\n")
             return made
 
-        actor.workspace.plan_accept = plan_then_user_writes  # type: ignore[method-assign,assignment]  # see above
+        actor.workspace.plan_accept = plan_then_user_writes
         first = await kit.refused("change/accept", params)
         assert first.code is ErrorCode.CHANGE_CONFLICT
         mine.unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.kit.room import SECRET, Home, Kit, call, new_home, run
+from tests.kit.room import KEY_LINES, SECRET, Home, Kit, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
@@ -72,6 +72,21 @@ async def test_a_full_journal_stops_a_running_turn_and_loses_nothing(home: Home)
         assert (await kit.call("audit/verify", Empty())).ok
 
 
+async def test_a_session_nobody_looks_at_goes_on_after_a_refusal(home: Home) -> None:
+    """The journal refuses what a running program prints; its followers see the end all the same."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        await set_pages(kit, 1)
+        await rename_until_refused(kit, session)
+        home.ladder.go.set()
+        await kit.until(lambda: "TurnCompleted" in {event.type for event in kit.told.events})
+        assert await kit.ends(session) == ["ok"]
+
+
 async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
     """The journal is full after the n-th event, for every n: whoever looks next finds a session that goes on, each
     call has one end, the edit is there once."""
@@ -85,7 +100,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
             seen = len(kit.told.events)
             await kit.send(session)
             await kit.until(
-                lambda at=at, seen=seen, session=session: (  # type: ignore[misc]  # defaults bind the loop's values
+                lambda at=at, seen=seen, session=session: (
                     len(kit.told.events) - seen >= at or kit.actor(session).state.phase is Phase.IDLE
                 )
             )
@@ -96,7 +111,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
                 actor = await kit.sessions.open(session)
                 await actor.wait_quiet()
                 actor = await kit.sessions.open(session)
-            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)  # type: ignore[misc]  # as above
+            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)
             await kit.ends(session)
             text = (home.worktree(session) / "a.txt").read_text()
             assert text in ("one\n", "one\nmore\n")
@@ -211,7 +226,7 @@ async def test_names_of_sessions_that_cannot_be(home: Home, name: str) -> None:
 
 
 async def test_a_secret_in_pieces_is_not_shown_stored_or_told(home: Home) -> None:
-    """A program prints a known key in pieces: it is in no event, blob or audit line."""
+    """A program prints a known value in pieces, and a private key line by line: in no event, blob or audit line."""
     home.write(a__txt=f"password = {SECRET}\n")
     calls = [run("leak"), call("read_file", path="a.txt"), call("search", pattern="password")]
     home.play({"when": {"turn": 0}, "calls": calls}, DONE)
@@ -228,10 +243,12 @@ async def test_a_secret_in_pieces_is_not_shown_stored_or_told(home: Home) -> Non
         for text in (told, str(items)):
             assert SECRET not in text
             assert SECRET[9:] not in text
+            assert KEY_LINES[1].strip() not in text
     stored = [path for path in home.data.rglob("*") if path.is_file() and "sessions" not in path.parts]
     assert any("blob" in str(path) for path in stored)
     for path in stored:
         assert SECRET.encode() not in path.read_bytes(), path.name
+        assert KEY_LINES[1].strip().encode() not in path.read_bytes(), path.name
 
 
 async def test_an_export_hides_secrets_unless_asked(home: Home) -> None:
@@ -275,6 +292,21 @@ async def test_idle_sessions_are_let_go_with_their_handles(home: Home, monkeypat
         assert rest.next_offset is None
         items = await kit.call("session/item/list", ItemListParams(session_id=names[0], before=3, limit=2))
         assert (len(items.items), items.items_before) == (2, 1)
+
+
+@pytest.mark.parametrize("quotes", [1_200_000, 1_900_000])
+async def test_an_answer_too_large_to_be_written_ends_the_turn(home: Home, quotes: int) -> None:
+    """What the journal cannot take is a failure with words; the session goes on."""
+    large = call("write_file", path="a", content='"' * quotes)
+    home.play({"when": {"user_contains": "go"}, "calls": [large], "chunk_chars": 1_000_000}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        kinds = await kit.idle(session)
+        assert kinds[-1] == "TurnFailed"
+        assert not kit.actor(session).stale
+        await kit.send(session, "again")
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
 
 
 async def test_a_folder_that_vanished_is_told(home: Home) -> None:

@@ -80,6 +80,27 @@ async def test_cancel_while_a_program_runs_ends_it(home: Home) -> None:
         await quiet(kit, session)
 
 
+@pytest.mark.parametrize("what", ["edit", "program"])
+async def test_cancel_between_intent_and_beginning(home: Home, what: str) -> None:
+    """The intent is on disk, the call has not begun: it never does."""
+    home.write(a__txt="one\n")
+    begun = call("edit_file", path="a.txt", old="one", new="two") if what == "edit" else run("hold")
+    home.play({"when": {"turn": 0}, "calls": [begun]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        home.ladder.wait_at = home.ladder.trials + (2 if what == "edit" else 3)
+        await kit.send(session)
+        if what == "program":
+            await kit.answer(session, await kit.waiting(session))
+        await kit.until(lambda: running_call(kit, session))
+        await kit.cancel(session)
+        home.ladder.trial.set()
+        await kit.idle(session)
+        assert await kit.ends(session) == ["cancelled"]
+        assert (home.worktree(session) / "a.txt").read_text() == "one\n"
+        assert not home.ladder.starts
+
+
 async def test_cancel_at_every_event_of_a_turn(home: Home) -> None:
     """Stop right after the n-th event, for every n: one end for each call, nothing starts after the stop, and the
     session can be used again."""
@@ -237,23 +258,31 @@ async def test_two_clients_answer_one_card(home: Home) -> None:
 
 
 async def test_an_answer_may_narrow_and_never_widen(home: Home) -> None:
-    """Over the wire: a shorter life is taken, another command is refused, the card waits on."""
-    home.play({"when": {"turn": 0}, "calls": [run("echo", "a")]}, DONE)
+    """Over the wire: fewer uses and an earlier end are taken; another command, a longer scope and more uses are refused
+    and the card waits on."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "a")]}, DONE)
     async with home.room() as kit:
         session = await kit.begin()
         await kit.send(session)
         card = await kit.waiting(session)
-        scope = next(option["scope"] for option in card.card["options"] if option["scope"] != "once")
-        offered = next(option for option in card.card["options"] if option["scope"] == scope)
-        wide = {**offered["capability"], "argv": ["echo"]} if "capability" in offered else {"argv": ["rm"]}
-        with pytest.raises(GloveportError):
-            await kit.answer(session, card, scope=scope, narrowed_to=wide | {"effect": "network"})
-        assert (await kit.waiting(session)).card_digest == card.card_digest
-        given = await kit.answer(session, card, scope=scope, expires_at=kit.sessions.room.now_us() + 10**9)
-        await kit.idle(session)
-        rights = (await kit.call("grant/list", SessionParams(session_id=session))).grants
-        assert [right.grant_id for right in rights] in ([given.grant_id], [])
-        assert await kit.ends(session) == ["ok"]
+        other = {"tool": "run_command", "kinds": ["execute"], "pattern": {"kind": "argv_exact", "value": ["rm", "a"]}}
+        for scope, wish in (("turn", {"capability": other}), ("turn", {"scope": "session"}), ("once", {"uses": 2})):
+            with pytest.raises(GloveportError) as caught:
+                await kit.answer(session, card, scope=scope, narrowed_to=wish)
+            assert caught.value.code is not ErrorCode.INTERNAL
+            assert (await kit.waiting(session)).card_digest == card.card_digest
+        ends_at = kit.sessions.room.now_us() + 10**9
+        given = await kit.answer(session, card, scope="turn", narrowed_to={"uses": 1}, expires_at=ends_at)
+        again = await kit.waiting(session)
+        assert again.call_id != card.call_id
+        assert (await kit.call("grant/list", SessionParams(session_id=session))).grants == ()
+        await kit.answer(session, again, scope="turn", expires_at=ends_at)
+        kinds = await kit.idle(session)
+        assert await kit.ends(session) == ["ok", "ok"]
+        issued = [event["payload"] for event in await kit.events(session) if event["type"] == "GrantIssued"]
+        assert issued[0]["grant_id"] == given.grant_id
+        assert all(grant["grant"]["expires_at"] <= ends_at for grant in issued)
+        assert kinds.count("GrantUsed") == 2
 
 
 async def test_a_right_that_was_revoked_asks_again(home: Home) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
@@ -22,7 +22,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeInfo, ChangeUndoParams, Selection
-from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, WorkspaceTrustParams
+from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionStartParams
 from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnCancelParams, TurnStartParams
 from gloveport.sandbox.backends.memory import MemorySandbox
@@ -55,6 +55,8 @@ from gloveport.server.turn.effects import Effect
 
 WAIT_S = 20.0
 SECRET = "correct-horse-battery-staple"
+KEY_LINES = ("-----BEGIN " + "PRIVATE KEY-----\n", f"{'MIIEvQIBADANBgkqh' * 3}\n", f"{'kiG9w0BAQEFAASCB' * 3}\n",
+             "-----END " + "PRIVATE KEY-----\n")  # fmt: skip
 PYTHON = "the-python"
 ME = Caller("c1", "test", deciding=True)
 
@@ -68,6 +70,7 @@ class Ladder:
         programs = {"hold": self._hold, PYTHON: self._pytest, "leak": self._leak}
         self._backends: dict[str, Sandbox] = {"memory": MemorySandbox(programs)}
         self.report = b""
+        self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
         self.report_exit = 0
 
     async def _hold(self, stage: Stage) -> int:
@@ -81,9 +84,10 @@ class Ladder:
 
     async def _leak(self, stage: Stage) -> int:
         """Print a secret in pieces that each look harmless."""
-        for piece in (b"key=", SECRET[:9].encode(), SECRET[9:].encode(), b" end\n"):
-            stage.write(piece)
-            await anyio.lowlevel.checkpoint()
+        begin, *middle, end = KEY_LINES
+        for piece in ("key=", SECRET[:9], SECRET[9:], " end\n", begin, *middle, end):
+            stage.write(piece.encode())
+            await anyio.sleep(0.03)  # longer than output is held to be written together
         return 0
 
     async def _pytest(self, stage: Stage) -> int:
@@ -99,7 +103,10 @@ class Ladder:
         return self._backends[name]
 
     async def availability(self, name: str) -> Availability:
-        """As probed."""
+        """As probed; the call with the number `wait_at` waits for `trial`."""
+        self.trials += 1
+        if self.trials == self.wait_at:
+            await self.trial.wait()
         return await self.backend(name).probe()
 
     async def describe(self, name: str) -> SandboxInfo:
@@ -164,13 +171,13 @@ class Kit:
             return error
         raise AssertionError(f"{method} was not refused")
 
-    async def trust(self, level: Any) -> None:
+    async def trust(self, level: TrustLevelName) -> None:
         """Say how far the folder is trusted."""
         root = str(self.home.root)
         params = WorkspaceTrustParams(client_request_id=new_id("r"), root=root, trust_level=level)
         await self.call("workspace/trust", params)
 
-    async def begin(self, level: str | None = "trusted") -> str:
+    async def begin(self, level: TrustLevelName | None = "trusted") -> str:
         """A session in the home's folder; its id."""
         if level is not None:
             params: Any = WorkspaceTrustParams(
@@ -216,7 +223,9 @@ class Kit:
         await self.until_state(session_id, lambda state: bool(state.approvals))
         return (await self.call("approval/list", SessionParams(session_id=session_id))).approvals[0]
 
-    async def answer(self, session_id: str, card: Any, decision: str = "allow", scope: str = "", **more: Any) -> Any:
+    async def answer(
+        self, session_id: str, card: Any, decision: Literal["allow", "deny"] = "allow", scope: str = "", **more: Any
+    ) -> Any:
         """Answer a card; `scope` chooses the first option of it."""
         options = [option["scope"] for option in card.card["options"]]
         params = ApprovalResolveParams(

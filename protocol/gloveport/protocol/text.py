@@ -36,7 +36,10 @@ def printable(text: str) -> str:
 
 
 def _is_harmless(char: str) -> bool:
-    return char >= " " and not "\x7f" <= char <= "\x9f" and char not in _DIRECTION_MARKS
+    is_control = char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"
+    return not is_control and char not in _DIRECTION_MARKS
 
 
-_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_DIRECTION_MARKS = frozenset(
+    "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+)

@@ -6,6 +6,7 @@ plug-in of a library.
 Must never: hold logic.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -47,6 +48,9 @@ def main() -> None:
         sys.exit(run_daemon())
     from gloveport.server.cli.root import Doors, command_line
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay))()
 
 

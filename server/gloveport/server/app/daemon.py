@@ -26,7 +26,15 @@ from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted, encode_body
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.app.projections import projections_of
-from gloveport.server.app.resources import Ladder, ModelShelf, WorkspaceShelf, boot_id, load_rules, readable_roots
+from gloveport.server.app.resources import (
+    Ladder,
+    ModelShelf,
+    WorkspaceShelf,
+    boot_id,
+    check_rungs,
+    load_rules,
+    readable_roots,
+)
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.client.paths import Places
 from gloveport.server.commands.buffers import BufferTable
@@ -107,6 +115,7 @@ class Opened:
 async def serve(places: Places, settings_home: Path) -> None:
     """Run the daemon of `places` until a signal or daemon/stop. Raises GloveportError when it cannot begin."""
     settings = load_settings(settings_home)
+    check_rungs(settings)
     for handler in logging.getLogger().handlers:
         handler.addFilter(RedactingFilter(redactor_of(settings)))
     async with AsyncExitStack() as stack:

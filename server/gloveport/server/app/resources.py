@@ -15,7 +15,7 @@ from typing import Final
 
 import anyio
 
-from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
@@ -61,6 +61,14 @@ def load_rules(settings_home: Path) -> RuleSet:
     if own.is_file():
         texts[Source.user] = own.read_text("utf-8")
     return ruleset_from_texts(texts)
+
+
+def check_rungs(settings: Settings) -> None:
+    """Raise GloveportError (INVALID_PARAMS) where the settings name a sandbox that there is not."""
+    for level, name in settings.sandbox.items():
+        if name not in NAMES:
+            words = f"settings: [sandbox] {level} = {name!r}: there is no such sandbox; there are: {', '.join(NAMES)}"
+            raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
 
 
 class Ladder:

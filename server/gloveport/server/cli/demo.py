@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.server.cli.demo_repo import TASK, materialise
-from gloveport.server.cli.link import Exit, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
 from gloveport.server.cli.run import begin, follow_and_finish, send
 from gloveport.server.cli.turns import Manner
 from gloveport.server.client.connect import Client
@@ -45,7 +46,10 @@ def demo(
 ) -> None:
     """Mend a small repository with a failing test, from the first question to the accepted change."""
     root = (folder or default_folder()).absolute()
-    materialise(root)
+    try:
+        materialise(root)
+    except GloveportError as error:
+        fail(error.message, error.hint)
     console = out()
     console.print(plain(f"A small repository with one failing test lies in {root}", "bold"))
 

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import SandboxDoctorParams, SandboxInfo
 from gloveport.server.cli.link import Exit, out, plain, with_client
@@ -32,7 +33,11 @@ def doctor(
         status = await client.call("daemon/status", Empty())
         rungs = (await client.call("sandbox/list", Empty())).sandboxes
         if sandbox:
+            known = ", ".join(rung.name for rung in rungs)
             rungs = tuple(rung for rung in rungs if rung.name == sandbox)
+            if not rungs:
+                words = f"there is no sandbox {sandbox!r}; there are: {known}"
+                raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, words)
         models = (await client.call("model/list", Empty())).models
         probes = {
             rung.name: (await client.call("sandbox/doctor", SandboxDoctorParams(sandbox=rung.name))).probes

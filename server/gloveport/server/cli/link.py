@@ -6,10 +6,13 @@ Must never: leave a connection open.
 """
 
 import asyncio
+import json
+import re
+import sys
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum, unique
-from typing import NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,6 +27,7 @@ from gloveport.server.client.paths import find_places
 from gloveport.server.client.private import read_token
 
 T = TypeVar("T")
+_ACTED_ON: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @unique
@@ -53,6 +57,13 @@ def err() -> Console:
 def plain(text: str, style: str = "") -> Text:
     """Text that is printed as it is: no markup, no terminal command."""
     return Text(printable(text), style=style)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One line of JSON; what a terminal would act on stands escaped in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    sys.stdout.write(_ACTED_ON.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+    sys.stdout.flush()
 
 
 def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:

@@ -5,8 +5,6 @@ Invariant: reads only; works without a daemon where no daemon runs.
 Must never: print a secret that redaction knows, unless asked for the raw log.
 """
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -17,7 +15,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
-from gloveport.server.cli.link import Exit, fail, out, pick_session, plain, with_client
+from gloveport.server.cli.link import Exit, fail, out, pick_session, plain, print_json, with_client
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
@@ -77,7 +75,7 @@ def export(
             params = SessionExportParams(session_id=info.session_id, after_seq=after, redacted=not raw)
             page = await client.call("session/export", params)
             for event in page.events:
-                sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+                print_json(event)
             after = page.next_seq
 
     with_client(work)
@@ -109,7 +107,7 @@ def export_lines() -> None:
         while after is not None:
             page = await client.call("audit/export", AuditExportParams(after_line=after))
             for line in page.lines:
-                sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+                print_json(line)
             after = page.next_line
 
     with_client(work)

@@ -6,7 +6,6 @@ Must never: answer a card by itself unless the user's own option says so.
 """
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
 from gloveport.server.cli.cards import Approve, answer, ask, option_of, show_card, waiting
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, out, request_id
+from gloveport.server.cli.link import Exit, out, print_json, request_id
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
@@ -41,11 +41,12 @@ class TurnFollower:
         self._client, self._session_id, self._manner = client, session_id, manner
         self.feed = Feed(out(), show_output=manner.show_output)
         self._answered: set[str] = set()
+        self._stopping: asyncio.Task[None] | None = None
 
     async def run(self, turn_id: str, after: str | None = None) -> Exit:
         """Print until the turn has ended; the exit code."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self._stop()))
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
         try:
             return await self._follow(self._client.follow(self._session_id, after=after), turn_id)
         finally:
@@ -61,21 +62,24 @@ class TurnFollower:
             if fields.get("state") in _ENDS:
                 return self._ended(follow, fields)
             if not await self._cards(follow):
+                self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
                 return Exit.APPROVAL_NEEDED
         return Exit.FAILED
 
     def _show(self, event: Mapping[str, Any]) -> None:
         if self._manner.as_json:
-            sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            print_json(event)
 
     def _ended(self, follow: Follow, fields: Mapping[str, Any]) -> Exit:
         code = _ENDS[str(fields["state"])]
-        end = {"result": fields["state"], "exitCode": int(code), "viewDigest": follow.view.digest()}
-        self._show({"type": "result", "sessionId": self._session_id, **end})
+        self._result(follow, str(fields["state"]), code)
         if not self._manner.as_json:
             self.feed.line(f"tokens: {self.feed.input_tokens} in, {self.feed.output_tokens} out", "dim")
         return code
+
+    def _result(self, follow: Follow, words: str, code: Exit) -> None:
+        end = {"result": words, "exitCode": int(code), "viewDigest": follow.view.digest()}
+        self._show({"type": "result", "sessionId": self._session_id, **end})
 
     async def _cards(self, follow: Follow) -> bool:
         """Answer what waits; False when a card waits that nobody here may answer."""
@@ -110,9 +114,18 @@ class TurnFollower:
             self.feed.line(f"  {words} by this command, as it was told; you were not asked", "yellow")
         return True
 
+    def _interrupted(self) -> None:
+        """The first Ctrl-C stops the turn and waits for its end; a second one leaves."""
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGINT)
+        self._stopping = loop.create_task(self._stop())
+
     async def _stop(self) -> None:
         params = TurnCancelParams(client_request_id=request_id(), session_id=self._session_id)
-        await self._client.call("turn/cancel", params)
+        try:
+            await self._client.call("turn/cancel", params)
+        except GloveportError as error:
+            self.feed.line(f"✗ it could not be stopped: {error.message}", "bold red")
 
 
 def _item(follow: Follow, name: str) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ Invariant: the state is the fold of what the journal acknowledged; an effect beg
 Must never: perform an effect while holding the lock, or go on after a failed append without reading the journal again.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +59,10 @@ class Running:
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
+async def _leave() -> None:
+    """Nobody reads the session again by itself."""
+
+
 def index_state(state: SessionState) -> str:
     """What the index of sessions says of a session; everything but `idle` is looked at after a restart."""
     return "applying" if state.applying and state.turn is None else str(state.phase)
@@ -78,6 +82,8 @@ class Actor:
         self.reviewing = anyio.Lock()
         """Held from a look at the proposals until what was seen is on disk, so that no older look comes after."""
         self.stale = False
+        self.revive: Callable[[], Awaitable[object]] = _leave
+        """Reads the session again once it is stale."""
         self._loaded = loaded
         self._lock = anyio.Lock()
         self._changed = anyio.Event()

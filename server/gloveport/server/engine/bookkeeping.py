@@ -15,6 +15,7 @@ from gloveport.server.audit.line import Action, Entry
 from gloveport.server.audit.log import AuditLog
 
 TEXT_CHARACTERS_MAX: Final = 2_000
+PARAMS_CHARACTERS_MAX: Final = 48_000
 _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {
         "ToolExecutionStarted": Action.EXEC_START,
@@ -38,6 +39,14 @@ def _bounded(value: Any) -> Any:
     return [_bounded(each) for each in value[:100]] if isinstance(value, list) else value
 
 
+def _fitting(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that fit a line: of what is too long together, the short texts and the counts."""
+    if len(json.dumps(params)) <= PARAMS_CHARACTERS_MAX:
+        return params
+    short = {key: value for key, value in params.items() if not isinstance(value, list | dict)}
+    return short | {f"{key}_count": len(value) for key, value in params.items() if isinstance(value, list | dict)}
+
+
 def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """Every text by itself, so that what is left is the same JSON."""
     if isinstance(value, str):
@@ -54,7 +63,7 @@ def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
         return None
     body = _redacted(json.loads(event.payload), redact)
     context = body.get("security_context") or {}
-    params = {key: _bounded(value) for key, value in body.items() if key not in _LEFT_OUT}
+    params = _fitting({key: _bounded(value) for key, value in body.items() if key not in _LEFT_OUT})
     return Entry(
         at=event.at,
         action=_OUTCOMES.get(body.get("outcome", ""), action),

@@ -80,6 +80,16 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
         running.ended.set()
     start(actor, due)
     await _tidy(actor, begun)
+    if actor.stale and not actor.running:
+        await _revive(actor)
+
+
+async def _revive(actor: Actor) -> None:
+    """What ran was dropped since it could not be saved: read the session again, so that it goes on unwatched, too."""
+    try:
+        await actor.revive()
+    except Exception:  # noqa: BLE001 - outer edge: whoever opens the session next tries again
+        _log.exception("session %s could not be read again", actor.session_id)
 
 
 async def _refused(actor: Actor, effect: Effect, error: GloveportError) -> tuple[Effect, ...]:

@@ -8,6 +8,7 @@ Must never: keep a state that the journal does not hold.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
@@ -92,8 +93,12 @@ class Sessions:
         )
         async with self._opening[session_id]:  # whoever sees it in a list must not read a second one meanwhile
             await actor.record((created, snapshot), request)
-            self._actors[session_id] = actor
+            self._put(session_id, actor)
         return actor
+
+    def _put(self, name: SessionId, actor: Actor) -> None:
+        actor.revive = partial(self.open, name)
+        self._actors[name] = actor
 
     async def journal_ready(self) -> None:
         """Open a journal anew that stopped after a refusal of the disk. Raises NOT_SAVED, DATA_FULL."""
@@ -113,7 +118,7 @@ class Sessions:
                 await known.wait_quiet()
             loaded = await self._read(name)
             actor = Actor(name, self.room, loaded, await self._workspace(name, known))
-            self._actors[name] = actor
+            self._put(name, actor)
             start(actor, await self._recover(actor))
             self._forget_idle(name)
             return actor

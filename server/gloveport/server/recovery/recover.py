@@ -102,7 +102,7 @@ def _summary(state: SessionState, findings: tuple[CallReconciled, ...]) -> Recov
     if state.approvals:
         words.append(f"{len(state.approvals)} question(s) still wait for your answer.")
     if state.applying:
-        words.append("An unfinished write into your files was settled by comparing hashes.")
+        words.append("An unfinished write into your files is looked at by comparing hashes.")
     return RecoverySummarised(
         interrupted_requests=interrupted,
         reconciled_calls=len(findings),

@@ -13,10 +13,11 @@ LINE_CHARACTERS_MAX: Final = 4_000
 LINE_BYTES_HELD_MAX: Final = 64 * 1024
 """An unfinished line longer than this is let go in pieces of this size."""
 
+# None goes over the end of a line: what a stream shows must not depend on how far it was read.
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor, clear
-    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # operating system commands: title, clipboard, links
-    r"|\x1b[PX^_][^\x1b]{0,4096}(?:\x1b\\)?"  # device control and privacy strings
+    r"|\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"  # operating system commands: title, clipboard, links
+    r"|\x1b[PX^_][^\x1b\n]{0,4096}(?:\x1b\\)?"  # device control and privacy strings
     r"|\x1b[@-Z\\-_]?"
 )
 _CONTROL: Final = re.compile(

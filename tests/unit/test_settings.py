@@ -1,0 +1,97 @@
+"""The user's settings: what is taken, what is refused and how it is said."""
+
+from pathlib import Path
+
+import pytest
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.app.resources import check_rungs
+from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
+
+MODEL = '[[models]]\nprovider = "openai"\nmodel = "m"\n'
+
+
+def write(home: Path, text: str | bytes) -> Path:
+    """The settings file of a home."""
+    (home / "config.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return home
+
+
+def test_without_a_file_there_is_the_script_and_nothing_is_trusted(tmp_path: Path) -> None:
+    """The defaults."""
+    settings = load_settings(tmp_path, {})
+    assert [choice.name for choice in settings.models] == ["scripted/demo"]
+    assert settings.default_trust == "unset"
+    assert set(settings.sandbox.values()) == {"bubblewrap"}
+
+
+def test_keys_come_from_the_environment_and_are_not_shown(tmp_path: Path) -> None:
+    """A provider's own variable, or one of ours; the key is in no text of the settings."""
+    own = load_settings(tmp_path, {"OPENAI_API_KEY": "sk-first", "ANTHROPIC_API_KEY": ""})
+    assert [choice.name for choice in own.models] == ["openai/gpt-5", "scripted/demo"]
+    named = write(tmp_path, MODEL + 'key_env = "GLOVEPORT_MINE"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    settings = load_settings(named, {"GLOVEPORT_MINE": "sk-second", "OPENAI_API_KEY": "sk-first"})
+    assert [choice.name for choice in settings.models] == ["openai/m", "scripted/demo"]
+    key = settings.models[0].key
+    assert key is not None
+    assert key.reveal() == "sk-second"
+    assert "sk-" not in repr(settings) + str(settings)
+
+
+def test_the_default_model_comes_first(tmp_path: Path) -> None:
+    """Found by either name alone; a model that is not there is told with those that are."""
+    both = MODEL + '[[models]]\nprovider = "anthropic"\nmodel = "n"\n'
+    settings = load_settings(write(tmp_path, f'default_model = "anthropic/n"\n{both}'), {})
+    assert settings.find(None, None).name == "anthropic/n"
+    assert settings.find("openai", None).name == settings.find(None, "m").name == "openai/m"
+    with pytest.raises(GloveportError) as caught:
+        settings.find("openai", "n")
+    assert caught.value.code is ErrorCode.MODEL_UNKNOWN
+    assert "openai/m" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("colour = 1\n", "colour"),
+        ("models = 1\n", "models"),
+        ("models = [1]\n", "models"),
+        ('[[models]]\nprovider = "openai"\n', "model"),
+        (MODEL + "extra = 1\n", "extra"),
+        (MODEL + "base_url = 1\n", "text"),
+        ('default_trust = "full"\n', "default_trust"),
+        ('default_model = "a/b"\n', "a/b"),
+        ("sandbox = 1\n", "sandbox"),
+        ("[sandbox]\ntrusted = 1\n", "sandbox"),
+        ('[sandbox]\neverything = "process"\n', "everything"),
+        ("a = \n", "config.toml"),
+        (b"\xff\xfe", "config.toml"),
+        (b"#" * (SETTINGS_BYTES_MAX + 1), "larger"),
+        (MODEL * 65, "64"),
+    ],
+)
+def test_wrong_settings_say_where_and_what(tmp_path: Path, text: str | bytes, words: str) -> None:
+    """One typed error with the file's name; nothing is guessed."""
+    with pytest.raises(GloveportError) as caught:
+        load_settings(write(tmp_path, text), {})
+    assert caught.value.code is ErrorCode.INVALID_PARAMS
+    assert words in caught.value.message
+    assert str(tmp_path / "config.toml") in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_sandbox_that_there_is_not_is_told_at_the_start(tmp_path: Path) -> None:
+    """And not when a session is opened."""
+    check_rungs(load_settings(tmp_path, {}))
+    settings = load_settings(write(tmp_path, '[sandbox]\ntrusted = "castle"\n'), {})
+    with pytest.raises(GloveportError) as caught:
+        check_rungs(settings)
+    assert "castle" in caught.value.message
+    assert "bubblewrap" in caught.value.message
+
+
+def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A folder in its place."""
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(GloveportError):
+        load_settings(tmp_path, {})
