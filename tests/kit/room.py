@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
@@ -22,7 +22,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeInfo, ChangeUndoParams, Selection
-from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, WorkspaceTrustParams
+from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionStartParams
 from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnCancelParams, TurnStartParams
 from gloveport.sandbox.backends.memory import MemorySandbox
@@ -164,19 +164,16 @@ class Kit:
             return error
         raise AssertionError(f"{method} was not refused")
 
-    async def trust(self, level: Any) -> None:
+    async def trust(self, level: TrustLevelName) -> None:
         """Say how far the folder is trusted."""
         root = str(self.home.root)
         params = WorkspaceTrustParams(client_request_id=new_id("r"), root=root, trust_level=level)
         await self.call("workspace/trust", params)
 
-    async def begin(self, level: str | None = "trusted") -> str:
+    async def begin(self, level: TrustLevelName | None = "trusted") -> str:
         """A session in the home's folder; its id."""
         if level is not None:
-            params: Any = WorkspaceTrustParams(
-                client_request_id=new_id("r"), root=str(self.home.root), trust_level=level
-            )
-            await self.call("workspace/trust", params)
+            await self.trust(level)
         started = SessionStartParams(client_request_id=new_id("r"), root=str(self.home.root))
         return str((await self.call("session/start", started)).session_id)
 
@@ -216,7 +213,9 @@ class Kit:
         await self.until_state(session_id, lambda state: bool(state.approvals))
         return (await self.call("approval/list", SessionParams(session_id=session_id))).approvals[0]
 
-    async def answer(self, session_id: str, card: Any, decision: str = "allow", scope: str = "", **more: Any) -> Any:
+    async def answer(
+        self, session_id: str, card: Any, decision: Literal["allow", "deny"] = "allow", scope: str = "", **more: Any
+    ) -> Any:
         """Answer a card; `scope` chooses the first option of it."""
         options = [option["scope"] for option in card.card["options"]]
         params = ApprovalResolveParams(
