@@ -18,7 +18,7 @@ from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms
 from tests.bench.report import heading, spread, tell
 from tests.kit.daemon import Daemon, running_daemon, start_session, trust
 
-from gloveport.protocol.ids import session_stream
+from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import EventBody, encode_body
 from gloveport.protocol.wire.base import SessionParams
@@ -106,7 +106,7 @@ def stored(body: EventBody) -> NewEvent:
 async def fill(data_dir: Path, session_id: str) -> None:
     """A long session, and many short ones, written where the daemon will look."""
     journal, _report = await Journal.open(data_dir, clock=time.time_ns)
-    stream = session_stream(session_id)  # type: ignore[arg-type]  # as the daemon named it
+    stream = session_stream(SessionId(session_id))
     head = await journal.head(stream)
     assert head is not None
     bodies: list[EventBody] = []

@@ -96,7 +96,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
                 actor = await kit.sessions.open(session)
                 await actor.wait_quiet()
                 actor = await kit.sessions.open(session)
-            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)  # type: ignore[misc]  # as above
+            await kit.until(lambda actor=actor: actor.state.phase is Phase.IDLE)  # type: ignore[misc]  # defaults bind the loop's values
             await kit.ends(session)
             text = (home.worktree(session) / "a.txt").read_text()
             assert text in ("one\n", "one\nmore\n")
