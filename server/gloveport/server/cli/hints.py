@@ -33,7 +33,7 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.CHANGE_CONFLICT: "Your file changed under the proposal and nothing was written; see gloveport diff.",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
-        ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m 'go on'",
+        ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
         ErrorCode.MODEL_AUTH: "Set a valid key for it (config.toml, key_env) and: gloveport daemon stop",
         ErrorCode.MODEL_RATE: "Wait as long as the provider asks; then: gloveport resume -m 'go on'",
         ErrorCode.MODEL_QUOTA: "Raise the quota, or use another model: gloveport models use PROVIDER/MODEL",

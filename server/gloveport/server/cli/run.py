@@ -143,6 +143,8 @@ async def follow_and_finish(
     """Follow the turn; show what it proposes, and accept it if told so."""
     follower = TurnFollower(client, session.session_id, manner)
     code = await follower.run(turn_id)
+    if code is Exit.INTERRUPTED:
+        return code
     changes = () if code is Exit.APPROVAL_NEEDED else await pending(client, session, None, HERE)
     if not manner.as_json:
         await show_diffs(client, session, changes)

@@ -60,11 +60,19 @@ class TurnFollower:
     async def run(self, turn_id: str) -> Exit:
         """Print until the turn has ended; the exit code."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        following = asyncio.ensure_future(self._follow(self._client.follow_from_start(self._session_id), turn_id))
+        loop.add_signal_handler(signal.SIGINT, self._interrupted, following)
         try:
-            return await self._follow(self._client.follow_from_start(self._session_id), turn_id)
+            await asyncio.wait({following})
+            if following.cancelled():
+                if not self._manner.as_json:
+                    self.feed.line("left; the turn may go on: gloveport cancel", "yellow")
+                return Exit.INTERRUPTED
+            return following.result()
         finally:
             self._drop_question()
+            for task in filter(None, (following, self._stopping)):
+                task.cancel()
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _follow(self, follow: Follow, turn_id: str) -> Exit:
@@ -173,12 +181,15 @@ class TurnFollower:
         if question is not None:
             question.typing.cancel()
 
-    def _interrupted(self) -> None:
+    def _interrupted(self, following: asyncio.Future[Exit]) -> None:
         """The first Ctrl-C ends an open question, stops the turn and waits for its end; a second one leaves."""
-        loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGINT)
         self._drop_question()
-        self._stopping = loop.create_task(self._stop())
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            if not self._manner.as_json:
+                self.feed.line("stopping; Ctrl-C again leaves", "dim")
+        else:
+            following.cancel()
 
     async def _stop(self) -> None:
         params = TurnCancelParams(client_request_id=request_id(), session_id=self._session_id)
