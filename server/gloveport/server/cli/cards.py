@@ -6,7 +6,7 @@ Must never: shorten a command.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
@@ -17,7 +17,8 @@ from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 Approve = Literal["ask", "never", "once", "turn", "session"]
-ELSEWHERE = "  answered elsewhere"
+_SCOPES: Final = ("once", "turn", "session")
+ELSEWHERE: Final = "  answered elsewhere"
 
 
 def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
@@ -93,8 +94,10 @@ def short_options(card: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def option_of(card: Mapping[str, Any], scope: str) -> int | None:
-    """The first option of a scope."""
-    return next((at for at, option in enumerate(card["options"]) if option["scope"] == scope), None)
+    """The first option of a scope, or of the next narrower one where the card does not offer it; never a wider one."""
+    scopes = [option["scope"] for option in card["options"]]
+    allowed = _SCOPES[: _SCOPES.index(scope) + 1]
+    return next((scopes.index(one) for one in reversed(allowed) if one in scopes), None)
 
 
 async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: int | None) -> bool:
