@@ -25,13 +25,13 @@ from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted, encode_body
 from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.app.live_settings import LiveSettings
 from gloveport.server.app.projections import projections_of
 from gloveport.server.app.resources import (
     Ladder,
     ModelShelf,
     WorkspaceShelf,
     boot_id,
-    check_rungs,
     load_rules,
     readable_roots,
 )
@@ -54,7 +54,7 @@ from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.recover import recover
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.logs import RedactingFilter
-from gloveport.server.settings import Settings, load_settings
+from gloveport.server.settings import Settings
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.endpoint import Endpoint
@@ -114,10 +114,9 @@ class Opened:
 
 async def serve(places: Places, settings_home: Path) -> None:
     """Run the daemon of `places` until a signal or daemon/stop. Raises GloveportError when it cannot begin."""
-    settings = load_settings(settings_home)
-    check_rungs(settings)
+    settings = LiveSettings(settings_home)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(RedactingFilter(redactor_of(settings)))
+        handler.addFilter(RedactingFilter(redactor_of(settings())))
     async with AsyncExitStack() as stack:
         opened = await _open(stack, places, settings, settings_home)
         stop = anyio.Event()
@@ -127,7 +126,7 @@ async def serve(places: Places, settings_home: Path) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _open(stack: AsyncExitStack, places: Places, settings: Settings, settings_home: Path) -> Opened:
+async def _open(stack: AsyncExitStack, places: Places, settings: LiveSettings, settings_home: Path) -> Opened:
     places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     ladder = Ladder(places.data_dir, places.data_dir / RUNS_DIR, (places.socket.parent, places.data_dir))
     stack.push_async_callback(ladder.close)
@@ -144,15 +143,15 @@ async def _open(stack: AsyncExitStack, places: Places, settings: Settings, setti
     return Opened(lease, journal, blobs, audit, ladder, models, load_rules(settings_home))
 
 
-async def _serve(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, stop: anyio.Event) -> None:
+async def _serve(places: Places, settings: LiveSettings, opened: Opened, tasks: TaskGroup, stop: anyio.Event) -> None:
     announcer = Announcer()
     room = _room(places, settings, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
-    trust = Trust(opened.journal, settings.default_trust, now_us)
+    trust = Trust(opened.journal, settings().default_trust, now_us)
     await trust.load()
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
-        await adopt_trust(actor, trust, settings)
+        await adopt_trust(actor, trust, settings())
         return await recover(actor)
 
     sessions = Sessions(room, take_up)
@@ -185,9 +184,9 @@ async def _serve(places: Places, settings: Settings, opened: Opened, tasks: Task
         socket_file.close()
 
 
-def _room(places: Places, settings: Settings, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
+def _room(places: Places, settings: LiveSettings, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     shelf = WorkspaceShelf(places.data_dir / SESSIONS_DIR, (places.data_dir,))
-    redactor = redactor_of(settings)
+    redactor = redactor_of(settings())
     return Room(
         journal=opened.journal,
         blobs=opened.blobs,

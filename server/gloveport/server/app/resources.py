@@ -27,7 +27,7 @@ from gloveport.server.models.registry import ModelSettings, provider_from_settin
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
-from gloveport.server.settings import Settings
+from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RULES_FILE: Final = "rules.toml"
@@ -143,16 +143,17 @@ class Ladder:
 class ModelShelf:
     """The providers of the user's models, each made when it is first asked for."""
 
-    def __init__(self, settings: Settings, now_us: Callable[[], int]) -> None:
+    def __init__(self, settings: Callable[[], Settings], now_us: Callable[[], int]) -> None:
         self._settings, self._now_us = settings, now_us
-        self._providers: dict[tuple[str, str], Provider] = {}
+        self._providers: dict[tuple[str, str], tuple[ModelChoice, Provider]] = {}
+        self._replaced: list[Provider] = []
 
     def provider(self, name: str, model: str) -> Provider:
         """The provider of a model. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""
+        choice = self._settings().find(name, model)
         known = self._providers.get((name, model))
-        if known is not None:
-            return known
-        choice = self._settings.find(name, model)
+        if known is not None and known[0] == choice:
+            return known[1]
         wanted = ModelSettings(
             provider=choice.provider,
             model=choice.model,
@@ -160,7 +161,10 @@ class ModelShelf:
             api_key=choice.key,
             script_path=choice.script or (SCRIPT if choice.provider == "scripted" else None),
         )
-        provider = self._providers[name, model] = provider_from_settings(wanted, self._now_us)
+        provider = provider_from_settings(wanted, self._now_us)
+        if known is not None:
+            self._replaced.append(known[1])  # requests may still run on it
+        self._providers[name, model] = choice, provider
         return provider
 
     def label(self, name: str, model: str) -> str:
@@ -172,7 +176,7 @@ class ModelShelf:
 
     async def close(self) -> None:
         """Give connections back."""
-        for provider in self._providers.values():
+        for provider in (*self._replaced, *(provider for _, provider in self._providers.values())):
             await provider.close()
 
 

@@ -61,7 +61,7 @@ async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once
     await house.trust.give(workspace_id, str(root), params.trust_level, by, once.request(info))
     for actor in house.sessions.all_loaded():
         if actor.state.workspace_id == workspace_id:
-            await adopt_trust(actor, house.trust, house.settings)
+            await adopt_trust(actor, house.trust, house.settings())
     return info
 
 
@@ -107,14 +107,14 @@ def _model(house: House, provider: str, model: str) -> ModelInfo:
 async def models(house: House, params: Empty, caller: Caller) -> ModelListResult:
     """The models that are set up."""
     return ModelListResult(
-        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings.models)
+        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings().models)
     )
 
 
 async def choose_model(house: House, params: ModelChooseParams, caller: Caller, once: Once) -> ModelInfo:
     """Use another model from the next request on."""
     actor = await house.sessions.open(params.session_id)
-    choice = house.settings.find(params.provider, params.model)
+    choice = house.settings().find(params.provider, params.model)
     info = _model(house, choice.provider, choice.model)
     body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
     await actor.record((body,), once.request(info))

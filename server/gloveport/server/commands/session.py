@@ -65,8 +65,8 @@ async def start(house: House, params: SessionStartParams, caller: Caller, once: 
     root = checked_root(params.root)
     workspace_id = folder_identity(root)
     level = house.trust.level(workspace_id)
-    model = house.settings.find(params.provider, params.model)
-    sandbox = params.sandbox or house.settings.sandbox[level]
+    model = house.settings().find(params.provider, params.model)
+    sandbox = params.sandbox or house.settings().sandbox[level]
     if sandbox not in house.rungs.names:
         known = ", ".join(house.rungs.names)
         raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, f"there is no sandbox {sandbox!r}; there are: {known}")
