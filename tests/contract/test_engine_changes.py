@@ -193,3 +193,37 @@ async def test_rejecting_waits_for_the_tool_and_accepting_does_not(home: Home) -
         assert (home.root / "made.txt").read_text() == "by the program\n"
         await kit.undo(session)
         assert not (home.root / "made.txt").exists()
+
+
+async def test_an_older_look_at_the_proposals_never_comes_after_a_newer(home: Home) -> None:
+    """A decision looked at the worktree, the program ends meanwhile with a new file: that stays proposed."""
+    calls = [call("write_file", path="b.txt", content="new\n"), run("hold")]
+    home.play({"when": {"turn": 0}, "calls": calls}, DONE)
+    looked, go_on = anyio.Event(), anyio.Event()
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        change = (await kit.changes(session))["b.txt"]
+        workspace = kit.actor(session).workspace
+        look = workspace.proposals
+
+        async def look_slowly() -> object:
+            seen = await look()
+            if not looked.is_set():
+                looked.set()
+                await go_on.wait()
+            return seen
+
+        workspace.proposals = look_slowly
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kit.call, "change/accept", kit.decision(session, change))
+            await looked.wait()
+            (home.worktree(session) / "made.txt").write_text("by the program\n")
+            home.ladder.go.set()
+            with anyio.move_on_after(0.3):
+                await kit.until_state(session, lambda state: "made.txt" in {one.path for one in state.changes.values()})
+            go_on.set()
+        await kit.idle(session)
+        assert set(await kit.changes(session)) == {"made.txt"}
