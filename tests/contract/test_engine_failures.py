@@ -321,7 +321,7 @@ async def test_idle_sessions_are_let_go_with_their_handles(home: Home, monkeypat
         gc.collect()
         if before:
             assert len(os.listdir("/proc/self/fd")) <= before + 2
-        assert len(kit.sessions.all_loaded()) <= 3
+        assert len(kit.sessions.all_loaded()) == 2
         for name in names:
             await kit.send(name)
             await kit.idle(name)

@@ -180,12 +180,12 @@ async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> N
                 while actor._lock.statistics().tasks_waiting < count:
                     await anyio.sleep(0.001)
 
-        async with anyio.create_task_group() as tasks:
-            async with actor._lock:  # first the end of the answer waits here, then the message
-                (home.folder / "open").touch()
-                await until_waiting(1)
-                tasks.start_soon(next_message)
-                await until_waiting(2)
+        # First the end of the answer waits for the lock, then the message.
+        async with anyio.create_task_group() as tasks, actor._lock:
+            (home.folder / "open").touch()
+            await until_waiting(1)
+            tasks.start_soon(next_message)
+            await until_waiting(2)
         assert sent[0].queued is False
         await kit.idle(session)
         started = [e["payload"]["turn_id"] for e in await kit.events(session) if e["type"] == "TurnStarted"]
