@@ -228,7 +228,7 @@ async def test_an_older_look_at_the_proposals_never_comes_after_a_newer(home: Ho
             edited.write_text(edited.read_text() + "by the program\n")
             home.ladder.go.set()
             with anyio.move_on_after(0.3):
-                await kit.until_state(session, lambda state: state.changes["a.txt"].digest != change.digest)
+                await kit.until_state(session, lambda state: state.changes[change.change_id].digest != change.digest)
             go_on.set()
         await kit.idle(session)
         left = (await kit.changes(session))["a.txt"]
