@@ -18,7 +18,7 @@ from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms
 from tests.bench.report import heading, spread, tell
 from tests.kit.daemon import Daemon, running_daemon, start_session, trust
 
-from gloveport.protocol.ids import session_stream
+from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import EventBody, encode_body
 from gloveport.protocol.wire.base import SessionParams
@@ -30,7 +30,8 @@ from gloveport.server.journal.store import Journal
 
 STARTS = 9
 HANDSHAKES = 100
-LONG_EVENTS = 10_000
+LONG_TURNS = 300
+RESUMED_TURNS = 105
 SESSIONS = 500
 EVENTS_PER_APPEND = 1_000
 IDLE_S = 3.0
@@ -40,7 +41,7 @@ DAEMON_IMPORTS = "import gloveport.server.app.daemon"
 
 def measure_starts() -> None:
     """Cold starts beside an interpreter that does nothing; the first one fills the cache of compiled modules."""
-    ours, bare, imports, piper = [], [], [], []
+    ours, busy, bare, imports, piper = [], [], [], [], []
     for turn in range(STARTS + 1):
         home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
         daemon = Daemon(home)
@@ -49,17 +50,20 @@ def measure_starts() -> None:
         try:
             daemon.start()
             took = (time.perf_counter() - began) * 1000
+            assert daemon.process is not None
+            own = cpu_s(daemon.process.pid) * 1000
         finally:
             daemon.kill()
             shutil.rmtree(home)
-        figures = (took, run_ms("pass"), run_ms(DAEMON_IMPORTS), run_ms(PIPER))
+        figures = (took, own, run_ms("pass"), run_ms(DAEMON_IMPORTS), run_ms(PIPER))
         if turn:
-            for values, figure in zip((ours, bare, imports, piper), figures, strict=True):
+            for values, figure in zip((ours, busy, bare, imports, piper), figures, strict=True):
                 values.append(figure)
     middle, late = spread(bare)
     beside = f"bare interpreter {middle:.0f} ms (p95 {late:.0f})"
     tell("cold start: spawn to initialize answered, p50", spread(ours)[0], "ms", 300, beside=beside)
     tell("cold start, quickest", min(ours), "ms", 300, beside=f"bare interpreter {min(bare):.0f} ms")
+    tell("its processor time until then, least", min(busy), "ms", 300)
     tell("of which imports, quickest", min(imports), "ms")
     tell("gloveport lsp: imports over bare, quickest", min(piper) - min(bare), "ms", 100)
 
@@ -103,40 +107,46 @@ def stored(body: EventBody) -> NewEvent:
     return NewEvent(type(body).__name__, body.version, encode_body(body))
 
 
-async def fill(data_dir: Path, session_id: str) -> None:
-    """A long session, and many short ones, written where the daemon will look."""
+async def fill(data_dir: Path, lengths: dict[str, int]) -> None:
+    """Sessions of so many turns, and many short ones, written where the daemon will look."""
     journal, _report = await Journal.open(data_dir, clock=time.time_ns)
-    stream = session_stream(session_id)  # type: ignore[arg-type]  # as the daemon named it
-    head = await journal.head(stream)
-    assert head is not None
-    bodies: list[EventBody] = []
-    for number in range(LONG_EVENTS):
-        bodies += one_turn(number)
-        if len(bodies) >= LONG_EVENTS:
-            break
-    seq = head.next_seq
-    for start in range(0, len(bodies), EVENTS_PER_APPEND):
-        events = tuple(stored(body) for body in bodies[start : start + EVENTS_PER_APPEND])
-        await journal.append(Append((StreamAppend(stream, seq, events),), 1))
-        seq += len(events)
+    for session_id, turns in lengths.items():
+        stream = session_stream(SessionId(session_id))
+        head = await journal.head(stream)
+        assert head is not None
+        bodies = [body for number in range(turns) for body in one_turn(number)]
+        seq = head.next_seq
+        for start in range(0, len(bodies), EVENTS_PER_APPEND):
+            events = tuple(stored(body) for body in bodies[start : start + EVENTS_PER_APPEND])
+            await journal.append(Append((StreamAppend(stream, seq, events),), 1))
+            seq += len(events)
     for number in range(SESSIONS):
         row = IndexUpdate(f"session-{number:024x}", number + 1, title=f"Session {number}", state="idle", workspace="/w")
         await journal.append(Append((), 1, index=(row,)))
     await journal.close()
 
 
-async def measure_long(daemon: Daemon, session_id: str) -> None:
-    """Open the long session in a daemon that has not read it; then follow it, then list all."""
+async def measure_long(daemon: Daemon, lengths: dict[str, int]) -> None:
+    """Open sessions that the daemon has not read, and follow each to a view that agrees; then list all."""
     async with daemon.client() as client:
-        began = time.perf_counter()
-        await client.call("session/show", SessionParams(session_id=session_id))
-        tell(f"open a session of {LONG_EVENTS:,} events", (time.perf_counter() - began) * 1000, "ms", None)
-        began = time.perf_counter()
-        follow = client.follow(session_id)
-        async for update in follow:
-            if update.caught_up:
-                break
-        tell("follow it to a view that agrees", (time.perf_counter() - began) * 1000, "ms", 60)
+        for session_id, turns in lengths.items():
+            began = time.perf_counter()
+            await client.call("session/show", SessionParams(session_id=session_id))
+            opened = time.perf_counter()
+            follow = client.follow(session_id)
+            async for update in follow:
+                if update.caught_up and update.in_sync:
+                    break
+            followed = time.perf_counter()
+            beside = f"read {(opened - began) * 1000:.0f} ms, view {(followed - opened) * 1000:.0f} ms"
+            bar = 60 if turns == RESUMED_TURNS else None
+            tell(
+                f"resume {turns} turns ({turns * len(one_turn(0)):,} events)",
+                (followed - began) * 1000,
+                "ms",
+                bar,
+                beside=beside,
+            )
         took = []
         for _ in range(20):
             began = time.perf_counter()
@@ -161,11 +171,12 @@ def main() -> None:
             session_id = asyncio.run(begin(daemon, root))
             measure_idle(daemon, "with one idle session")
             measure_rest(daemon)
+            lengths = {session_id: LONG_TURNS, asyncio.run(begin(daemon, root)): RESUMED_TURNS}
             daemon.stop()
-            asyncio.run(fill(daemon.places.data_dir, session_id))
+            asyncio.run(fill(daemon.places.data_dir, lengths))
             daemon.start()
-            asyncio.run(measure_long(daemon, session_id))
-            measure_idle(daemon, f"with {LONG_EVENTS:,} events open")
+            asyncio.run(measure_long(daemon, lengths))
+            measure_idle(daemon, "with both open")
     finally:
         shutil.rmtree(folder)
 

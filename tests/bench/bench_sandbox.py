@@ -6,11 +6,12 @@ Purpose: the share that is ours. Each round runs one of each in turn, so that lo
 import asyncio
 import fcntl
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.bench.report import heading, spread, tell
 
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunRequest
 from gloveport.sandbox.backends.select import open_backend
@@ -21,6 +22,7 @@ from gloveport.sandbox.runner import rundir
 ROUNDS = 60
 FILES = 200
 MIB = 1024 * 1024
+BARS = {"without control groups": 15.0, "with limits of memory and processes": 25.0}
 LIMITS = {
     "without control groups": Limits(wall_s=10.0),
     "with limits of memory and processes": Limits(wall_s=10.0, memory_bytes_max=256 * MIB, processes_max=64),
@@ -69,13 +71,6 @@ async def run_true(lease: Lease, run_id: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def tell(name: str, values: list[float]) -> float:
-    """Print median and 95th percentile; returns the median."""
-    median = statistics.median(values)
-    print(f"  {name:44s} median {median:7.2f} ms   p95 {sorted(values)[int(len(values) * 0.95)]:7.2f} ms")
-    return median
-
-
 async def bench_limits(backend: Sandbox, runs: Path, project: Path, words: str, limits: Limits) -> None:
     """One pairing."""
     mounts = (Mount(str(project), "/home/user/project", Access.READ_WRITE),)
@@ -98,12 +93,15 @@ async def bench_limits(backend: Sandbox, runs: Path, project: Path, words: str, 
     began = time.perf_counter()
     await lease.release()
     released = (time.perf_counter() - began) * 1000
-    print(f"{backend.name}, {words}")
-    ratio = tell("sandboxed true", ours) / tell("bare bwrap, same options", bare)
-    paired = statistics.median(mine - other for mine, other in zip(ours, bare, strict=True))
-    print(f"  ours / bare: {ratio:.2f}; paired difference {paired:.2f} ms")
-    tell("prepare", prepared)
-    print(f"  collect {len(found)} files: {collected:.2f} ms; release {ROUNDS + 1} runs: {released:.2f} ms")
+    heading(f"{backend.name}, {words}")
+    middle, bare_middle = spread(ours)[0], spread(bare)[0]
+    paired = spread([mine - other for mine, other in zip(ours, bare, strict=True)])[0]
+    tell("sandboxed true, p50", middle, "ms", BARS[words], beside=f"bare bwrap, same options: {bare_middle:.2f} ms")
+    tell("sandboxed true, p95", spread(ours)[1], "ms", beside=f"bare {spread(bare)[1]:.2f} ms")
+    tell("ours over bare, paired difference", paired, "ms", beside=f"{middle / bare_middle:.1f} times bare")
+    tell("prepare, p50", spread(prepared)[0], "ms")
+    tell(f"collect {len(found)} files", collected, "ms")
+    tell(f"release {ROUNDS + 1} runs", released, "ms")
 
 
 async def main() -> None:

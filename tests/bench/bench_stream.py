@@ -146,7 +146,9 @@ async def measure_floods(daemon: Daemon, root: Path, folder: Path) -> None:
         words = f"{DELTAS:,} deltas, all journalled, {followers} follower{'s' * (followers > 1)}"
         wall, events = spread([row[0] for row in found])[0], found[0][2]
         tell(words, DELTAS / wall / 1000, "k/s", 40, "more", beside)
-        tell("  the daemon's processor time", spread([row[1] for row in found])[0], "s", 0.15, beside=f"{events} appends")
+        tell(
+            "  the daemon's processor time", spread([row[1] for row in found])[0], "s", 0.15, beside=f"{events} appends"
+        )
 
 
 async def main() -> None:

@@ -180,10 +180,7 @@ class Kit:
     async def begin(self, level: TrustLevelName | None = "trusted") -> str:
         """A session in the home's folder; its id."""
         if level is not None:
-            params: Any = WorkspaceTrustParams(
-                client_request_id=new_id("r"), root=str(self.home.root), trust_level=level
-            )
-            await self.call("workspace/trust", params)
+            await self.trust(level)
         started = SessionStartParams(client_request_id=new_id("r"), root=str(self.home.root))
         return str((await self.call("session/start", started)).session_id)
 

@@ -240,6 +240,30 @@ async def test_refused_entries_leave_no_trace(tmp_path: Path) -> None:
     assert caught.value.code is ErrorCode.NOT_SAVED
 
 
+async def test_actions_recorded_together_share_the_fsync_and_are_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order, with one fsync of the log; one that cannot be a line keeps out the ones beside it."""
+    path, synced, fdatasync = tmp_path / "audit.jsonl", 0, os.fdatasync
+    log = await open_log(path)
+
+    def counted(fd: int) -> None:
+        nonlocal synced
+        synced += 1
+        fdatasync(fd)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
+    links = await log.record_all([entry(number) for number in range(5)])
+    assert [link.seq for link in links] == [1, 2, 3, 4, 5]
+    assert synced == 1
+    with pytest.raises(AuditError):
+        await log.record_all([entry(6), entry(7, params={"x": object()})])
+    assert log.head == links[-1]
+    await log.close()
+    assert [line["params"]["number"] for line in export_lines(path)] == [0, 1, 2, 3, 4]
+    assert verify_log(path).ok
+
+
 async def test_second_writer_and_unsafe_files_are_refused(tmp_path: Path) -> None:
     """One owner; no link, no file that others may read."""
     path = tmp_path / "audit.jsonl"

@@ -8,6 +8,7 @@ Must never: hold logic.
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,12 +47,15 @@ def main() -> None:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     if sys.argv[1:] == ["daemon"]:
         sys.exit(run_daemon())
-    from gloveport.server.cli.root import Doors, command_line
+    try:
+        from gloveport.server.cli.root import Doors, command_line
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
-    command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay))()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
+                stream.reconfigure(errors="backslashreplace")
+        command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay))()
+    except KeyboardInterrupt:  # while it still loads; later ones are the commands' own
+        sys.exit(128 + signal.SIGINT)
 
 
 if __name__ == "__main__":

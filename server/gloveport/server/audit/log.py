@@ -1,15 +1,15 @@
 """The audit log: one owner, one file, one chain.
 
 Purpose: put a line on disk for every action before its outcome is used.
-Invariant: `record` returns after the line and a checkpoint over it are on disk; lines that wait together share the
-fsyncs; a torn or cut tail is told by a line of its own before anything else is recorded.
+Invariant: `record_all` returns after the lines and a checkpoint over them are on disk; lines that wait together share
+the fsyncs; a torn or cut tail is told by a line of its own before anything else is recorded.
 Must never: change or remove a line, go on after a failed write, or be read for a decision.
 """
 
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,24 +98,25 @@ class AuditLog:
         self._rules_hash = rules_hash
 
     async def record(self, entry: Entry) -> Link:
-        """Record one action; on disk and under a checkpoint when this returns.
+        """Record one action; see `record_all`."""
+        return (await self.record_all((entry,)))[0]
+
+    async def record_all(self, entries: Sequence[Entry]) -> tuple[Link, ...]:
+        """Record actions in their order; all are on disk and under a checkpoint when this returns.
 
         Raises AuditError: LIMIT or INVALID_PARAMS (nothing written), NOT_SAVED or DATA_FULL (the log has stopped; the
-        action must not go on).
+        actions must not go on).
         """
-        make_line(_FAR, entry)  # refused here, alone, and not with the group it would have waited in
-        item = _Waiting(entry)
-        self._waiting.append(item)
+        for entry in entries:
+            make_line(_FAR, entry)  # refused here, alone, and not with the group it would have waited in
+        items = [_Waiting(entry) for entry in entries]
+        self._waiting += items
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                if item.line is None and item.error is None:
+                while any(item.line is None and item.error is None for item in items):
                     group, self._waiting = self._waiting[:GROUP_LINES_MAX], self._waiting[GROUP_LINES_MAX:]
                     await anyio.to_thread.run_sync(self._commit, group)
-        if item.error is not None:
-            raise item.error
-        if item.line is None:
-            raise AuditError(ErrorCode.NOT_SAVED, "the audit line was lost on its way")
-        return item.line.link
+        return tuple(_link_of(item) for item in items)
 
     async def verify(self) -> AuditReport:
         """Follow the whole log against its checkpoint."""
@@ -165,6 +166,14 @@ class AuditLog:
         except OSError as error:
             self._stopped = refused_by_disk("the audit line was not saved", error)
             raise self._stopped from error
+
+
+def _link_of(item: _Waiting) -> Link:
+    if item.error is not None:
+        raise item.error
+    if item.line is None:
+        raise AuditError(ErrorCode.NOT_SAVED, "the audit line was lost on its way")
+    return item.line.link
 
 
 def _line_of(link: Link, action: Action, at: int, params: dict[str, Any]) -> Line:

@@ -85,7 +85,6 @@ class Bookkeeper:
 
     async def take(self, events: Sequence[StoredEvent]) -> None:
         """Write a line for each action among `events`. Raises AuditError (NOT_SAVED, DATA_FULL)."""
-        for event in events:
-            entry = entry_of(event, self._redact)
-            if entry is not None:
-                await self._audit.record(entry)
+        entries = [entry for event in events if (entry := entry_of(event, self._redact)) is not None]
+        if entries:
+            await self._audit.record_all(entries)

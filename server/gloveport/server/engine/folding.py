@@ -5,9 +5,10 @@ Invariant: the same events give the same state and view, in a daemon and in a re
 Must never: skip an event silently: one of a newer version is counted, an erased one is shown as such.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
 from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, EventBody, decode_body
@@ -35,7 +36,7 @@ def body_of(event: StoredEvent) -> EventBody | None:
     known = REGISTRY.get(event.type)
     if event.erased is not None or known is None or event.version > known.version:
         return None
-    return decode_body(known, upcast(event.type, event.version, json.loads(event.payload)))
+    return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:

@@ -8,7 +8,6 @@ Must never: fall back to another rung than the session's.
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -24,7 +23,7 @@ from gloveport.sandbox.contract import (
     Sandbox,
     SandboxError,
 )
-from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile, is_below
 from gloveport.server.tools.contract import Found, RunRequest
 
 BUILD_MEMORY_BYTES_MAX: Final = 4 * 1024**3
@@ -45,13 +44,10 @@ class Place:
     dependency_folders: tuple[str, ...]
     read_only_roots: tuple[str, ...]
 
-
-def own_python(root: Path) -> str | None:
-    """The interpreter of the workspace's own environment, if it has one with pytest."""
-    for name in (".venv", "venv"):
-        if any((root / name).glob("lib/python3*/site-packages/pytest/__init__.py")):
-            return str(root / name / "bin" / "python")
-    return None
+    def shown(self) -> tuple[str, ...]:
+        """What is mounted read-only beside the worktree, each once; what lies in the root comes with it."""
+        outside = [path for path in self.read_only_roots if not is_below(path, self.root)]
+        return tuple(dict.fromkeys((*self.dependency_folders, *outside)))
 
 
 @dataclass(slots=True)
@@ -92,8 +88,7 @@ class Hands:
         held = self.available.holds
         mounts = [Mount(self.place.worktree, self.root, Access.READ_WRITE)]
         if views:
-            shown = (*self.place.dependency_folders, *self.place.read_only_roots)
-            mounts += [Mount(path, path, Access.READ_ONLY) for path in shown]
+            mounts += [Mount(path, path, Access.READ_ONLY) for path in self.place.shown()]
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,

@@ -16,7 +16,8 @@ from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
 from gloveport.server.engine.actor import FATAL, Actor, Running
 from gloveport.server.engine.coalesce import Coalescer, coalescing
-from gloveport.server.engine.hands import Hands, Place, Show, own_python
+from gloveport.server.engine.hands import Hands, Place, Show
+from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.proposals import Origin, changed_facts
 from gloveport.server.secrets.detect import Redactor
@@ -67,14 +68,14 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     rung = _rung(state, call)
     backend = room.sandboxes.backend(rung)
     workspace = actor.workspace
+    python = own_python(workspace.root)
     place = Place(
         root=str(workspace.root),
         worktree=str(workspace.worktree),
         dependency_folders=tuple(str(workspace.root / path) for path in workspace.snapshot.dependency_folders),
-        read_only_roots=room.read_only_roots,
+        read_only_roots=room.read_only_roots if python is None else python.read_only_roots,
     )
     hands = Hands(backend, await room.sandboxes.availability(rung), place, state.trust_level, running.stop)
-    python = own_python(workspace.root)
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -82,7 +83,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         workspace=workspace,
         hands=hands,
         label=workspace_label(state),
-        python=python or room.python,
+        python=room.python if python is None else python.path,
         python_is_own=python is not None,
         show=show,
         redact=room.redactor.redact_bytes,

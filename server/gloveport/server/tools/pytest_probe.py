@@ -19,8 +19,8 @@ marker, cases_max, message_max, report_max = sys.argv[1], int(sys.argv[2]), int(
 out = os.dup(1)
 try:
     import pytest
-except ImportError:
-    sys.stderr.write("pytest is not installed for " + sys.executable + "\n")
+except ImportError as error:
+    sys.stderr.write("pytest cannot be loaded by " + sys.executable + ": " + str(error) + "\n")
     raise SystemExit(5)
 
 class Report:

@@ -86,6 +86,10 @@ class RunTests:
     async def perform(self, arguments: RunTestsArguments, context: ToolContext) -> Performed:
         """Run them to the end."""
         environment = ENVIRONMENT if context.python_is_own else (*ENVIRONMENT, *NO_PLUGINS)
+        if context.hands.root != str(context.workspace.root):
+            # An editable install names the user's own folder: where the copy lies elsewhere, it has to come first.
+            copy = context.hands.root
+            environment = (*environment, ("PYTHONPATH", f"{copy}/src:{copy}"))
         request = RunRequest(context.call_id, _argv(arguments, context), arguments.timeout_s, environment=environment)
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)

@@ -147,6 +147,7 @@ def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ..
             raise os_failure(error, WORKTREE_NAME, writing=True) from None
         taking = _Taking(walk, store, str(worktree), walk.limits)
         taking.run()
+        _make_mount_points(worktree, walk.dependencies)
         store.sync()
     info = SnapshotInfo(
         snapshot_name(identity, taking.base),
@@ -159,6 +160,15 @@ def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ..
     state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded)
     save_state(session_dir, state)
     return Taken(state, taking.seen())
+
+
+def _make_mount_points(worktree: Path, dependencies: Sequence[str]) -> None:
+    """Empty folders where a jail shows the user's installed dependencies."""
+    for path in dependencies:
+        try:
+            (worktree / path).mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise os_failure(error, path, writing=True) from None
 
 
 def _prepare(session_dir: Path) -> None:
