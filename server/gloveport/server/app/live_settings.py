@@ -5,10 +5,17 @@ Invariant: what is used is a whole file without a fault; a faulty one is told at
 Must never: write the file, or keep a key that is no longer named.
 """
 
+import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from gloveport.server.app.resources import check_rungs
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.sandbox.backends.select import NAMES
 from gloveport.server.settings import SETTINGS_FILE, Settings, load_settings
+
+_NAMES_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
 Stamp = tuple[int, int, int] | None
 
@@ -40,3 +47,17 @@ class LiveSettings:
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+def check_rungs(settings: Settings) -> None:
+    """Raise GloveportError (INVALID_PARAMS) where the settings name a sandbox that there is not."""
+    for level, name in settings.sandbox.items():
+        if name not in NAMES:
+            words = f"settings: [sandbox] {level} = {name!r}: there is no such sandbox; there are: {', '.join(NAMES)}"
+            raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
+
+
+def secret_values(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What must never be shown: the models' keys, and what the daemon's environment holds under a secret's name."""
+    keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
+    return keys + [value for name, value in environment.items() if _NAMES_SECRET.search(name) and value]

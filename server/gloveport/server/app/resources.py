@@ -15,7 +15,7 @@ from typing import Final
 
 import anyio
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
@@ -31,15 +31,6 @@ from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RULES_FILE: Final = "rules.toml"
-BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str:
-    """A name of this boot of the machine; a constant where the system has none."""
-    try:
-        return BOOT_ID_FILE.read_text().strip()
-    except OSError:
-        return "unknown"
 
 
 def readable_roots() -> tuple[str, ...]:
@@ -61,14 +52,6 @@ def load_rules(settings_home: Path) -> RuleSet:
     if own.is_file():
         texts[Source.user] = own.read_text("utf-8")
     return ruleset_from_texts(texts)
-
-
-def check_rungs(settings: Settings) -> None:
-    """Raise GloveportError (INVALID_PARAMS) where the settings name a sandbox that there is not."""
-    for level, name in settings.sandbox.items():
-        if name not in NAMES:
-            words = f"settings: [sandbox] {level} = {name!r}: there is no such sandbox; there are: {', '.join(NAMES)}"
-            raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
 
 
 class Ladder:

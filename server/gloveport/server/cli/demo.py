@@ -56,7 +56,7 @@ def demo(
     async def work(client: Client) -> Exit:
         trusted = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level="trusted")
         await client.call("workspace/trust", trusted)
-        session = await begin(client, root, model, await _sandbox(client))
+        session = await begin(client, root, model or _own_model(), await _sandbox(client))
         console.print(plain(f"model: {session.model_label}"))
         console.print(plain(f"sandbox: {session.sandbox}"))
         turn_id = await send(client, session.session_id, TASK)
@@ -79,6 +79,12 @@ def demo(
     )
     console.print(plain(f"In VS Code: install the extension from client-vscode (make client), then open {root}"))
     console.print(plain("The daemon stays for the next command; gloveport daemon stop ends it.", "dim"))
+
+
+def _own_model() -> str:
+    """A real model where a key is set, else the demo's script."""
+    named = {"OPENAI_API_KEY": "openai", "ANTHROPIC_API_KEY": "anthropic"}
+    return next((provider for name, provider in named.items() if os.environ.get(name)), "scripted/demo")
 
 
 async def _sandbox(client: Client) -> str:
