@@ -36,7 +36,7 @@ SESSIONS = 500
 EVENTS_PER_APPEND = 1_000
 IDLE_S = 3.0
 PIPER = "import gloveport.server.client.paths, gloveport.server.client.stdio"
-DAEMON_IMPORTS = "import gloveport.server.app.daemon"
+DAEMON_IMPORTS = "import gloveport.server.app.daemon, gloveport.server.app.rooms"
 
 
 def measure_starts() -> None:

@@ -193,3 +193,46 @@ async def test_rejecting_waits_for_the_tool_and_accepting_does_not(home: Home) -
         assert (home.root / "made.txt").read_text() == "by the program\n"
         await kit.undo(session)
         assert not (home.root / "made.txt").exists()
+
+
+async def test_an_older_look_at_the_proposals_never_comes_after_a_newer(home: Home) -> None:
+    """A decision on one hunk looked at what is left; the program changes the same file and ends: what is proposed in
+    the end is what the worktree holds."""
+    edits = [
+        call("edit_file", path="a.txt", old="line 2\n", new="second\n"),
+        call("edit_file", path="a.txt", old="line 29\n", new="last but one\n"),
+    ]
+    home.play({"when": {"turn": 0}, "calls": [*edits, run("hold")]}, DONE)
+    looked, go_on = anyio.Event(), anyio.Event()
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        change = (await kit.changes(session))["a.txt"]
+        workspace = kit.actor(session).workspace
+        look = workspace.proposals
+
+        async def look_slowly() -> object:
+            seen = await look()
+            if not looked.is_set():
+                looked.set()
+                await go_on.wait()
+            return seen
+
+        workspace.proposals = look_slowly
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kit.call, "change/accept", kit.decision(session, change, hunks=(0,)))
+            await looked.wait()
+            edited = home.worktree(session) / "a.txt"
+            edited.write_text(edited.read_text() + "by the program\n")
+            home.ladder.go.set()
+            with anyio.move_on_after(0.3):
+                await kit.until_state(session, lambda state: state.changes[change.change_id].digest != change.digest)
+            go_on.set()
+        await kit.idle(session)
+        left = (await kit.changes(session))["a.txt"]
+        shown = await kit.call("change/preview", ChangePreviewParams(session_id=session, change_id=left.change_id))
+        assert "+by the program" in shown.diff
+        await kit.call("change/accept", kit.decision(session, left))
+        assert (home.root / "a.txt").read_text() == edited.read_text()

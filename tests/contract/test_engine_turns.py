@@ -9,7 +9,13 @@ from tests.kit.room import Home, Kit, call, new_home, run
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.place import SandboxChooseParams
-from gloveport.protocol.wire.turn import GrantRevokeParams, TurnStartParams, TurnUnqueueParams, WhyParams
+from gloveport.protocol.wire.turn import (
+    GrantRevokeParams,
+    TurnStartParams,
+    TurnStartResult,
+    TurnUnqueueParams,
+    WhyParams,
+)
 from gloveport.server.session.state import CallStage, Phase
 
 DONE = {"text": "Done."}
@@ -158,30 +164,32 @@ async def test_a_message_waits_and_is_delivered_when_the_turn_ends(home: Home) -
 
 async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> None:
     """The answer says what was decided, not what the session looked like when the request came in."""
-    home.play({"text": "ab", "chunk_chars": 1, "wait_after_chunks": 1, "wait_for_file": "open"})
+    home.play({"text": "ab", "chunk_chars": 2, "wait_after_chunks": 1, "wait_for_file": "open"})
     async with home.room() as kit:
         session = await kit.begin()
-        for _ in range(6):
-            await kit.send(session)
-            await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
-            results = []
+        await kit.send(session)
+        await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
+        actor = kit.actor(session)
+        sent: list[TurnStartResult] = []
 
-            async def next_message(results: list[object] = results) -> None:
-                results.append(await kit.send(session, "next", queue=True))
+        async def next_message() -> None:
+            sent.append(await kit.send(session, "next", queue=True))
 
-            async with anyio.create_task_group() as tasks:
-                (home.folder / "open").touch()
-                await kit.until_state(session, lambda s: not (s.turn and s.turn.request and s.turn.request.text == "a"))
-                tasks.start_soon(next_message)
-            sent = results[0]
-            events = await kit.events(session)
-            queued = any(
-                e["type"] == "UserMessageQueued" and e["payload"]["message_id"] == sent.message_id for e in events
-            )
-            assert sent.queued is queued
-            assert (sent.turn_id is None) is queued
-            await kit.idle(session)
-            (home.folder / "open").unlink()
+        async def until_waiting(count: int) -> None:
+            with anyio.fail_after(10):
+                while actor._lock.statistics().tasks_waiting < count:
+                    await anyio.sleep(0.001)
+
+        # First the end of the answer waits for the lock, then the message.
+        async with anyio.create_task_group() as tasks, actor._lock:
+            (home.folder / "open").touch()
+            await until_waiting(1)
+            tasks.start_soon(next_message)
+            await until_waiting(2)
+        assert sent[0].queued is False
+        await kit.idle(session)
+        started = [e["payload"]["turn_id"] for e in await kit.events(session) if e["type"] == "TurnStarted"]
+        assert started[1:] == [sent[0].turn_id]
 
 
 async def test_no_is_an_end_and_the_model_is_told(home: Home) -> None:

@@ -152,8 +152,9 @@ async def test_kill_in_mid_test_run_attaches_to_the_run(testing: Daemon, workspa
     session_id, worktree = await run_tests_until_begun(testing, workspace)
     testing.kill()
     testing.start()
-    (worktree / "go").write_text("now")
     async with testing.client() as client:
+        await client.call("daemon/status")  # answered when everything was taken up
+        (worktree / "go").write_text("now")
         items = await follow_until(
             client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
         )

@@ -28,8 +28,10 @@ from tests.kit.require import require, require_bubblewrap
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeUndoParams
+from gloveport.protocol.wire.place import SandboxChooseParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionRenameParams, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
+from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.client.connect import Client
 
 DISK_BYTES = 96 * 1024 * 1024
@@ -45,7 +47,7 @@ def write_script(folder: Path, *steps: dict[str, Any]) -> Path:
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
     """A daemon with the demo's model."""
-    with running_daemon() as running:
+    with running_daemon(SCRIPT) as running:
         yield running
 
 
@@ -276,3 +278,60 @@ async def test_the_users_own_edits_are_taken_over_and_nothing_is_lost(tmp_path: 
             assert await run_turn(client, session_id) == "completed"
             assert await accept_all(client, session_id) == ("f.txt",)
     assert (root / "f.txt").read_text() == "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nNINE, mine\n"
+
+
+async def test_settings_are_read_anew_and_no_model_is_told(tmp_path: Path) -> None:
+    """Without a model a session is refused with what to do; a model written meanwhile is used without a restart; a
+    fault in the file is told, and mended it is gone."""
+    with running_daemon() as daemon:
+        async with daemon.client() as client:
+            error = await refused(client, tmp_path)
+            assert error.code is ErrorCode.MODEL_UNKNOWN
+            assert "config.toml" in error.hint
+            daemon.use_script(write_script(tmp_path, {"text": "Here."}))
+            session = await start_session(client, tmp_path)
+            await send(client, session.session_id, "hello")
+            assert await run_turn(client, session.session_id) == "completed"
+            whole = (daemon.home / "config.toml").read_text()
+            daemon.write_settings(whole + "nonsense = 1\n")
+            assert (await refused(client, tmp_path)).code is ErrorCode.INVALID_PARAMS
+            daemon.write_settings(whole)
+            assert (await start_session(client, tmp_path)).phase == "idle"
+
+
+async def test_new_folders_are_as_open_as_the_folder_above(tmp_path: Path) -> None:
+    """What others may read above, they may read in a folder that was accepted; a closed one stays closed."""
+    root = tmp_path / "root"
+    (root / "closed").mkdir(parents=True)
+    root.chmod(0o755)
+    (root / "closed").chmod(0o700)
+    paths = ["docs/deep/a.txt", "closed/in/b.txt"]
+    (root / "closed" / "there.txt").write_text("x")
+    calls = [{"name": "write_file", "arguments": {"path": path, "content": "x"}} for path in paths]
+    script = write_script(tmp_path, {"when": {"turn": 0}, "calls": calls}, {"text": "Done."})
+    with running_daemon(script) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            session_id = (await start_session(client, root)).session_id
+            await send(client, session_id, "go")
+            assert await run_turn(client, session_id) == "completed"
+            assert len(await accept_all(client, session_id)) == 2
+    modes = {name: (root / name).stat().st_mode & 0o777 for name in ("docs", "docs/deep", "closed/in")}
+    assert modes == {"docs": 0o755, "docs/deep": 0o755, "closed/in": 0o700}
+    assert (root / "docs/deep/a.txt").stat().st_mode & 0o777 == 0o644
+
+
+async def test_a_sandbox_too_weak_for_the_folder_is_refused_at_the_start(daemon: Daemon, tmp_path: Path) -> None:
+    """Chosen by name, a rung has to do for the folder's trust; a session is not begun to be refused later."""
+    async with daemon.client() as client:
+        await trust(client, tmp_path, "restricted")
+        with pytest.raises(GloveportError) as caught:
+            await start_session(client, tmp_path, sandbox="process")
+        assert caught.value.code is ErrorCode.SANDBOX_REFUSED
+        await trust(client, tmp_path, "trusted")
+        session = await start_session(client, tmp_path, sandbox="process")
+        await trust(client, tmp_path, "restricted")
+        choose = SandboxChooseParams(client_request_id=request_id(), session_id=session.session_id, sandbox="process")
+        with pytest.raises(GloveportError) as caught:
+            await client.call("sandbox/choose", choose)
+        assert caught.value.code is ErrorCode.SANDBOX_REFUSED

@@ -149,8 +149,8 @@ def test_version_and_status(cli: Cli) -> None:
 
 
 def test_a_run_as_json_begins_with_the_session(cli: Cli, root: Path) -> None:
-    """The first line is the session's first event, ten times in a row; after `resume` it is the turn's first."""
-    for _ in range(10):
+    """The first line is the session's first event, four times in a row; after `resume` it is the turn's first."""
+    for _ in range(4):
         lines = run_json(cli, root, "edit")
         assert lines[0]["seq"] == 1
     again = lines_of(cli("resume", "-m", "more", "--json", cwd=root))

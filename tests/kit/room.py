@@ -328,7 +328,7 @@ class Home:
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        models, told, redactor = ModelShelf(settings, now_us), Told(), Redactor([SECRET])
+        models, told, redactor = ModelShelf(lambda: settings, now_us), Told(), Redactor([SECRET])
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -359,7 +359,7 @@ class Home:
         told.hub = Hub(journal, projections_of(sessions))
         house = House(
             sessions=sessions,
-            settings=settings,
+            settings=lambda: settings,
             trust=trust,
             rungs=Rungs(("memory",), self.ladder.describe, self.ladder.doctor),
             audit=audit,

@@ -36,6 +36,9 @@ SETTINGS_FILE: Final = "config.toml"
 SETTINGS_BYTES_MAX: Final = 256 * 1024
 MODELS_MAX: Final = 64
 DEMO_MODEL: Final = "demo"
+NO_MODEL_HINT: Final = (
+    f"Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into {SETTINGS_FILE}; the README shows one."
+)
 TRUST_LEVELS: Final = ("trusted", "restricted", "untrusted")
 UNSET: Final = "unset"
 
@@ -61,6 +64,10 @@ class ModelChoice:
         return f"{self.provider}/{self.model}"
 
 
+DEMO: Final = ModelChoice("scripted", DEMO_MODEL)
+"""The scripted model of the demo, always there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung."""
@@ -70,7 +77,15 @@ class Settings:
     sandbox: Mapping[str, str]
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
-        """The model of these names. Raises GloveportError (MODEL_UNKNOWN)."""
+        """The model of these names; with no name the first one of the user's. Raises GloveportError (MODEL_UNKNOWN).
+
+        The demo's script is played only when it is named.
+        """
+        if provider is None and model is None:
+            own = [choice for choice in self.models if choice != DEMO]
+            if not own:
+                raise GloveportError(ErrorCode.MODEL_UNKNOWN, "no model is set up", hint=NO_MODEL_HINT)
+            return own[0]
         for choice in self.models:
             if (provider is None or choice.provider == provider) and (model is None or choice.model == model):
                 return choice
@@ -90,7 +105,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         for provider, variable in _KEY_VARIABLES.items()
         if environment.get(variable) and not any(choice.provider == provider for choice in models)
     ]
-    models.append(ModelChoice("scripted", DEMO_MODEL))
+    models.append(DEMO)
     wanted = plain.get("default_model")
     if wanted is not None:
         chosen = [choice for choice in models if choice.name == wanted]

@@ -20,12 +20,11 @@ def run_daemon() -> int:
     """Serve until a signal or daemon/stop; the exit code."""
     logging.basicConfig(level=os.environ.get("GLOVEPORT_LOG", "INFO"), format=LOG_FORM, stream=sys.stderr)
     os.umask(0o077)
-    # What is loaded now stays: collecting while loading, and looking at it ever after, is time for nothing.
+    # What is loaded now stays: collecting while loading, and looking at it ever after, is time for nothing. The
+    # daemon collects again when its rooms are loaded.
     gc.disable()
     from gloveport.server.app.daemon import run
 
-    gc.freeze()
-    gc.enable()
     try:
         places = find_places()
         run(places, places.config_dir)

@@ -15,7 +15,7 @@ from typing import Final
 
 import anyio
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
@@ -27,19 +27,10 @@ from gloveport.server.models.registry import ModelSettings, provider_from_settin
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
-from gloveport.server.settings import Settings
+from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RULES_FILE: Final = "rules.toml"
-BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str:
-    """A name of this boot of the machine; a constant where the system has none."""
-    try:
-        return BOOT_ID_FILE.read_text().strip()
-    except OSError:
-        return "unknown"
 
 
 def readable_roots() -> tuple[str, ...]:
@@ -61,14 +52,6 @@ def load_rules(settings_home: Path) -> RuleSet:
     if own.is_file():
         texts[Source.user] = own.read_text("utf-8")
     return ruleset_from_texts(texts)
-
-
-def check_rungs(settings: Settings) -> None:
-    """Raise GloveportError (INVALID_PARAMS) where the settings name a sandbox that there is not."""
-    for level, name in settings.sandbox.items():
-        if name not in NAMES:
-            words = f"settings: [sandbox] {level} = {name!r}: there is no such sandbox; there are: {', '.join(NAMES)}"
-            raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
 
 
 class Ladder:
@@ -143,16 +126,17 @@ class Ladder:
 class ModelShelf:
     """The providers of the user's models, each made when it is first asked for."""
 
-    def __init__(self, settings: Settings, now_us: Callable[[], int]) -> None:
+    def __init__(self, settings: Callable[[], Settings], now_us: Callable[[], int]) -> None:
         self._settings, self._now_us = settings, now_us
-        self._providers: dict[tuple[str, str], Provider] = {}
+        self._providers: dict[tuple[str, str], tuple[ModelChoice, Provider]] = {}
+        self._replaced: list[Provider] = []
 
     def provider(self, name: str, model: str) -> Provider:
         """The provider of a model. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""
+        choice = self._settings().find(name, model)
         known = self._providers.get((name, model))
-        if known is not None:
-            return known
-        choice = self._settings.find(name, model)
+        if known is not None and known[0] == choice:
+            return known[1]
         wanted = ModelSettings(
             provider=choice.provider,
             model=choice.model,
@@ -160,7 +144,10 @@ class ModelShelf:
             api_key=choice.key,
             script_path=choice.script or (SCRIPT if choice.provider == "scripted" else None),
         )
-        provider = self._providers[name, model] = provider_from_settings(wanted, self._now_us)
+        provider = provider_from_settings(wanted, self._now_us)
+        if known is not None:
+            self._replaced.append(known[1])  # requests may still run on it
+        self._providers[name, model] = choice, provider
         return provider
 
     def label(self, name: str, model: str) -> str:
@@ -172,7 +159,7 @@ class ModelShelf:
 
     async def close(self) -> None:
         """Give connections back."""
-        for provider in self._providers.values():
+        for provider in (*self._replaced, *(provider for _, provider in self._providers.values())):
             await provider.close()
 
 

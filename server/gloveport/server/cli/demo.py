@@ -101,8 +101,11 @@ async def _model(client: Client) -> str:
 def _why_model(given: str, chosen: str) -> str:
     if given:
         return "as you said with --model"
-    variables = " and ".join(variable for _, variable in KEYS)
-    return f"{variables} are not set" if chosen == SCRIPTED else "its key is set in this environment"
+    if chosen != SCRIPTED:
+        return "its key is set in this environment"
+    if any(os.environ.get(variable) for _, variable in KEYS):
+        return "the daemon began without your key; after gloveport daemon stop it has it"
+    return f"{' and '.join(variable for _, variable in KEYS)} are not set"
 
 
 async def _sandbox(client: Client) -> str:

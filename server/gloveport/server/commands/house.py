@@ -44,7 +44,7 @@ class House:
     """All services. `stop` asks the daemon to end; `clients` counts connections."""
 
     sessions: Sessions
-    settings: Settings
+    settings: Callable[[], Settings]
     trust: Trust
     rungs: Rungs
     audit: AuditLog

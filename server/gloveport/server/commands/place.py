@@ -34,7 +34,7 @@ from gloveport.protocol.wire.place import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.session import checked_root
+from gloveport.server.commands.session import check_strength, checked_root
 from gloveport.server.commands.trust import adopt_trust
 from gloveport.server.policy.explain import show as show_rules
 from gloveport.server.session.state import SessionState
@@ -61,7 +61,7 @@ async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once
     await house.trust.give(workspace_id, str(root), params.trust_level, by, once.request(info))
     for actor in house.sessions.all_loaded():
         if actor.state.workspace_id == workspace_id:
-            await adopt_trust(actor, house.trust, house.settings)
+            await adopt_trust(actor, house.trust, house.settings())
     return info
 
 
@@ -87,6 +87,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
             raise GloveportError(
                 ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
             )
+        check_strength(described, state.trust_level)
         statement = described.statement
         return (SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=statement),)
 
@@ -107,14 +108,14 @@ def _model(house: House, provider: str, model: str) -> ModelInfo:
 async def models(house: House, params: Empty, caller: Caller) -> ModelListResult:
     """The models that are set up."""
     return ModelListResult(
-        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings.models)
+        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings().models)
     )
 
 
 async def choose_model(house: House, params: ModelChooseParams, caller: Caller, once: Once) -> ModelInfo:
     """Use another model from the next request on."""
     actor = await house.sessions.open(params.session_id)
-    choice = house.settings.find(params.provider, params.model)
+    choice = house.settings().find(params.provider, params.model)
     info = _model(house, choice.provider, choice.model)
     body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
     await actor.record((body,), once.request(info))

@@ -6,13 +6,14 @@ Must never: give a patch for what lines cannot say; then it gives nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from gloveport.server.edit.hunks import CONTEXT_LINES, Hunk
 from gloveport.server.edit.matching import changed_ranges
 
 _NO_NEWLINE: Final = b"\n\\ No newline at end of file\n"
-_ESCAPES: Final = {0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t", 0x0A: "\\n"}
+_ESCAPES: Final = MappingProxyType({0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t", 0x0A: "\\n"})
 
 
 def exact_patch(path: str, hunks: Sequence[Hunk], old_mode: str | None, new_mode: str | None) -> bytes:

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, cu
 from gloveport.protocol.journal.events import (
     ChangeRefused,
     EventBody,
+    ModelRequestAccepted,
     ModelTextDelta,
     ToolExecutionProgress,
     encode_body,
@@ -43,7 +44,8 @@ FATAL: Final = frozenset(
 UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 """Refusals of the journal before anything was written: the session is as it was."""
 
-_RELAXED = (ModelTextDelta, ToolExecutionProgress)
+# What arrived from outside and can be had again, or asked for: a power loss may take the last of it.
+_RELAXED = (ModelTextDelta, ModelRequestAccepted, ToolExecutionProgress)
 
 Asked = ClientRequest | Callable[[SessionState], ClientRequest] | None
 """A client's request with its answer; the answer may depend on what was decided."""

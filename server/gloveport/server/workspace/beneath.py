@@ -148,15 +148,17 @@ class Root:
         return "/".join(split_path("/".join(done)))
 
     def make_folders(self, path: str) -> tuple[str, ...]:
-        """Make the folder at `path` and those above it; the ones that were new, outermost first."""
+        """Make the folder at `path` and those above it, as open as the folder above; the new ones, outermost first."""
         made: list[str] = []
         parts = split_path(path) if path else ()
         for depth in range(1, len(parts) + 1):
             here = "/".join(parts[:depth])
             with self.folder("/".join(parts[: depth - 1])) as above:
                 try:
-                    os.mkdir(parts[depth - 1], 0o777, dir_fd=above)
+                    os.mkdir(parts[depth - 1], 0o700, dir_fd=above)
                     made.append(here)
+                    # Not the daemon's own mask: what the user lets others see above, they may see below.
+                    os.chmod(parts[depth - 1], os.fstat(above).st_mode & 0o777, dir_fd=above)
                 except FileExistsError:
                     continue
                 except OSError as error:

@@ -1,0 +1,119 @@
+"""What there is before the rooms are open.
+
+Purpose: hold what the first moments need, and stand in for the rooms until they are there.
+Invariant: a request is answered by the rooms alone; until they are open it waits.
+Must never: answer in their place.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+from pydantic import BaseModel
+
+import gloveport
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.server.app.live_settings import LiveSettings
+from gloveport.server.client.paths import Places
+from gloveport.server.commands.buffers import BufferTable
+from gloveport.server.journal.lease import DataLease
+from gloveport.server.journal.store import Journal
+from gloveport.server.secrets.detect import Redactor
+from gloveport.server.transports.hub import Hub
+from gloveport.server.transports.port import Caller, SessionPort
+from gloveport.server.transports.source import ProjectedView, Projections
+from gloveport.server.version import VERSION
+
+
+def _nobody() -> int:
+    return 0
+
+
+@dataclass(slots=True)
+class Front:
+    """What is open before the rooms. Set `stop` to end the daemon; `clients` counts connections."""
+
+    places: Places
+    settings_home: Path
+    settings: LiveSettings
+    redactor: Redactor
+    lease: DataLease
+    journal: Journal
+    boot_id: str
+    hub: Hub
+    buffers: BufferTable
+    stop: anyio.Event
+    now_us: Callable[[], int]
+    new_id: Callable[[str], str]
+    clients: Callable[[], int] = field(default=_nobody)
+
+
+class Rooms(Protocol):
+    """The open rooms, as far as connections see them."""
+
+    @property
+    def commands(self) -> SessionPort:
+        """Who answers."""
+
+    @property
+    def projections(self) -> Projections:
+        """The views."""
+
+
+class Late:
+    """Stands in for the rooms (`SessionPort`); every call waits until they are open."""
+
+    def __init__(self) -> None:
+        self._settled = anyio.Event()
+        self._rooms: Rooms | None = None
+        self._failure: GloveportError | None = None
+
+    def open(self, rooms: Rooms) -> None:
+        """From now on the rooms answer."""
+        self._rooms = rooms
+        self._settled.set()
+
+    def fail(self, failure: GloveportError) -> None:
+        """The rooms cannot be opened: tell everybody who waits."""
+        self._failure = failure
+        self._settled.set()
+
+    async def _open_rooms(self) -> Rooms:
+        await self._settled.wait()
+        if self._rooms is None:
+            raise self._failure or GloveportError(ErrorCode.SHUTTING_DOWN, "the daemon ends")
+        return self._rooms
+
+    async def call(self, method: str, params: BaseModel, caller: Caller) -> BaseModel:
+        """Answer one valid request, by the rooms."""
+        return await (await self._open_rooms()).commands.call(method, params, caller)
+
+    def projections(self) -> Projections:
+        """The views, by the rooms."""
+        return Projections(ops=_ops, view=self._view, digest=self._digest)
+
+    async def _view(self, stream: str) -> ProjectedView:
+        return await (await self._open_rooms()).projections.view(stream)
+
+    def _digest(self, stream: str, seq: int) -> str | None:
+        return None if self._rooms is None else self._rooms.projections.digest(stream, seq)
+
+
+def _ops(event: StoredEvent) -> tuple[Mapping[str, Any], ...]:
+    from gloveport.server.engine.folding import ops_of  # with the rooms, which are loaded after the first clients
+
+    return ops_of(event)
+
+
+def build_version() -> str:
+    """The version and a mark of the program's files: another mark means that the running daemon is another build."""
+    mark = hashlib.sha256()
+    for root in sorted(gloveport.__path__):
+        for path in sorted(Path(root).rglob("*.py")):
+            info = path.stat()
+            mark.update(f"{path.name} {info.st_size} {info.st_mtime_ns}\n".encode())
+    return f"{VERSION}+{mark.hexdigest()[:8]}"

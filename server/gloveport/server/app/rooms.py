@@ -1,0 +1,190 @@
+"""The rooms of the daemon, wired.
+
+Purpose: open every room, hand each what it may touch, and take up what an earlier daemon left.
+Invariant: sessions in which something was under way are looked at before the first request is answered; what no
+    session follows after that is ended.
+Must never: hold logic; what happens is decided in the rooms.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from anyio.abc import TaskGroup
+
+from gloveport.protocol.ids import DAEMON_STREAM
+from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
+from gloveport.protocol.journal.events import DaemonStarted, encode_body
+from gloveport.server.app.front import Front
+from gloveport.server.app.projections import projections_of
+from gloveport.server.app.resources import (
+    Ladder,
+    ModelShelf,
+    WorkspaceShelf,
+    load_rules,
+    readable_roots,
+)
+from gloveport.server.audit.log import AUDIT_FILE, AuditLog
+from gloveport.server.commands.house import Facts, House
+from gloveport.server.commands.port import Commands
+from gloveport.server.commands.trust import Trust, adopt_trust
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.bookkeeping import Bookkeeper
+from gloveport.server.engine.room import Room
+from gloveport.server.engine.sessions import Sessions
+from gloveport.server.journal.blobs import BlobStore
+from gloveport.server.journal.records import Append, StreamAppend
+from gloveport.server.journal.schema import DATABASE_FILE
+from gloveport.server.journal.store import Journal
+from gloveport.server.policy.rules.ruleset import RuleSet
+from gloveport.server.recovery.recover import recover
+from gloveport.server.tools.registry import builtin_toolbox
+from gloveport.server.transports.hub import Hub
+from gloveport.server.transports.source import Projections
+from gloveport.server.turn.effects import Effect
+from gloveport.server.version import VERSION
+
+_log = logging.getLogger("gloveport")
+
+SESSIONS_DIR: Final = "sessions"
+RUNS_DIR: Final = "runs"
+RECOVER_PAGE: Final = 100
+
+
+class Announcer:
+    """Tells the hub's followers."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None:
+        """Tell the followers."""
+        self._hub.publish(stream, events, durable_seq)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRooms:
+    """Who answers, and the views."""
+
+    commands: Commands
+    projections: Projections
+
+
+@dataclass(slots=True)
+class Opened:
+    """What is open while the daemon serves."""
+
+    blobs: BlobStore
+    audit: AuditLog
+    ladder: Ladder
+    models: ModelShelf
+    rules: RuleSet
+
+
+async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
+    """Open everything that does the work; `stack` closes it again. Raises GloveportError."""
+    opened = await _open(front, stack)
+    announcer = Announcer(front.hub)
+    room = _room(front, opened, tasks, announcer)
+    opened.audit.use_rules(room.rules.hash)
+    trust = Trust(front.journal, front.settings().default_trust, front.now_us)
+    await trust.load()
+
+    async def take_up(actor: Actor) -> tuple[Effect, ...]:
+        await adopt_trust(actor, trust, front.settings())
+        return await recover(actor)
+
+    sessions = Sessions(room, take_up)
+    house = House(
+        sessions=sessions,
+        settings=front.settings,
+        trust=trust,
+        rungs=opened.ladder.rungs(),
+        audit=opened.audit,
+        facts=_facts(front),
+        buffers=front.buffers,
+        model_label=opened.models.label,
+        clients=front.clients,
+        stop=front.stop.set,
+    )
+    await _announce_start(front, house.facts)
+    await _recover_all(front.journal, sessions)
+    await opened.ladder.reap()
+    return OpenRooms(Commands(house), projections_of(sessions))
+
+
+async def _open(front: Front, stack: AsyncExitStack) -> Opened:
+    data_dir = front.places.data_dir
+    rules = load_rules(front.settings_home)
+    blobs = await BlobStore.open(data_dir)
+    audit = await AuditLog.open(data_dir / AUDIT_FILE, clock=front.now_us, boot_id=front.boot_id)
+    stack.push_async_callback(audit.close)
+    ladder = Ladder(data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir))
+    stack.push_async_callback(ladder.close)
+    models = ModelShelf(front.settings, front.now_us)
+    stack.push_async_callback(models.close)
+    return Opened(blobs, audit, ladder, models, rules)
+
+
+def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
+    data_dir = front.places.data_dir
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir,))
+    return Room(
+        journal=front.journal,
+        blobs=opened.blobs,
+        publisher=announcer,
+        auditor=Bookkeeper(opened.audit, front.redactor.redact),
+        providers=opened.models,
+        sandboxes=opened.ladder,
+        rules=opened.rules,
+        toolbox=builtin_toolbox(),
+        redactor=front.redactor,
+        tasks=tasks,
+        now_us=front.now_us,
+        new_id=front.new_id,
+        create_workspace=shelf.create,
+        open_workspace=shelf.open,
+        python=sys.executable,
+        read_only_roots=readable_roots(),
+    )
+
+
+def _facts(front: Front) -> Facts:
+    data_dir = front.places.data_dir
+    return Facts(
+        pid=os.getpid(),
+        program_version=VERSION,
+        generation=front.lease.owner.generation,
+        started_at=front.now_us(),
+        data_dir=data_dir,
+        journal_path=data_dir / DATABASE_FILE,
+        audit_path=data_dir / AUDIT_FILE,
+    )
+
+
+async def _announce_start(front: Front, facts: Facts) -> None:
+    body = DaemonStarted(
+        pid=facts.pid, program_version=facts.program_version, boot_id=front.boot_id, generation=facts.generation
+    )
+    head = await front.journal.head(DAEMON_STREAM)
+    event = NewEvent(type(body).__name__, body.version, encode_body(body))
+    next_seq = head.next_seq if head is not None else 1
+    await front.journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), front.now_us()))
+
+
+async def _recover_all(journal: Journal, sessions: Sessions) -> None:
+    """Open every session in which something was under way; one that cannot be opened stays as it is."""
+    before: int | None = None
+    while rows := await journal.sessions(RECOVER_PAGE, before=before):
+        before = rows[-1].order
+        for row in rows:
+            if row.state == "idle":
+                continue
+            try:
+                await sessions.open(row.session_id)
+            except Exception:  # noqa: BLE001 - outer edge: one damaged session must not keep the daemon from serving the others
+                _log.exception("session %s could not be recovered", row.session_id)
