@@ -17,6 +17,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.server.cli.demo_repo import TASK, materialise
+from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
 from gloveport.server.cli.run import begin, follow_and_finish, send
 from gloveport.server.cli.turns import Manner
@@ -67,7 +68,7 @@ def demo(
         session = await begin(client, root, chosen, await _sandbox(client))
         console.print(plain(f"model: {session.model_label} ({_why_model(model, chosen)})"))
         console.print(plain(f"sandbox: {session.sandbox}"))
-        console.print(plain(_WHO_ANSWERS[ask], "bold yellow"))
+        Feed(console).prose(_WHO_ANSWERS[ask], "bold yellow", indent="  ")
         turn_id = await send(client, session.session_id, TASK)
         manner = Manner(approve="ask" if ask else "once", compact=True)
         code = await follow_and_finish(client, session, turn_id, manner, accept=True)

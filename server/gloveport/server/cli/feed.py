@@ -124,7 +124,6 @@ class Feed:
             "ChangeRefused": self._refused,
             "TurnFailed": self._turn_failed,
             "TurnCancelled": self._turn_cancelled,
-            "ApprovalResolved": self._approval,
             "RecoverySummarised": self._recovered,
             "PlanUpdated": self._plan,
             "UserMessageAdded": self._message,
@@ -186,10 +185,6 @@ class Feed:
 
     def _turn_cancelled(self, _item: str, _fields: Mapping[str, Any]) -> None:
         self.line("■ stopped", "yellow")
-
-    def _approval(self, item: str, fields: Mapping[str, Any]) -> None:
-        if item.startswith("approval/") and fields["state"] != "allowed":
-            self.line(f"⊘ {fields['state']}", "yellow")
 
     def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"↺ {fields['text']}", "magenta")

@@ -5,6 +5,7 @@ Invariant: a command's module is loaded only when it is called for, except for w
 Must never: hold behaviour.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ def command_line(doors: Doors) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     )
     app.callback()(program)
     for command in (
