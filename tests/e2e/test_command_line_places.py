@@ -105,7 +105,11 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
 
 def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
     """A call that its trust level forbids: the level that would allow it; one that failed: its output and a way on."""
-    cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root)
+    shown = cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root).stdout
+    assert "⊘ Run echo hello from a program: Not allowed: " in shown
+    assert "gloveport why" in shown
+    assert "Choose another way" not in shown
+    assert ".." not in shown.replace("...", "")
     told = cli("why", cwd=root).stdout
     assert "kernel:rung" in told
     assert "gloveport trust restricted" in told

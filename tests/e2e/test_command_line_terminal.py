@@ -99,6 +99,16 @@ def test_a_card_answered_elsewhere_ends_the_question(cli: Cli, root: Path) -> No
         assert shell.end() == 0
 
 
+def test_a_turn_stopped_elsewhere_ends_the_question(cli: Cli, root: Path) -> None:
+    """The prompt does not outlive its turn."""
+    with cli.at_terminal("run", "ask", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("answer: ")
+        assert "stopped" in cli("cancel", cwd=root).stdout
+        shell.wait_for("stopped")
+        assert shell.end() == 4
+        assert "answered elsewhere" not in shell.text
+
+
 def test_an_answer_goes_to_the_card(cli: Cli, root: Path) -> None:
     """A wrong word is told and asked again; yes runs it; the model's first words stand before the question."""
     with cli.at_terminal("run", "ask", "--trust", "trusted", cwd=root) as shell:

@@ -149,7 +149,9 @@ class Feed:
         seconds = f" {took / 1e6:.1f} s" if isinstance(took, int) else ""
         reason = "" if fields["state"] == "ok" else reason_of(fields)
         words = f": {reason}" if reason else ""
-        self.line(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style)
+        self.prose(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style, indent="  ")
+        if reason.startswith("Not allowed"):
+            self.line("  what would help: gloveport why")
 
     def _tests(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"  {test_counts(fields)}", "bold")
