@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
+from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
@@ -171,4 +171,7 @@ async def settled(actor: Actor, result: ChangeDecideResult) -> ChangeDecideResul
     refusal = actor.refusals.get(result.apply_id)
     if refusal is None:
         return result
+    if isinstance(refusal, ChangeUnsettled):
+        states = {state.path: state.holds for state in refusal.states}
+        raise GloveportError(ErrorCode(refusal.code), refusal.message, states=states)
     raise GloveportError(ErrorCode(refusal.code), refusal.message, paths=list(refusal.paths))

@@ -140,7 +140,8 @@ class SessionWorkspace:
     @property
     def user_unknown(self) -> tuple[NotCovered, ...]:
         """Paths of the user's folder that the last `refresh` could not look at, and why."""
-        return self._not_covered_in_root
+        known = {each.path for each in self._state.snapshot.not_covered}
+        return tuple(each for each in self._not_covered_in_root if each.path not in known)
 
     async def read(self, path: str) -> bytes:
         """Bytes of a file of the worktree."""
