@@ -39,6 +39,6 @@ def refuse_root(root: Path, own: Iterable[Path]) -> None:
 
 
 def _is_memory_disk(real: Path) -> bool:
-    """/dev/shm is a disk like any other, below a folder of devices."""
-    shared = Path("/dev/shm")
+    """True below the disk in memory, which is one like any other though it lies among the devices."""
+    shared = Path("/dev", "shm")
     return real != shared and real.is_relative_to(shared)

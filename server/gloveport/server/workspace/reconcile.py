@@ -22,6 +22,7 @@ Finding = Literal["done", "not_done", "partial", "unknown"]
 Place = Literal["before", "after", "other"]
 
 
+Holds = Literal["before", "after", "other", "suspect"]
 Outcome = Literal["done", "not_done", "unsettled"]
 
 
@@ -53,10 +54,12 @@ class Settled:
     suspects: tuple[str, ...] = ()
 
     @property
-    def states(self) -> dict[str, str]:
+    def states(self) -> dict[str, Holds]:
         """Per path what it holds now, in a word: `before`, `after`, `other`, or `suspect`."""
-        rows = {path: str(place) for side, path, place in self.found.evidence if side != "base"}
-        return rows | dict.fromkeys(self.suspects, "suspect")
+        rows: dict[str, Holds] = {path: place for side, path, place in self.found.evidence if side != "base"}
+        for path in self.suspects:
+            rows[path] = "suspect"
+        return rows
 
 
 def reconcile_plan(plan: Plan, trees: Trees) -> Reconciled:

@@ -235,9 +235,8 @@ def _edits(body: ev.EditsTaken) -> tuple[Op, ...]:
 def _unsettled(body: ev.ChangeUnsettled) -> tuple[Op, ...]:
     fields = {"state": "unknown" if body.waits else "unsettled", "code": body.code, "message": body.message}
     states = {state.path: state.holds for state in body.states}
-    return (
-        upsert(f"apply/{body.apply_id}", "apply", action=body.action, paths=sorted(states), states=states, **fields),
-    )
+    more = {"paths": sorted(states), "states": states}
+    return (upsert(f"apply/{body.apply_id}", "apply", action=body.action, **fields, **more),)
 
 
 def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
