@@ -157,6 +157,8 @@ def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
 async def _decide(
     actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
 ) -> ChangeDecideResult:
+    for words in actor.waiting_applies.values():
+        raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
