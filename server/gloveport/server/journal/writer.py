@@ -16,14 +16,16 @@ fate.
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
+from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
+from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
 
@@ -61,7 +63,9 @@ class Unsynced:
 class Writer:
     """State of the writing side. `submit` is called on the event loop, everything else on the writer's thread."""
 
-    def __init__(self, touched: int, position: int) -> None:
+    def __init__(self, touched: int, position: int, notes: Notes | None = None, files: OpenFiles | None = None) -> None:
+        self._notes = notes
+        self._files = files
         self._queue: deque[Pending] = deque()
         self._counters = Counters(touched, position)
         self._level = Durability.FULL
@@ -69,6 +73,8 @@ class Writer:
         self.unsynced: dict[str, Unsynced] = {}
         self.stopped_reason = ""
         self.full = False
+        self.gone = ""
+        """The file that was removed or replaced while it was open."""
 
     def submit(self, item: Pending) -> None:
         """Queue an append; a `drain` for it must follow."""
@@ -95,6 +101,20 @@ class Writer:
             connection.execute("INSERT INTO meta VALUES ('syncs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        self._refuse_when_gone()
+        self._note_synced()
+
+    def note(self, connection: sqlite3.Connection, work: Callable[[], None]) -> None:
+        """Write rows that are no events, in a durable transaction of their own; raises JournalError(NOT_SAVED)."""
+        self._refuse_when_stopped()
+        try:
+            self._set_level(connection, Durability.FULL)
+            connection.execute("BEGIN IMMEDIATE")
+            work()
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._stop(connection, error) from error
+        self._refuse_when_gone()
         self._note_synced()
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
@@ -113,6 +133,7 @@ class Writer:
             held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        self._refuse_when_gone()
         if count:
             self._note_synced()
         if held:
@@ -147,6 +168,7 @@ class Writer:
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
+            self._refuse_when_gone()  # after the commit: what is acknowledged had its name when it was on disk
         except JournalError as error:
             _fail(group, error)
             return
@@ -175,6 +197,9 @@ class Writer:
             for stream, place in done.places.items():
                 if stream in self.unsynced:
                     self.unsynced[stream].last_seq = place.next_seq - 1
+        if wrote and self._notes is not None:
+            heads_now = ((stream, place.next_seq - 1) for done in wrote for stream, place in done.places.items())
+            self._notes.add(heads_now, full=self._level is Durability.FULL)
         for item, done in staged:
             heads = {
                 stream: Head(
@@ -198,6 +223,20 @@ class Writer:
     def _refuse_when_stopped(self) -> None:
         if self.stopped_reason:
             raise self.refusal()
+
+    def _refuse_when_gone(self) -> None:
+        name = self._files.changed() if self._files is not None else ""
+        if name:
+            self.gone = name
+            self.stopped_reason = (
+                f"{name} was removed or replaced while it was open; stop the daemon, put the file back, start again"
+            )
+            raise self.refusal()
+
+    def close_notes(self) -> None:
+        """End the notes."""
+        if self._notes is not None:
+            self._notes.close()
 
     def refusal(self) -> JournalError:
         """Why nothing is accepted any more."""
