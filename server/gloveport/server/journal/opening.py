@@ -134,7 +134,8 @@ def _still_noted(connection: sqlite3.Connection, path: Path) -> dict[str, Noted]
     kept: dict[str, Noted] = {}
     for stream in read_notes(path.parent, full_only=False):
         row = connection.execute("SELECT next_seq FROM stream WHERE name=?", (stream,)).fetchone()
-        kept[stream] = Noted(row[0] - 1, row[0] - 1)
+        if row is not None:
+            kept[stream] = Noted(row[0] - 1, row[0] - 1)
     return kept
 
 
