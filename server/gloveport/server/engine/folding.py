@@ -42,7 +42,7 @@ def body_of(event: StoredEvent) -> EventBody | None:
         return None
     try:
         return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
 
 
