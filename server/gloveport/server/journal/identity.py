@@ -30,6 +30,7 @@ class OpenFiles:
     """The files of a journal as they were when it was opened; those that were not there are not watched."""
 
     def __init__(self, directory: Path, names: Iterable[str]) -> None:
+        self.directory = directory
         seen = ((str(directory / name), name, identity_of(str(directory / name))) for name in names)
         self._seen = tuple(one for one in seen if one[2] is not None)
 

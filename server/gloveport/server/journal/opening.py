@@ -35,7 +35,7 @@ from gloveport.server.journal.losses import declare_lost, remember, short_stream
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import Loss, OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
-from gloveport.server.journal.schema import DATABASE_FILE, connect, migrate, set_writer_pragmas
+from gloveport.server.journal.schema import DATABASE_FILE, RESCUED_FILE, connect, migrate, set_writer_pragmas
 from gloveport.server.journal.tail import check_tails
 
 _HEADER_BYTES: Final = 100
@@ -147,7 +147,21 @@ def _claim_files(path: Path) -> tuple[str, ...]:
     """Make or take the files; those that were open to other users, and are not any more."""
     if not path.exists() and path.with_name(path.name + "-wal").exists():
         raise corrupt(f"{DATABASE_FILE} is gone but its log is there; restore the file or put the log aside")
-    return tuple(name for name in _names(path) if _claim_file(path.with_name(name), path))
+    rescued = _put_back(path)
+    return rescued + tuple(name for name in _names(path) if _claim_file(path.with_name(name), path))
+
+
+def _put_back(path: Path) -> tuple[str, ...]:
+    """Let the copy that was rescued from a removed database take its name again."""
+    rescued = path.with_name(RESCUED_FILE)
+    if path.exists() or not rescued.is_file() or rescued.is_symlink():
+        return ()
+    try:
+        rescued.rename(path)
+        fsync_directory(path.parent)
+    except OSError as error:
+        raise refused_by_disk(f"{RESCUED_FILE} cannot be put back", error) from error
+    return (RESCUED_FILE,)
 
 
 def _claim_file(file: Path, database: Path) -> bool:

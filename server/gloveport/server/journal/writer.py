@@ -18,6 +18,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -27,6 +28,7 @@ from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
 from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended
+from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
 
 GROUP_APPENDS_MAX: Final = 256
@@ -101,7 +103,7 @@ class Writer:
             connection.execute("INSERT INTO meta VALUES ('syncs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
-        self._refuse_when_gone()
+        self._refuse_when_gone(connection)
         self._note_synced()
 
     def note(self, connection: sqlite3.Connection, work: Callable[[], None]) -> None:
@@ -114,7 +116,7 @@ class Writer:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
-        self._refuse_when_gone()
+        self._refuse_when_gone(connection)
         self._note_synced()
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
@@ -133,7 +135,7 @@ class Writer:
             held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
-        self._refuse_when_gone()
+        self._refuse_when_gone(connection)
         if count:
             self._note_synced()
         if held:
@@ -168,7 +170,9 @@ class Writer:
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
-            self._refuse_when_gone()  # after the commit: what is acknowledged had its name when it was on disk
+            self._refuse_when_gone(
+                connection
+            )  # after the commit: what is acknowledged had its name when it was on disk
         except JournalError as error:
             _fail(group, error)
             return
@@ -224,13 +228,13 @@ class Writer:
         if self.stopped_reason:
             raise self.refusal()
 
-    def _refuse_when_gone(self) -> None:
+    def _refuse_when_gone(self, connection: sqlite3.Connection) -> None:
         name = self._files.changed() if self._files is not None else ""
-        if name:
+        if name and self._files is not None:
             self.gone = name
-            self.stopped_reason = (
-                f"{name} was removed or replaced while it was open; stop the daemon, put the file back, start again"
-            )
+            kept = rescue(connection, self._files.directory)
+            after = f"everything is kept in {RESCUED_FILE}" if kept else "put it back"
+            self.stopped_reason = f"{name} was removed or replaced while it was open; {after}; start the daemon again"
             raise self.refusal()
 
     def close_notes(self) -> None:
@@ -254,6 +258,15 @@ class Writer:
         except sqlite3.Error as second:
             self.stopped_reason += f"; and rolling back: {second}"
         return self.refusal()
+
+
+def rescue(connection: sqlite3.Connection, directory: Path) -> bool:
+    """Copy what an open connection still holds beside the place of the file that is gone; whether that worked."""
+    try:
+        copy_aside(connection, directory / RESCUED_FILE)
+    except (sqlite3.Error, OSError):
+        return False
+    return True
 
 
 def _fail(group: list[Pending], error: JournalError) -> None:
