@@ -570,6 +570,7 @@ export const ERROR_CODES = {
   "change.unknown": -32070,
   "change.conflict": -32071,
   "change.superseded": -32072,
+  "change.unsettled": -32076,
   "edit.no_match": -32073,
   "edit.ambiguous": -32074,
   "edit.encoding": -32075,

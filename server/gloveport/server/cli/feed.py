@@ -32,6 +32,14 @@ _STATES: Final = MappingProxyType(
         "unknown": ("?", "magenta"),
     }
 )
+_HOLDS: Final = MappingProxyType(
+    {
+        "before": "as it was before",
+        "after": "as it was decided",
+        "other": "changed meanwhile, nothing of this",
+        "suspect": "changed since it was written; look at it",
+    }
+)
 FAILURES_SHOWN_MAX: Final = 20
 WIDTH_MIN: Final = 20
 
@@ -122,6 +130,8 @@ class Feed:
             "ChangeProposed": self._change,
             "ChangeApplied": self._applied,
             "ChangeRefused": self._refused,
+            "ChangeUnsettled": self._unsettled,
+            "EditsTaken": self._edits,
             "TurnFailed": self._turn_failed,
             "TurnCancelled": self._turn_cancelled,
             "RecoverySummarised": self._recovered,
@@ -180,6 +190,14 @@ class Feed:
 
     def _refused(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"✗ nothing was written: {fields['message']}", "red")
+
+    def _edits(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"! {fields['text']}", "yellow")
+
+    def _unsettled(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"? {fields['message']}", "bold red")
+        for path, holds in sorted(fields["states"].items()):
+            self.line(f"  {path}: {_HOLDS.get(holds, holds)}")
 
     def _turn_failed(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"✗ {fields['message']}", "bold red")

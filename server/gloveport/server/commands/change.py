@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
+from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
@@ -160,6 +160,8 @@ def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
 async def _decide(
     actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
 ) -> ChangeDecideResult:
+    for words in actor.waiting_applies.values():
+        raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
@@ -174,4 +176,7 @@ async def settled(actor: Actor, result: ChangeDecideResult) -> ChangeDecideResul
     refusal = actor.refusals.get(result.apply_id)
     if refusal is None:
         return result
+    if isinstance(refusal, ChangeUnsettled):
+        states = {state.path: state.holds for state in refusal.states}
+        raise GloveportError(ErrorCode(refusal.code), refusal.message, states=states)
     raise GloveportError(ErrorCode(refusal.code), refusal.message, paths=list(refusal.paths))

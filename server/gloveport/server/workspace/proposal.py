@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.hunks import Hunk, content_digest, diff_hunks
 from gloveport.server.edit.lines import Encoding, sniff_form
@@ -81,14 +82,25 @@ class Comparison:
         current = self.look.current(state)
         if len(self.made) > PROPOSALS_KEPT_MAX:
             self.made.clear()
-        found = []
+        found: list[Proposal] = []
         for path in sorted(state.base.keys() | current.keys()):
             base, result = state.base.get(path), current.get(path)
             if base is not None and result is not None:
                 result = settled_mode(base, result)
-            if base != result:
-                found.append(self._proposal(path, base, result))
+            if base != result and (proposal := self._proposed(path, base, result, len(found))) is not None:
+                found.append(proposal)
         return tuple(found)
+
+    def _proposed(self, path: str, base: FileState | None, result: FileState | None, before: int) -> Proposal | None:
+        """The difference of a path; one that cannot be described is named as not looked at."""
+        if before >= self.look.limits.proposals_max:
+            self.look.leave_out(path, "proposals_max")
+            return None
+        try:
+            return self._proposal(path, base, result)
+        except GloveportError as error:
+            self.look.leave_out(path, error.code.value)
+            return None
 
     def _proposal(self, path: str, base: FileState | None, result: FileState | None) -> Proposal:
         key = (path, base, result)
