@@ -10,6 +10,9 @@ import pytest
 from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, running_command_line
 
 SCRIPT = [
+    {"when": {"user_contains": "ask twice", "turn": 0}, "text": "First words. ", "calls": [
+        {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}},
+        {"name": "run_command", "arguments": {"argv": ["echo", "three"]}}]},
     {"when": {"user_contains": "ask", "turn": 0}, "text": "First words. ", "calls": [
         {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}}]},
     {"when": {"user_contains": "slow"}, "text": "Slow words come one by one.", "chunk_chars": 5,
@@ -149,6 +152,21 @@ def test_joining_a_turn_shows_what_it_said_so_far(cli: Cli, root: Path, gate: Pa
                 assert shell.end() == 0
                 assert shell.text.count("Slow words come one by one.") == 1
     gate.unlink()
+
+
+def test_joining_a_turn_that_waits_asks_its_card(cli: Cli, root: Path) -> None:
+    """A card that was answered before is not asked again; the one that waits is asked after what led to it."""
+    cli("run", "ask twice", "--trust", "trusted", cwd=root, code=5)
+    cli("approve", "--how", "once", cwd=root)
+    with cli.at_terminal("resume", cwd=root) as shell:
+        shell.wait_for("First words.")
+        shell.wait_for("one two")
+        shell.wait_for("$ echo three")
+        shell.wait_for("answer: ")
+        shell.type("y\n")
+        shell.wait_for("Done.")
+        assert shell.end() == 0
+        assert shell.text.count("answer: ") == 1
 
 
 def test_cancel_from_outside(cli: Cli, root: Path) -> None:

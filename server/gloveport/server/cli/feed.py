@@ -15,7 +15,7 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, reason_of, test_counts
+from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of
 
 _STATES: Final = MappingProxyType(
     {
@@ -164,7 +164,7 @@ class Feed:
             self.line("  what would help: gloveport why")
 
     def _tests(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"  {test_counts(fields)}", "bold")
+        self.line(f"  {counts_of_tests(fields)}", "bold")
         bad = [case for case in fields["cases"] if case["status"] in ("failed", "error")]
         for case in bad[:FAILURES_SHOWN_MAX]:
             self.line(f"  ✗ {case['name']}", "red")

@@ -27,7 +27,7 @@ def stopped(text: str) -> str:
     return text.strip().removesuffix(".")
 
 
-def test_counts(fields: Mapping[str, Any]) -> str:
+def counts_of_tests(fields: Mapping[str, Any]) -> str:
     """What a test run found."""
     passed, failed = int(fields["passed"]), int(fields["failed"])
     errors, skipped = int(fields["errors"]), int(fields.get("skipped") or 0)
