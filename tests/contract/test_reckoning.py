@@ -74,7 +74,7 @@ def lines(audit: AuditLog) -> list[tuple[Any, Any, bool]]:
 
 
 async def test_a_line_lost_between_journal_and_log_is_written_late(tmp_path: Path) -> None:
-    """A process killed after its append and before its line; the next start writes the line, redacted, and only once."""
+    """A process killed after its append and before its line; the next start writes the line, redacted, once."""
     directory = tmp_path / "data"
     command = [sys.executable, "-c", CHILD, str(directory), "2", "2"]
     assert subprocess.run(command, env={**os.environ}, check=False).returncode == -signal.SIGKILL
