@@ -160,8 +160,9 @@ class Writer:
         staged: list[tuple[Pending, Staged]] = []
         try:
             self._refuse_when_stopped()
-            self._refuse_when_gone(connection)  # before: what is refused is not in the rescued copy
             self._set_level(connection, self._group_level(group))
+            if self._level is Durability.FULL:  # what is refused here is not in the rescued copy
+                self._refuse_when_gone(connection)
             connection.execute("BEGIN IMMEDIATE")
             for item in group:
                 try:
