@@ -12,10 +12,10 @@ from typing import Any
 from tests.kit.journal_kit import STAMP, clock, opened
 
 from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.server.audit.line import Action
+from gloveport.server.audit.line import Action, Entry
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.engine.bookkeeping import Bookkeeper
-from gloveport.server.engine.reckoning import reckon
+from gloveport.server.engine.reckoning import COMPARED_LINES, reckon
 from gloveport.server.journal.records import Append, Loss, StreamAppend
 from gloveport.server.journal.store import Journal
 
@@ -123,3 +123,17 @@ async def test_events_that_only_the_audit_log_knows_are_declared_lost(tmp_path: 
     async with books(directory) as (journal, audit):
         assert await compare(journal, audit, directory) == ()
         assert lines(audit)[3:] == [("session/a", 2, False)]
+
+
+async def test_a_stream_is_found_far_back_in_the_log(tmp_path: Path) -> None:
+    """However many lines of others came after its last one, no line is written twice and none is left out."""
+    directory = tmp_path / "data"
+    async with books(directory) as (journal, audit):
+        await act(journal, audit, "session/old")
+        await act(journal, None, "session/old")
+        others = Entry(
+            STAMP, Action.EXEC_START, "session/other", "main", "", "agent", "allow", {"task_id": "session/old"}
+        )
+        await audit.record_all([others] * (COMPARED_LINES + 50))
+        await compare(journal, audit, directory)
+        assert lines(audit) == [("session/old", 2, False), ("session/old", 5, True)]
