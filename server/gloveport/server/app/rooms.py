@@ -140,7 +140,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir,))
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
     return Room(
         journal=front.journal,
         blobs=opened.blobs,

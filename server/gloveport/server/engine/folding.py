@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
-from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, EventBody, ModelTextDelta, decode_body
+from gloveport.protocol.journal.events import (
+    REGISTRY,
+    ChangeRefused,
+    ChangeUnsettled,
+    EventBody,
+    ModelTextDelta,
+    decode_body,
+)
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.journal.errors import corrupt
@@ -29,7 +36,7 @@ class Loaded:
     epoch: int = 1
     seq: int = 0
     digest: str = GENESIS_DIGEST
-    refusals: dict[str, ChangeRefused] = field(default_factory=dict)
+    refusals: dict[str, ChangeRefused | ChangeUnsettled] = field(default_factory=dict)
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
@@ -62,7 +69,7 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
             pieces.append(body)
         elif event.erased is None:
             loaded.state = fold_event(_fold_pieces(loaded.state, pieces), body)
-        if isinstance(body, ChangeRefused):
+        if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest

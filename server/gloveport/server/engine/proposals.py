@@ -5,7 +5,7 @@ Invariant: at most one pending proposal a path; a proposal keeps its id while it
 Must never: look at a file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gloveport.protocol.journal.events import ChangeProposed, ChangeWithdrawn, EventBody, HunkRecord
@@ -54,13 +54,16 @@ def _proposed(proposal: Proposal, origin: Origin) -> ChangeProposed:
     )
 
 
-def changed_facts(state: SessionState, proposals: Iterable[Proposal], origin: Origin) -> tuple[EventBody, ...]:
-    """What is newly proposed, proposed differently, or no longer a difference."""
+def changed_facts(
+    state: SessionState, proposals: Iterable[Proposal], origin: Origin, is_unknown: Callable[[str], bool]
+) -> tuple[EventBody, ...]:
+    """What is newly proposed, proposed differently, or no difference now; of `is_unknown` paths nothing is said."""
     pending = dict(state.changes)
     facts: list[EventBody] = []
     for proposal in proposals:
         known = pending.pop(proposal.change_id, None)
         if known is None or known.digest != proposal.digest:
             facts.append(_proposed(proposal, origin))
-    facts += [ChangeWithdrawn(change_id=gone.change_id, path=gone.path, reason="reverted") for gone in pending.values()]
+    gone = [each for each in pending.values() if not is_unknown(each.path)]
+    facts += [ChangeWithdrawn(change_id=each.change_id, path=each.path, reason="reverted") for each in gone]
     return tuple(facts)
