@@ -259,7 +259,12 @@ class SessionWorkspace:
 
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())
-        plan = planner.accept(selections) if action == "accept" else planner.reject(selections)
+        try:
+            plan = planner.accept(selections) if action == "accept" else planner.reject(selections)
+        except WorkspaceError as error:
+            if error.code is ErrorCode.CHANGE_UNKNOWN and (left_out := self._look.not_covered):
+                error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
+            raise
         refuse_nested(plan)
         return plan
 
