@@ -30,7 +30,7 @@ from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.plan import Plan, Selected
-from gloveport.server.workspace.planning import Planner, refuse_nested
+from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
 from gloveport.server.workspace.reconcile import (
     Reconciled,
@@ -260,13 +260,11 @@ class SessionWorkspace:
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())
         try:
-            plan = planner.accept(selections) if action == "accept" else planner.reject(selections)
+            return planner.accept(selections) if action == "accept" else planner.reject(selections)
         except WorkspaceError as error:
             if error.code is ErrorCode.CHANGE_UNKNOWN and (left_out := self._look.not_covered):
                 error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
             raise
-        refuse_nested(plan)
-        return plan
 
     def _planned_undo(self, done: Plan) -> Plan:
         return self._planner(()).undo(done)
