@@ -132,6 +132,35 @@ async def test_more_changes_than_may_be_shown(tmp_path: Path) -> None:
         workspace.close()
 
 
+async def test_what_lies_too_deep_is_named(workspace: SessionWorkspace) -> None:
+    """Also deeper than any name can be; known files are compared."""
+    await workspace.write("a.txt", b"A\n")
+    here = os.open(workspace.worktree, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for _ in range(300):
+            os.mkdir("d" * 20, dir_fd=here)
+            below = os.open("d" * 20, os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    finally:
+        os.close(here)
+    assert await kinds(workspace) == {"a.txt": "modify"}
+    assert list(left_out(workspace).values()) == ["too_deep"]
+
+
+async def test_a_refusal_of_the_disk_is_typed(workspace: SessionWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the operating system says where nobody expects it has a code."""
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "no such luck")
+
+    monkeypatch.setattr(os, "fstat", fail)
+    with pytest.raises(GloveportError) as refusal:
+        await workspace.list()
+    assert refusal.value.code is ErrorCode.WORKSPACE_UNREADABLE
+
+
 async def test_damaged_contents_are_named(workspace: SessionWorkspace) -> None:
     """A base that is no longer in the store: its path cannot be compared; all others can."""
     await workspace.write("a.txt", b"A\n")

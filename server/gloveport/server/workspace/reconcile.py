@@ -6,6 +6,7 @@ all steps or none, and nothing of ours is left beside the user's files.
 Must never: guess from times, or drop content that is neither a step's before nor its after.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -110,9 +111,10 @@ def roll_back_plan(plan: Plan, trees: Trees) -> tuple[str, ...]:
     return tuple(sorted({step.path for _, step in back}))
 
 
-def settle_plan(plan: Plan, trees: Trees) -> Settled:
+def settle_plan(plan: Plan, trees: Trees, suspects: Sequence[str] = ()) -> Settled:
     """End a plan whose end is not known: all of it, or nothing of it; else say what each path holds.
 
+    `suspects` are paths that are known to have been written and not taken back.
     A base that was moved is the point of no return: what a path holds since then is a later edit of the user's.
     """
     for index in range(len(plan.steps)):
@@ -125,7 +127,7 @@ def settle_plan(plan: Plan, trees: Trees) -> Settled:
     if plan.base_steps and all(place == "after" for side, _, place in found.evidence if side == "base"):
         sweep(plan, trees)
         return Settled("done", found, Applied(plan.paths, plan.decided, plan.as_json()))
-    written = _written_then_changed(plan, found, trees)
+    written = tuple(dict.fromkeys((*suspects, *_written_then_changed(plan, found, trees))))
     if found.finding != "not_done":
         with suppress(WorkspaceError):
             roll_back_plan(plan, trees)
@@ -139,19 +141,19 @@ def settle_plan(plan: Plan, trees: Trees) -> Settled:
 def _written_then_changed(plan: Plan, found: Reconciled, trees: Trees) -> tuple[str, ...]:
     """Paths that hold neither end, where it cannot be excluded that the plan had written them.
 
-    What was put aside tells: the new content still waits there, or the former one lies there. Where a step's new
-    content does not lie there whole, no step was written at all.
+    What was put aside tells: the new content still waits there, or the former one lies there. Of a new file nothing
+    stays aside; but where some step's new content does not lie there whole, no step was written at all.
     """
     asides = [_aside(plan, index, trees) for index in range(len(plan.steps))]
     seen = list(zip(plan.steps, found.places, asides, strict=True))
-    if any(
+    unready = any(
         place == "before" and step.after is not None and aside in ("nothing", "half") for step, place, aside in seen
-    ):
-        return ()
+    )
     return tuple(
         step.path
         for step, place, aside in seen
-        if place == "other" and (aside in ("before", "foreign") or (aside == "nothing" and step.before is None))
+        if place == "other"
+        and (aside in ("before", "foreign") or (aside == "nothing" and step.before is None and not unready))
     )
 
 
