@@ -15,6 +15,7 @@ from tests.kit.require import require
 from tests.kit.workspaces import make_tree, propose, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.workspace import files
 from gloveport.server.workspace.drift import Refreshed
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
@@ -155,7 +156,7 @@ async def test_a_refusal_of_the_disk_is_typed(workspace: SessionWorkspace, monke
     def fail(*_: object) -> None:
         raise OSError(5, "no such luck")
 
-    monkeypatch.setattr(os, "fstat", fail)
+    monkeypatch.setattr(files, "list_files", fail)
     with pytest.raises(GloveportError) as refusal:
         await workspace.list()
     assert refusal.value.code is ErrorCode.WORKSPACE_UNREADABLE
