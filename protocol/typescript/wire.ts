@@ -91,16 +91,18 @@ export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
 }
 
-/** Show one proposal. */
+/** Show one proposal; `exact` asks for the patch too. */
 export interface ChangePreviewParams {
   readonly sessionId: string;
   readonly changeId: string;
+  readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff; bytes that are not UTF-8 are shown escaped. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
   readonly diff: string;
+  readonly patch?: string | null;
 }
 
 /** Undo an apply; null undoes the last one. */

@@ -28,6 +28,7 @@ from tests.kit.require import require, require_bubblewrap
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeUndoParams
+from gloveport.protocol.wire.place import SandboxChooseParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionRenameParams, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.cli.demo_repo import SCRIPT
@@ -318,3 +319,19 @@ async def test_new_folders_are_as_open_as_the_folder_above(tmp_path: Path) -> No
     modes = {name: (root / name).stat().st_mode & 0o777 for name in ("docs", "docs/deep", "closed/in")}
     assert modes == {"docs": 0o755, "docs/deep": 0o755, "closed/in": 0o700}
     assert (root / "docs/deep/a.txt").stat().st_mode & 0o777 == 0o644
+
+
+async def test_a_sandbox_too_weak_for_the_folder_is_refused_at_the_start(daemon: Daemon, tmp_path: Path) -> None:
+    """Chosen by name, a rung has to do for the folder's trust; a session is not begun to be refused later."""
+    async with daemon.client() as client:
+        await trust(client, tmp_path, "restricted")
+        with pytest.raises(GloveportError) as caught:
+            await start_session(client, tmp_path, sandbox="process")
+        assert caught.value.code is ErrorCode.SANDBOX_REFUSED
+        await trust(client, tmp_path, "trusted")
+        session = await start_session(client, tmp_path, sandbox="process")
+        await trust(client, tmp_path, "restricted")
+        choose = SandboxChooseParams(client_request_id=request_id(), session_id=session.session_id, sandbox="process")
+        with pytest.raises(GloveportError) as caught:
+            await client.call("sandbox/choose", choose)
+        assert caught.value.code is ErrorCode.SANDBOX_REFUSED

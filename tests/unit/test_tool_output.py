@@ -1,14 +1,17 @@
 """Making output safe: terminal commands, control and hidden characters, floods, streams cut anywhere."""
 
+import sys
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gloveport.protocol.text import printable
 from gloveport.server.tools.output import LINE_BYTES_HELD_MAX, LINE_CHARACTERS_MAX, OutputCleaner, clean_output
 
-HIDING = "\u061c\u200b\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\U000e0041"
+HIDING = "\xad\u034f\u061c\u180e\u200b\u200d\u2060\u2064\u3164\ufe00\ufff9\ue000\U000e0100\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\U000e0041"
 bytes_of_terminals = st.lists(
     st.one_of(
         st.binary(max_size=12),
@@ -33,6 +36,7 @@ bytes_of_terminals = st.lists(
         (b"10%\r50%\r100%\r\ndone\r\n", "100%\ndone\n"),
         (b"a\x00b\x08c\x7f", "a\\x00b\\x08c\\x7f"),
         ("x\u202ey\u200bz\U000e0041".encode(), "x\\u202ey\\u200bz\\U000e0041"),
+        ("p\u200das\u2060s\xadw\ufe0f \u26a0\ufe0f".encode(), "p\\u200das\\u2060s\\xadw\\ufe0f \u26a0\ufe0f"),
         (b"caf\xe9 \xff", "caf\ufffd \ufffd"),
         (b"tab\tkept", "tab\tkept"),
     ],
@@ -40,6 +44,16 @@ bytes_of_terminals = st.lists(
 def test_what_is_shown(raw: bytes, shown: str) -> None:
     """C14: clear screen, title, clipboard, links, device strings; C12: redrawn lines; hidden characters by name."""
     assert clean_output(raw) == shown
+
+
+def test_there_is_one_table_of_what_is_not_seen() -> None:
+    """Whatever Unicode calls control, format, private or a line end is shown by name, by tools and by clients alike."""
+    for point in range(sys.maxunicode + 1):
+        char = chr(point)
+        if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"} and char not in "\n\t":
+            assert printable(f"a{char}b").isascii(), hex(point)
+            if not 0xD800 <= point < 0xE000 and char != "\x1b" and char != "\r":
+                assert clean_output(f"a{char}b".encode()) == printable(f"a{char}b")
 
 
 @given(bytes_of_terminals)

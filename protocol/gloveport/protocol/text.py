@@ -5,6 +5,9 @@ Invariant: a code point is never split; lone surrogates are replaced before they
 Must never: normalise or otherwise change text.
 """
 
+import re
+from typing import Final
+
 
 def utf16_length(text: str) -> int:
     """Number of UTF-16 code units of `text`."""
@@ -31,15 +34,32 @@ def scrub_surrogates(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` without what could act on a terminal: control characters but newline and tab, and direction marks."""
-    return "".join(char if char in "\n\t" or _is_harmless(char) else f"\\u{ord(char):04x}" for char in text)
+    """`text` without what could act on a terminal or hide in it: all of `UNSEEN` becomes an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return UNSEEN.sub(escape_of, text)
 
 
-def _is_harmless(char: str) -> bool:
-    is_control = char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"
-    return not is_control and char not in _DIRECTION_MARKS
+def escape_of(found: re.Match[str]) -> str:
+    """The escape of one matched character."""
+    code = ord(found.group())
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_DIRECTION_MARKS = frozenset(
-    "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+UNSEEN: Final = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline
+    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"  # without a shape
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # of no width, direction marks, line ends that editors disagree on
+    "\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\ufff0-\ufffb\ufffe\uffff"  # halves, private, selectors, none at all
+    "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"  # tags, more selectors, private
+    "]"
+    "|(?<![\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"  # but where it makes a sign a coloured one
 )
+"""The one table of characters that are not seen, or that act: no text from outside is shown with one of them.
+
+Emoji that are joined by U+200D are shown in their parts: what cannot be seen cannot be judged.
+"""

@@ -5,6 +5,7 @@ Invariant: what is decided is what was shown: a selection names digests; the pla
 Must never: answer before the outcome is on disk.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from gloveport.server.session.state import CallStage
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApplyRequested
 from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.proposal import patch_of
 
 
 def _info(change: ChangeProposed) -> ChangeInfo:
@@ -59,7 +61,8 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     shown = await actor.workspace.preview(params.change_id)
     if shown.proposal.digest != change.digest:
         raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, "the proposal is just changing; look again")
-    return ChangePreviewResult(change=_info(change), diff=shown.diff)
+    patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
+    return ChangePreviewResult(change=_info(change), diff=shown.diff, patch=patch)
 
 
 def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:

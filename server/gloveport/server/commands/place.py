@@ -34,7 +34,7 @@ from gloveport.protocol.wire.place import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.session import checked_root
+from gloveport.server.commands.session import check_strength, checked_root
 from gloveport.server.commands.trust import adopt_trust
 from gloveport.server.policy.explain import show as show_rules
 from gloveport.server.session.state import SessionState
@@ -87,6 +87,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
             raise GloveportError(
                 ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
             )
+        check_strength(described, state.trust_level)
         statement = described.statement
         return (SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=statement),)
 
@@ -134,6 +135,8 @@ async def verify_audit(house: House, params: Empty, caller: Caller) -> AuditVeri
     words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint"
     if report.findings:
         words += f"; lines {', '.join(map(str, report.findings))} tell of damage found earlier"
+    if report.losses:
+        words += f"; {', '.join(report.losses)}"
     return AuditVerifyResult(
         ok=report.ok,
         lines=report.lines,

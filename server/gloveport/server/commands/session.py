@@ -17,6 +17,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import StoredEvent, encode_cursor
 from gloveport.protocol.journal.events import SessionRenamed
 from gloveport.protocol.wire.base import Empty, SessionParams
+from gloveport.protocol.wire.place import SandboxInfo
 from gloveport.protocol.wire.session import (
     ItemListParams,
     ItemListResult,
@@ -40,6 +41,7 @@ from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.state import folder_identity
 
 EXPORT_BYTES_MAX = 4 * 1024 * 1024
+RUNNING_LEVELS = ("trusted", "restricted")
 
 
 def checked_root(path: str) -> Path:
@@ -60,6 +62,17 @@ def checked_root(path: str) -> Path:
     return root
 
 
+def check_strength(rung: SandboxInfo, level: str) -> None:
+    """A rung that is chosen by name has to do for the folder's level. Raises SANDBOX_REFUSED.
+
+    Where nothing would run at all (an untrusted folder, or one nobody spoke of) any choice is taken.
+    """
+    if level in RUNNING_LEVELS and level not in rung.trust_levels:
+        words = f"{rung.name} is too weak for a folder that is {level}: every program would be refused"
+        hint = "Choose a stronger sandbox, or trust the folder further if you know its code."
+        raise GloveportError(ErrorCode.SANDBOX_REFUSED, words, hint=hint)
+
+
 async def start(house: House, params: SessionStartParams, caller: Caller, once: Once) -> SessionInfo:
     """Begin a session: snapshot the folder, write the first facts."""
     root = checked_root(params.root)
@@ -70,6 +83,8 @@ async def start(house: House, params: SessionStartParams, caller: Caller, once: 
     if sandbox not in house.rungs.names:
         known = ", ".join(house.rungs.names)
         raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, f"there is no sandbox {sandbox!r}; there are: {known}")
+    if params.sandbox is not None:
+        check_strength(await house.rungs.describe(sandbox), level)
     room = house.sessions.room
     session_id = SessionId(room.new_id("session"))
     choice = Choice(

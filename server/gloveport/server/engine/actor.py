@@ -18,6 +18,7 @@ from gloveport.protocol.journal.events import (
     ChangeRefused,
     ChangeUnsettled,
     EventBody,
+    ModelRequestAccepted,
     ModelTextDelta,
     ToolExecutionProgress,
     encode_body,
@@ -51,7 +52,8 @@ def is_fatal(error: GloveportError) -> bool:
 UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 """Refusals of the journal before anything was written: the session is as it was."""
 
-_RELAXED = (ModelTextDelta, ToolExecutionProgress)
+# What arrived from outside and can be had again, or asked for: a power loss may take the last of it.
+_RELAXED = (ModelTextDelta, ModelRequestAccepted, ToolExecutionProgress)
 
 Asked = ClientRequest | Callable[[SessionState], ClientRequest] | None
 """A client's request with its answer; the answer may depend on what was decided."""

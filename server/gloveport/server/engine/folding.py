@@ -14,6 +14,7 @@ from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
 from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, ChangeUnsettled, EventBody, decode_body
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
+from gloveport.server.journal.errors import corrupt
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
@@ -32,11 +33,17 @@ class Loaded:
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
-    """An event's body in today's form; None for an erased one and for one of a newer version."""
+    """An event's body in today's form; None for an erased one and for one of a newer version.
+
+    Raises JournalError(CORRUPT): what is stored is not what this type's events are.
+    """
     known = REGISTRY.get(event.type)
     if event.erased is not None or known is None or event.version > known.version:
         return None
-    return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
+    try:
+        return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
+    except (ValueError, TypeError) as error:
+        raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+SYSTEM: Final = Path("/usr")
 ENVIRONMENTS: Final = (".venv", "venv")
 
 
@@ -27,9 +28,9 @@ def own_python(root: Path) -> OwnPython | None:
         if environment.is_symlink() or not any(environment.glob("lib/python3*/site-packages/pytest/__init__.py")):
             continue
         installation = python.resolve().parent.parent
-        if installation == Path("/usr"):
+        if installation == SYSTEM:
             return OwnPython(str(python), ())
-        if is_installation(installation):
+        if is_installation(installation) and not installation.is_relative_to(root.resolve()):
             return OwnPython(str(python), (str(installation),))
     return None
 

@@ -35,7 +35,10 @@ PROGRAMS_CACHED_MAX = 1024
 SECRETS_MAX = 64
 
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>{}`$\"'\\=]+")
-_URL_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?")
+# A scheme has few characters: without a bound each of them would be tried as a beginning of the whole rest.
+_URL_HOST: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]{0,31}://(?:[^/@\s]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d+))?"
+)
 _DEVICES: Final = "/dev/"
 _DEFAULT_PORTS: Final = MappingProxyType({"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 
 
 @unique
@@ -94,6 +94,20 @@ GROUPS: Final[tuple[Group, ...]] = (
             *.pth, conftest.py, sitecustomize.py, usercustomize.py, setup.py, setup.cfg, pyproject.toml, tox.ini,
             noxfile.py, pytest.ini, .pytest.ini, pyvenv.cfg, pip.conf, pip.ini, uv.toml, .pdbrc, .pythonstartup,
             pipfile, manifest.in, .coveragerc
+        """),
+    ),
+    Group(
+        _RUNS,
+        "a build tool or task runner runs what it says, by its name alone",
+        files=_names("""
+            makefile, makefile.*, gnumakefile, bsdmakefile, *.mk, justfile, .justfile, *.just, taskfile.y*ml,
+            taskfile.dist.y*ml, rakefile, rakefile.rb, *.rake, sconstruct, sconscript, cmakelists.txt, *.cmake,
+            cmakepresets.json, cmakeuserpresets.json, meson.build, meson.options, configure, configure.ac,
+            dockerfile, dockerfile.*, *.dockerfile, containerfile, docker-compose*.y*ml, compose.y*ml, compose.*.y*ml,
+            docker-bake.*, procfile, vagrantfile, earthfile, tiltfile, skaffold.y*ml, gulpfile.*, gruntfile.*,
+            dodo.py, fabfile.py, pavement.py, wscript, build.xml, build.sbt, build.zig, build.bazel,
+            build, workspace, workspace.bazel, magefile.go, bakefile, hatch.toml, pdm.toml,
+            hatch_build.py
         """),
     ),
     Group(

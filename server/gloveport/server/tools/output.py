@@ -9,6 +9,8 @@ Must never: change the output that is kept as evidence.
 import re
 from typing import Final
 
+from gloveport.protocol.text import UNSEEN, escape_of
+
 LINE_CHARACTERS_MAX: Final = 4_000
 LINE_BYTES_HELD_MAX: Final = 64 * 1024
 """An unfinished line longer than this is let go in pieces of this size."""
@@ -20,16 +22,6 @@ _ESCAPES: Final = re.compile(
     r"|\x1b[PX^_][^\x1b\n]{0,4096}(?:\x1b\\)?"  # device control and privacy strings
     r"|\x1b[@-Z\\-_]?"
 )
-_CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _last_drawn(line: str) -> str:
@@ -46,7 +38,7 @@ def _cut(line: str) -> str:
 def clean_output(raw: bytes) -> str:
     """Text to show: UTF-8 with replacement, terminal commands removed, control characters escaped."""
     text = _ESCAPES.sub("", raw.decode("utf-8", "replace"))
-    return "\n".join(_cut(_CONTROL.sub(_escape, _last_drawn(line))) for line in text.split("\n"))
+    return "\n".join(_cut(UNSEEN.sub(escape_of, _last_drawn(line))) for line in text.split("\n"))
 
 
 class OutputCleaner:

@@ -13,6 +13,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.hunks import Hunk, content_digest, diff_hunks
 from gloveport.server.edit.lines import Encoding, sniff_form
+from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
 from gloveport.server.workspace.look import Look, reason_of
@@ -156,6 +157,14 @@ def preview(proposal: Proposal, store: ContentStore) -> Preview:
     new = None if proposal.result is None else store.get(proposal.result.digest)
     diff = unified_diff(proposal.path, proposal.hunks, created=old is None, deleted=new is None)
     return Preview(proposal, _extended(proposal) + (diff or _whole(proposal, old, new)), _text(old), _text(new))
+
+
+def patch_of(proposal: Proposal) -> bytes:
+    """The proposal as a patch for programs; empty where a patch of lines cannot say it."""
+    if proposal.kind in ("symlink", "binary") or proposal.binary:
+        return b""
+    modes = (None if side is None else _full_mode(side) for side in (proposal.base, proposal.result))
+    return exact_patch(proposal.path, proposal.hunks, *modes)
 
 
 def _kind(base: FileState | None, result: FileState | None, *, link: bool, binary: bool) -> ChangeKind:
