@@ -19,6 +19,7 @@ from gloveport.server.workspace import files
 from gloveport.server.workspace.drift import Refreshed
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
+from gloveport.server.workspace.plan import Selected
 
 FILES = {"a.txt": b"a\n", "src/x.py": b"x = 1\n", "src/y.py": b"y = 1\n"}
 LOOK = """
@@ -174,7 +175,7 @@ async def test_damaged_contents_are_named(workspace: SessionWorkspace) -> None:
         assert await kinds(again) == {"new.txt": "create"}
         assert left_out(again) == {"a.txt": "journal.blob_missing"}
         with pytest.raises(GloveportError) as refusal:
-            await again.plan_accept(whole(replace((await propose(again))["new.txt"], change_id="change-x")))  # type: ignore[arg-type]
+            await again.plan_accept([Selected("change-x", "0" * 64)])
         assert "a.txt" in refusal.value.hint
     finally:
         again.close()
