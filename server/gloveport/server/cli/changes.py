@@ -21,6 +21,7 @@ from gloveport.protocol.wire.change import (
     Selection,
 )
 from gloveport.server.cli.link import out, pick_session, plain, request_id, with_client
+from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.client.connect import Client
 
 Session = Annotated[str, typer.Option("--session", "-s", help="A part of the session's id; empty: the newest.")]
@@ -86,14 +87,19 @@ async def decide(
         return None
     if hunks and len(changes) != 1:
         raise GloveportError(ErrorCode.INVALID_PARAMS, "--hunk needs exactly one path", hint="Name the path first.")
-    params = ChangeDecideParams(
-        client_request_id=request_id(),
-        session_id=session_id,
-        selections=tuple(_selection(change, hunks) for change in changes),
-    )
-    if accept:
-        return await client.call("change/accept", params)
-    return await client.call("change/reject", params)
+    batches, left = parted(changes, named=bool(paths)) if accept else ((tuple(changes),), ())
+    result = ChangeDecideResult(apply_id="", paths=())
+    for batch in batches:
+        params = ChangeDecideParams(
+            client_request_id=request_id(),
+            session_id=session_id,
+            selections=tuple(_selection(change, hunks) for change in batch),
+        )
+        done = await client.call("change/accept" if accept else "change/reject", params)
+        result = done.model_copy(update={"paths": (*result.paths, *done.paths)})
+    if left:
+        out().print(plain(left_words(left), "bold yellow"))
+    return result
 
 
 async def accept_all(client: Client, session_id: str) -> tuple[str, ...]:
@@ -120,7 +126,8 @@ def _decision(accept: bool, paths: list[str] | None, hunks: list[str] | None, se
         if result is None:
             out().print(plain("Nothing is proposed."))
             return
-        out().print(plain(f"{'accepted' if accept else 'rejected'}: {', '.join(result.paths)}", "green"))
+        if result.paths:
+            out().print(plain(f"{'accepted' if accept else 'rejected'}: {', '.join(result.paths)}", "green"))
 
     with_client(work)
 

@@ -103,7 +103,7 @@ def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
 async def _pending(actor: Actor, started: ChangeApplyStarted) -> tuple[EventBody, ...]:
     state = actor.state
     origin = _origin(state, started)
-    facts = changed_facts(state, await actor.workspace.proposals(), origin)
+    facts = await changed_facts(state, actor.workspace, origin)
     reason = _REASONS[started.action]
     return tuple(
         fact.model_copy(update={"reason": reason}) if isinstance(fact, ChangeWithdrawn) else fact for fact in facts

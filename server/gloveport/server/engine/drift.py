@@ -27,6 +27,6 @@ async def _show(actor: Actor) -> None:
     turn_id = state.turn.turn_id if state.turn is not None else ""
     label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
     origin = Origin(turn_id, max(1, state.goal_revision), turn_id, label)
-    facts = changed_facts(state, await actor.workspace.proposals(), origin)
+    facts = await changed_facts(state, actor.workspace, origin)
     if facts:
         await actor.record(facts)

@@ -87,7 +87,9 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         python_is_own=python is not None,
         show=show,
         redact=room.redactor.redact_bytes,
+        is_kept=room.reading.is_kept,
         fingerprint=call.started.fingerprint if call.started is not None else (),
+        planned=call.started.effects if call.started is not None else (),
     )
     return Bench(tool, arguments, context, hands)
 
@@ -177,7 +179,7 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         return await actor.submit(_ended(actor, call, running, done, blob, began))
     origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
     async with actor.reviewing:
-        changed = changed_facts(actor.state, await actor.workspace.proposals(), origin)
+        changed = await changed_facts(actor.state, actor.workspace, origin)
         return await actor.submit(_ended(actor, call, running, done, blob, began, changed))
 
 
