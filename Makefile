@@ -20,7 +20,7 @@ help:
 	@echo "make bench      print the figures"
 	@echo "make realworld  third-party packages and repositories (needs the package index)"
 	@echo "make e2e        the end-to-end tests alone"
-	@echo "make client     build the VS Code extension and run its tests (needs Node 20 or newer)"
+	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
 	@echo "make clean      remove the environment, caches and built files"
@@ -60,9 +60,12 @@ schema: bootstrap-dev
 
 client:
 	@cd client-vscode && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error && npm run --silent build && npm run --silent test
+	@cd client-vscode && vsix=$$(npm run --silent package | tail -n 1) && \
+		echo "Packed: $$PWD/$$vsix" && echo "Install it: code --install-extension client-vscode/$$vsix" && \
+		echo "(or in VS Code: Extensions, the ... menu, Install from VSIX). It needs gloveport on your PATH, or the setting gloveport.command."
 
 lock:
 	@scripts/lock
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache client-vscode/node_modules client-vscode/dist
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache client-vscode/node_modules client-vscode/dist client-vscode/*.vsix

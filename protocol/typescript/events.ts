@@ -78,6 +78,16 @@ export interface ChangeRefused {
   readonly paths: readonly string[];
 }
 
+/** Whether the plan was written is not yet known (`waits`), or it was written in part and cannot be taken back. */
+export interface ChangeUnsettled {
+  readonly apply_id: string;
+  readonly action: "accept" | "reject" | "undo";
+  readonly code: string;
+  readonly message: string;
+  readonly states: readonly PathState[];
+  readonly waits: boolean;
+}
+
 /** Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again. */
 export interface ChangeWithdrawn {
   readonly change_id: string;
@@ -91,6 +101,15 @@ export interface DaemonStarted {
   readonly program_version: string;
   readonly boot_id: string;
   readonly generation: number;
+}
+
+/** Before a turn the user's own edits were taken over; those that meet the agent's, and what could not be seen. */
+export interface EditsTaken {
+  readonly turn_id: string;
+  readonly taken: readonly string[];
+  readonly conflicted: readonly string[];
+  readonly not_covered: readonly string[];
+  readonly text: string;
 }
 
 /** One declared effect: its kind and its resolved target. */
@@ -214,6 +233,12 @@ export interface ModelTextDelta {
   readonly request_id: string;
   readonly offset: number;
   readonly text: string;
+}
+
+/** What a path holds now: as before, as intended, neither of them, or perhaps a part of what was intended. */
+export interface PathState {
+  readonly path: string;
+  readonly holds: "before" | "after" | "other" | "suspect";
 }
 
 /** A step of the plan. */
@@ -488,6 +513,8 @@ export interface Events {
   readonly "ChangeApplyStarted": ChangeApplyStarted;
   readonly "ChangeApplied": ChangeApplied;
   readonly "ChangeRefused": ChangeRefused;
+  readonly "ChangeUnsettled": ChangeUnsettled;
+  readonly "EditsTaken": EditsTaken;
   readonly "ToolReconciled": ToolReconciled;
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;

@@ -91,16 +91,18 @@ export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
 }
 
-/** Show one proposal. */
+/** Show one proposal; `exact` asks for the patch too. */
 export interface ChangePreviewParams {
   readonly sessionId: string;
   readonly changeId: string;
+  readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff; bytes that are not UTF-8 are shown escaped. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
   readonly diff: string;
+  readonly patch?: string | null;
 }
 
 /** Undo an apply; null undoes the last one. */
@@ -568,6 +570,7 @@ export const ERROR_CODES = {
   "change.unknown": -32070,
   "change.conflict": -32071,
   "change.superseded": -32072,
+  "change.unsettled": -32076,
   "edit.no_match": -32073,
   "edit.ambiguous": -32074,
   "edit.encoding": -32075,

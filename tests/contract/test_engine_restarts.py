@@ -192,7 +192,7 @@ async def test_an_apply_whose_end_is_unknown(home: Home, monkeypatch: pytest.Mon
         params = kit.decision(session, *(await kit.changes(session)).values())
         async with anyio.create_task_group() as tasks:
             if found == "after":  # written, and the room ends before it can say so
-                there = await dies_in(kit, monkeypatch, apply_run, "_submit_done")
+                there = await dies_in(kit, monkeypatch, apply_run, "done")
             else:
                 there = await dies_in(kit, monkeypatch, perform, "apply_changes")
             tasks.start_soon(swallow, kit.commands.call("change/accept", params, ME))

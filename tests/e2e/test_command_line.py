@@ -1,116 +1,23 @@
 """The command line as a user types it, against a real daemon: output, exit codes, words of failure."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
 from tests.kit.daemon import Daemon
-
-import gloveport
-
-HOSTILE = "\x1b[2J\x1b]52;c;eA==\x07[bold]loud[/bold] \u202etxt.exe\u202c \u009b31m end"
-TEXT = "".join(f"line {number}\n" for number in range(1, 31))
-RUN_S = 60.0
-SETTINGS = """
-[[models]]
-provider = "scripted"
-model = "test"
-script = "{script}"
-
-[[models]]
-provider = "openai"
-model = "down"
-base_url = "http://127.0.0.1:9/v1"
-
-[sandbox]
-trusted = "process"
-"""
-
-
-def edits() -> list[dict[str, Any]]:
-    """Two hunks in one file and a new file."""
-    return [
-        {"name": "edit_file", "arguments": {"path": "a.txt", "old": "line 2\n", "new": "second\n"}},
-        {"name": "edit_file", "arguments": {"path": "a.txt", "old": "line 29\n", "new": "last but one\n"}},
-        {"name": "write_file", "arguments": {"path": "b.txt", "content": "new\n"}},
-    ]
-
-
-STEPS: list[dict[str, Any]] = [
-    {"when": {"user_contains": "edit", "turn": 0}, "text": "I edit.", "calls": edits()},
-    {
-        "when": {"user_contains": "run", "turn": 0},
-        "calls": [{"name": "run_command", "arguments": {"argv": ["echo", "hello from a program"]}}],
-    },
-    {"when": {"user_contains": "hostile"}, "text": HOSTILE},
-    {
-        "when": {"user_contains": "wait"},
-        "text": "I begin and never end.",
-        "chunk_chars": 7,
-        "wait_after_chunks": 1,
-        "wait_for_file": "never",
-    },
-    {"when": {"result_contains": "said no"}, "text": "Then not."},
-    {"text": "Done."},
-]
-
-
-class Cli:
-    """`gloveport` with a home of its own."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        self.daemon = daemon
-        self.environment = {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-            "HOME": str(daemon.home),
-            "GLOVEPORT_HOME": str(daemon.home),
-            "PYTHONPATH": os.pathsep.join(os.path.dirname(root) for root in gloveport.__path__),
-            "COLUMNS": "200",
-        }
-
-    def command(self, *words: str) -> list[str]:
-        """The words of a command."""
-        return [sys.executable, "-P", "-m", "gloveport.server", *words]
-
-    def __call__(self, *words: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, which must have this exit code and never a traceback."""
-        done = subprocess.run(
-            self.command(*words),
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=RUN_S,
-            check=False,
-            cwd=self.daemon.home,
-        )
-        assert done.returncode == code, (words, done.returncode, done.stdout[-800:], done.stderr[-800:])
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
 
 
 @pytest.fixture(scope="module")
 def cli() -> Iterator[Cli]:
     """One daemon for the commands of this module."""
-    home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
-    daemon = Daemon(home)
-    script = home / "script.json"
-    script.write_text(json.dumps({"name": "cli", "steps": STEPS}))
-    daemon.write_settings(SETTINGS.format(script=script))
-    try:
-        daemon.start()
-        yield Cli(daemon)
-    finally:
-        daemon.kill()
-        shutil.rmtree(home, ignore_errors=True)
+    with running_command_line(STEPS) as running:
+        yield running
 
 
 @pytest.fixture
@@ -122,69 +29,54 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def lines_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    """Output as NDJSON."""
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def run_json(cli: Cli, root: Path, task: str, *options: str, code: int = 0) -> list[dict[str, Any]]:
-    """`run --json` in a trusted folder; its lines, of which the last is the result and names the exit code."""
-    done = cli("run", task, "--root", str(root), "--trust", "trusted", "--json", *options, code=code)
-    lines = lines_of(done)
-    assert lines[-1]["type"] == "result"
-    assert lines[-1]["exitCode"] == code
-    assert all("seq" in line for line in lines[:-1])
-    return lines
-
-
 def test_changes_are_decided_hunk_by_hunk(cli: Cli, root: Path) -> None:
     """run, diff, accept --hunk, reject, undo: the user's file at each step; wrong names are told."""
     assert run_json(cli, root, "edit")[-1]["result"] == "completed"
     mine = root / "a.txt"
     assert mine.read_text() == TEXT
-    shown = cli("diff").stdout
-    assert "hunk 2" in shown
+    shown = cli("diff", cwd=root).stdout
+    assert shown.count(" hunk ") == 3
     assert "+second" in shown
     assert "+++ b.txt" in shown or "b.txt" in shown
-    assert "no hunk" in cli("accept", "a.txt", "--hunk", "9", code=1).stderr
-    assert "exactly one path" in cli("accept", "--hunk", "1", code=1).stderr
-    assert "nothing is proposed" in cli("accept", "none.txt", code=1).stderr
-    assert "accepted: a.txt" in cli("accept", "a.txt", "--hunk", "1").stdout
+    assert "no hunk" in cli("accept", "a.txt", "--hunk", "9", code=1, cwd=root).stderr
+    assert "exactly one path" in cli("accept", "--hunk", "1", code=1, cwd=root).stderr
+    assert "nothing is proposed" in cli("accept", "none.txt", code=1, cwd=root).stderr
+    assert "accepted: a.txt" in cli("accept", "a.txt", "--hunk", "1", cwd=root).stdout
     assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
-    assert "rejected: a.txt" in cli("reject", "a.txt").stdout
-    assert "accepted: b.txt" in cli("accept").stdout
-    assert "Nothing is proposed" in cli("accept").stdout
-    assert "undone: b.txt" in cli("undo").stdout
+    assert "rejected: a.txt" in cli("reject", "a.txt", cwd=root).stdout
+    assert "accepted: b.txt" in cli("accept", cwd=root).stdout
+    assert "Nothing is proposed" in cli("accept", cwd=root).stdout
+    assert "undone: b.txt" in cli("undo", cwd=root).stdout
     assert not (root / "b.txt").exists()
-    cli("undo")
-    cli("undo")
+    cli("undo", cwd=root)
+    cli("undo", cwd=root)
     assert mine.read_text() == TEXT
-    assert "nothing to undo" in cli("undo", code=1).stderr
+    assert "nothing to undo" in cli("undo", code=1, cwd=root).stderr
 
 
 def test_an_answer_is_needed_given_and_gone_on_with(cli: Cli, root: Path) -> None:
     """Exit code 5 where nobody can be asked; approve shows the card and answers; resume follows to the end; why."""
     assert run_json(cli, root, "run", code=5)[-1]["result"] == "waiting"
-    assert "echo hello from a program" in cli("approve", code=5).stdout
-    approved = cli("approve", "--how", "once").stdout
+    assert "echo 'hello from a program'" in cli("approve", code=5, cwd=root).stdout
+    approved = cli("approve", "--how", "once", cwd=root).stdout
     assert "allowed" in approved
     assert "risk" in approved
-    cli("resume", "-m", "something else")
-    why = cli("why").stdout
+    cli("resume", "-m", "something else", cwd=root)
+    why = cli("why", cwd=root).stdout
     assert "run_command" in why
     assert "ok" in why
     assert "ask" in why
-    shown = cli("show").stdout
+    shown = cli("show", cwd=root).stdout
     assert "Run echo hello" in shown
-    assert "Nothing waits" in cli("approve").stdout
+    assert "Nothing waits" in cli("approve", cwd=root).stdout
 
 
 def test_denied_by_option_the_turn_goes_on(cli: Cli, root: Path) -> None:
     """--approve never: the model hears of it; --approve once: the program runs and its output is streamed."""
     lines = run_json(cli, root, "run", "--approve", "never")
     assert lines[-1]["result"] == "completed"
-    assert "denied" in cli("why").stdout
-    assert "Then not." in cli("show").stdout
+    assert "denied" in cli("why", cwd=root).stdout
+    assert "Then not." in cli("show", cwd=root).stdout
     done = cli("run", "run", "--root", str(root), "--approve", "once")
     assert "hello from a program" in done.stdout
     assert "tokens:" in done.stdout
@@ -194,7 +86,7 @@ def test_a_failed_turn_has_its_exit_code(cli: Cli, root: Path) -> None:
     """Nobody answers at the model's address: 3, with words."""
     lines = run_json(cli, root, "hello", "--model", "openai/down", code=3)
     assert lines[-1]["result"] == "failed"
-    assert "cannot be reached" in cli("show").stdout or "reach" in cli("show").stdout
+    assert "cannot be reached" in cli("show", cwd=root).stdout
 
 
 def test_ctrl_c_stops_the_turn(cli: Cli, root: Path) -> None:
@@ -221,7 +113,7 @@ def test_ctrl_c_stops_the_turn(cli: Cli, root: Path) -> None:
 def test_what_a_model_says_is_harmless_in_a_terminal(cli: Cli, root: Path, more: tuple[str, ...]) -> None:
     """C14: terminal commands, markup and direction marks of a model come out as plain text, wherever it is shown."""
     done = cli("run", "hostile", "--root", str(root), "--trust", "trusted", *more)
-    for text in (done.stdout, cli("show").stdout, cli("export").stdout):
+    for text in (done.stdout, cli("show", cwd=root).stdout, cli("export", cwd=root).stdout):
         assert not any(char in text for char in "\x1b\x07\u202e\u009b")
         assert "[bold]loud[/bold]" in text
         assert "end" in text
@@ -232,7 +124,7 @@ def test_records(cli: Cli, root: Path) -> None:
     lines = run_json(cli, root, "edit")
     session = lines[-1]["sessionId"]
     listed = cli("sessions", "--root", str(root)).stdout
-    assert session in listed
+    assert session[-6:] in listed
     assert "project" in listed
     events = lines_of(cli("export", session))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -292,7 +184,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(cli: Cli, root: Path) 
     """`gloveport export | head -1`."""
     run_json(cli, root, "edit")
     process = subprocess.Popen(
-        cli.command("export"), env=cli.environment, stdin=subprocess.DEVNULL,
+        cli.command("export", "-C", str(root)), env=cli.environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None

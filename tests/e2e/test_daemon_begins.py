@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.kit.daemon import Daemon, running_daemon
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from tests.kit.daemon import Daemon, running_daemon
 
 
 async def test_the_first_request_waits_for_the_rooms_and_is_answered() -> None:

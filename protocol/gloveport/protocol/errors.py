@@ -67,6 +67,7 @@ class ErrorCode(StrEnum):
     CHANGE_UNKNOWN = "change.unknown"
     CHANGE_CONFLICT = "change.conflict"
     CHANGE_SUPERSEDED = "change.superseded"
+    CHANGE_UNSETTLED = "change.unsettled"
     EDIT_NO_MATCH = "edit.no_match"
     EDIT_AMBIGUOUS = "edit.ambiguous"
     EDIT_ENCODING = "edit.encoding"
@@ -144,6 +145,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.CHANGE_UNKNOWN: ErrorSpec(-32070, "List the changes with change/list."),
         ErrorCode.CHANGE_CONFLICT: ErrorSpec(-32071, "The file changed under the proposal; nothing was written."),
         ErrorCode.CHANGE_SUPERSEDED: ErrorSpec(-32072, "The proposal changed since it was shown; look again."),
+        ErrorCode.CHANGE_UNSETTLED: ErrorSpec(-32076, "Look at the named files; what each holds is told."),
         ErrorCode.EDIT_NO_MATCH: ErrorSpec(-32073, "Quote the text exactly as the file has it."),
         ErrorCode.EDIT_AMBIGUOUS: ErrorSpec(-32074, "Quote more of the surroundings so that one place matches."),
         ErrorCode.EDIT_ENCODING: ErrorSpec(-32075, "This file cannot be edited as text without loss."),

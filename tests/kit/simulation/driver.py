@@ -44,6 +44,7 @@ WORLD_INPUTS: Final = (
     inp.ToolEnded,
     inp.ApplyDone,
     inp.ApplyRefused,
+    inp.ApplyUnsettled,
 )
 CHECKPOINT_MOVES: Final = 200
 DRAIN_MOVES_MAX: Final = 60
@@ -143,6 +144,8 @@ class Simulation:
         for _ in range(10_000):
             given = self._choose()
             if isinstance(given, inp.RequestFailed | inp.ToolEnded | inp.ApplyDone | inp.ApplyRefused):
+                return given
+            if isinstance(given, inp.ApplyUnsettled) and not given.waits:
                 return given
         raise BrokenRuleError("somebody works on it", f"nothing ends what is open in {self.state.phase}")
 

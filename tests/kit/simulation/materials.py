@@ -167,6 +167,7 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds"),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
+        ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
         ev.RecoverySummarised(
             interrupted_requests=1, reconciled_calls=0, pending_approvals=0, unfinished_applies=0, text="back again"
         ),

@@ -262,11 +262,17 @@ class Monitor:
         hold(not self.applies, "one apply", body.apply_id)
         self.applies[body.apply_id] = body
 
-    def apply_ended(self, body: ev.ChangeApplied | ev.ChangeRefused) -> None:
+    def apply_ended(self, body: ev.ChangeApplied | ev.ChangeRefused | ev.ChangeUnsettled) -> None:
         begun = self.applies.pop(body.apply_id, None)
         hold(begun is not None, "apply intended", body.apply_id)
         assert begun is not None
         hold(begun.action == body.action, "apply's action", body.apply_id)
+
+    def apply_unsettled(self, body: ev.ChangeUnsettled) -> None:
+        if body.waits:
+            hold(body.apply_id in self.applies, "only what was begun waits", body.apply_id)
+        else:
+            self.apply_ended(body)
 
 
 _CHECKS: Final[Mapping[type[ev.EventBody], Callable[[Monitor, Any], None]]] = MappingProxyType(
@@ -298,5 +304,6 @@ _CHECKS: Final[Mapping[type[ev.EventBody], Callable[[Monitor, Any], None]]] = Ma
         ev.ChangeApplyStarted: Monitor.apply_started,
         ev.ChangeApplied: Monitor.apply_ended,
         ev.ChangeRefused: Monitor.apply_ended,
+        ev.ChangeUnsettled: Monitor.apply_unsettled,
     }
 )

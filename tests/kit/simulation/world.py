@@ -95,7 +95,9 @@ class World:
                 self.judging.discard(call_id)
             case inp.ToolEnded(call_id):
                 self.runs.pop(call_id, None)
-            case inp.ApplyDone(apply_id) | inp.ApplyRefused(apply_id):
+            case inp.ApplyUnsettled(waits=True):
+                pass
+            case inp.ApplyDone(apply_id) | inp.ApplyRefused(apply_id) | inp.ApplyUnsettled(apply_id):
                 self.applies.discard(apply_id)
 
     def is_live(self, given: inp.Input) -> bool:
@@ -107,7 +109,7 @@ class World:
                 return key in self.judging
             case inp.ToolProgressed(key) | inp.ToolEnded(key):
                 return key in self.runs
-            case inp.ApplyDone(key) | inp.ApplyRefused(key):
+            case inp.ApplyDone(key) | inp.ApplyRefused(key) | inp.ApplyUnsettled(key):
                 return key in self.applies
         return True
 
@@ -251,7 +253,11 @@ class World:
         return inp.ApplyRequested(f"a{self.number()}", action, {"steps": [{"path": "a.py"}]}, "user")
 
     def _apply_end(self, apply_id: str, state: SessionState) -> inp.Input:
-        if self.rng.random() < 0.3:
+        chance = self.rng.random()
+        if chance < 0.14:
+            waits = chance < 0.06
+            return inp.ApplyUnsettled(apply_id, "change.unsettled", "look at it", {"a.py": "suspect"}, waits)
+        if chance < 0.3:
             return inp.ApplyRefused(apply_id, "change.conflict", "the file changed", ("a.py",))
         facts = mat.decided_facts(self.rng, list(state.changes))
         return inp.ApplyDone(apply_id, ("a.py",), {"files": [{"path": "a.py"}]}, facts)

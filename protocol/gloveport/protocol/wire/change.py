@@ -43,16 +43,21 @@ class ChangeListResult(WireModel):
 
 
 class ChangePreviewParams(SessionParams):
-    """Show one proposal."""
+    """Show one proposal; `exact` asks for the patch too."""
 
     change_id: Name
+    exact: bool = False
 
 
 class ChangePreviewResult(WireModel):
-    """The proposal as a unified diff; bytes that are not UTF-8 are shown escaped."""
+    """The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64.
+
+    `patch` is null unless asked for, and empty where a patch of lines cannot say the change.
+    """
 
     change: ChangeInfo
     diff: str
+    patch: str | None = None
 
 
 class Selection(WireModel):

@@ -29,6 +29,7 @@ from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
 from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.fit import refuse_root
 
 RULES_FILE: Final = "rules.toml"
 
@@ -170,7 +171,8 @@ class WorkspaceShelf:
         self._folder, self._exclude = folder, tuple(exclude)
 
     async def create(self, root: str, session_id: str) -> SessionWorkspace:
-        """Take the snapshot of a new session."""
+        """Take the snapshot of a new session. Raises PROTECTED_PATH for a folder that is no project."""
+        refuse_root(Path(root), self._exclude)
         target = self._folder / session_id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)

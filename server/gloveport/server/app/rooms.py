@@ -16,7 +16,8 @@ from typing import Final
 
 from anyio.abc import TaskGroup
 
-from gloveport.protocol.ids import DAEMON_STREAM
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import DAEMON_STREAM, SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted, encode_body
 from gloveport.server.app.front import Front
@@ -34,14 +35,15 @@ from gloveport.server.commands.port import Commands
 from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
+from gloveport.server.engine.reckoning import reckon
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
-from gloveport.server.journal.records import Append, StreamAppend
+from gloveport.server.journal.records import Append, Loss, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
-from gloveport.server.recovery.recover import recover
+from gloveport.server.recovery.losses import recover_and_tell
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -53,6 +55,7 @@ _log = logging.getLogger("gloveport")
 SESSIONS_DIR: Final = "sessions"
 RUNS_DIR: Final = "runs"
 RECOVER_PAGE: Final = 100
+SESSION_PREFIX: Final = session_stream(SessionId(""))
 
 
 class Announcer:
@@ -94,9 +97,13 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     trust = Trust(front.journal, front.settings().default_trust, front.now_us)
     await trust.load()
 
+    audit_path = front.places.data_dir / AUDIT_FILE
+    losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
+    by_stream = {loss.stream: loss for loss in losses}
+
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
-        return await recover(actor)
+        return await recover_and_tell(actor, by_stream.pop(actor.stream, None))
 
     sessions = Sessions(room, take_up)
     house = House(
@@ -113,6 +120,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     )
     await _announce_start(front, house.facts)
     await _recover_all(front.journal, sessions)
+    await _tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()
     return OpenRooms(Commands(house), projections_of(sessions))
 
@@ -132,7 +140,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir,))
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
     return Room(
         journal=front.journal,
         blobs=opened.blobs,
@@ -188,3 +196,19 @@ async def _recover_all(journal: Journal, sessions: Sessions) -> None:
                 await sessions.open(row.session_id)
             except Exception:  # noqa: BLE001 - outer edge: one damaged session must not keep the daemon from serving the others
                 _log.exception("session %s could not be recovered", row.session_id)
+
+
+async def _tell_losses(journal: Journal, sessions: Sessions, losses: Sequence[Loss]) -> None:
+    """Open every session that lost events, which tells it; the audit log has a line for each already."""
+    told: list[Loss] = []
+    for loss in losses:
+        _log.warning("%s lost %d events from %d on: %s", loss.stream, loss.events, loss.from_seq, loss.reason)
+        try:
+            if loss.stream.startswith(SESSION_PREFIX):
+                await sessions.open(loss.stream.removeprefix(SESSION_PREFIX))
+        except GloveportError as error:
+            if error.code in (ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL):
+                continue
+        told.append(loss)
+    if told:
+        await journal.told(told)

@@ -29,7 +29,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @unique
 class Action(StrEnum):
-    """What can be recorded. `tail_torn`, `tail_lost` and `log_damaged` are the log's own findings about itself."""
+    """What can be recorded.
+
+    `tail_torn`, `tail_lost` and `log_damaged` are the log's own findings about itself, `events_lost` is one about the
+    journal: `task_id` names the stream, `params` say from which event on how many are gone.
+    """
 
     EXEC_START = "exec_start"
     EXEC_END = "exec_end"
@@ -47,9 +51,10 @@ class Action(StrEnum):
     TAIL_TORN = "tail_torn"
     TAIL_LOST = "tail_lost"
     LOG_DAMAGED = "log_damaged"
+    EVENTS_LOST = "events_lost"
 
 
-FINDINGS: Final = frozenset({Action.TAIL_TORN, Action.TAIL_LOST, Action.LOG_DAMAGED})
+FINDINGS: Final = frozenset({Action.TAIL_TORN, Action.TAIL_LOST, Action.LOG_DAMAGED, Action.EVENTS_LOST})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +60,8 @@ class AuditLog:
         self._waiting: list[_Waiting] = []
         self._lock = anyio.Lock()
         self._stopped: AuditError | None = None
+        self._size = os.fstat(fd).st_size
+        self._vouched = False
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], int], boot_id: str = "") -> "AuditLog":
@@ -119,13 +122,20 @@ class AuditLog:
         return tuple(_link_of(item) for item in items)
 
     async def verify(self) -> AuditReport:
-        """Follow the whole log against its checkpoint."""
+        """Follow the whole log against its checkpoint; a file that is not the open one is a broken log."""
         async with self._lock:
-            return await anyio.to_thread.run_sync(verify_log, self._path)
+            report = await anyio.to_thread.run_sync(verify_log, self._path)
+            strange = self._strange()
+        if report.ok and strange:
+            return replace(report, broken_line=report.lines + 1, reason=strange)
+        return report
 
     def export(self, *, after_seq: int = 0, task_id: str | None = None) -> Iterator[dict[str, Any]]:
-        """The lines as JSON objects, in order."""
-        return export_lines(self._path, after_seq=after_seq, task_id=task_id)
+        """The lines as JSON objects, in order. Raises AuditError(NOT_SAVED) when the log cannot be read."""
+        try:
+            yield from export_lines(self._path, after_seq=after_seq, task_id=task_id)
+        except OSError as error:
+            raise refused_by_disk("the audit log cannot be read", error) from error
 
     async def close(self) -> None:
         """End the log; a second call does nothing."""
@@ -156,16 +166,36 @@ class AuditLog:
         """Lines first, then the checkpoint that vouches for them: a crash leaves the log ahead, never behind."""
         if self._fd < 0:
             raise AuditError(ErrorCode.NOT_SAVED, "the audit log is closed")
+        if strange := self._strange():
+            self._stopped = AuditError(ErrorCode.NOT_SAVED, f"{strange}; put it back and start the daemon again")
+            raise self._stopped
         try:
             if lines:
                 _write_all(self._fd, b"".join(line.text + b"\n" for line in lines))
                 os.fdatasync(self._fd)
                 self._link = lines[-1].link
+                self._size = os.fstat(self._fd).st_size
             last = Checkpoint(self._link.seq, self._link.digest, self._clock(), self._boot_id, self._rules_hash)
             write_checkpoint(checkpoint_path(self._path), last, self._key)
+            self._vouched = True
         except OSError as error:
             self._stopped = refused_by_disk("the audit line was not saved", error)
             raise self._stopped from error
+
+    def _strange(self) -> str:
+        """What is wrong with the files behind the open log, in words; empty when they are as they were left."""
+        name = self._path.name
+        try:
+            status, named = os.fstat(self._fd), os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return f"{name} was removed while it was open"
+        if (status.st_dev, status.st_ino) != (named.st_dev, named.st_ino):
+            return f"{name} was replaced while it was open"
+        if status.st_size != self._size:
+            return f"{name} was changed by somebody else while it was open"
+        if self._vouched and not checkpoint_path(self._path).exists():
+            return f"the checkpoint of {name} was removed while it was open"
+        return ""
 
 
 def _link_of(item: _Waiting) -> Link:

@@ -5,70 +5,154 @@ Invariant: a card is shown whole before it is answered.
 Must never: answer without being told how.
 """
 
+import asyncio
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from gloveport.protocol.wire.session import ItemListParams
-from gloveport.protocol.wire.turn import WhyParams
-from gloveport.server.cli.cards import answer, ask, option_of, show_card, waiting
-from gloveport.server.cli.changes import Session
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewItem
+from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
+from gloveport.server.cli.cards import ELSEWHERE, answer, choose, option_of, show_card, waiting
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, out, pick_session, plain, with_client
+from gloveport.server.cli.hints import hint_for_call
+from gloveport.server.cli.link import Exit, out, plain, with_client
+from gloveport.server.cli.phrases import call_title, short_id
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here
 from gloveport.server.cli.run import checked_approve
 from gloveport.server.client.connect import Client
 
 ITEMS_LOOKED_AT = 500
+OUTPUT_LINES_SHOWN = 20
 
 
 def approve(
     session: Session = "",
     how: Annotated[str, typer.Option("--how", help="ask, never, once, turn or session.")] = "ask",
+    root: Folder = HERE,
 ) -> None:
-    """Answer what waits for you."""
+    """Answer what waits for you in this folder's sessions."""
     manner = checked_approve(how)
 
     async def work(client: Client) -> int:
-        info = await pick_session(client, session)
-        feed, cards = Feed(out()), await waiting(client, info.session_id)
-        if not cards:
-            feed.line("Nothing waits for an answer.")
-        for shown in cards:
-            if manner == "ask" and sys.stdin.isatty():
-                await ask(feed, client, info.session_id, shown)
-                continue
-            show_card(feed, shown.card)
-            if manner == "ask":
-                feed.line("Answer in a terminal, or with --how.", "yellow")
-                return int(Exit.APPROVAL_NEEDED)
-            option = None if manner == "never" else option_of(shown.card, manner)
-            await answer(client, info.session_id, shown, option)
-            feed.line("  denied" if option is None else "  allowed", "yellow" if option is None else "green")
-        return 0
+        feed, answered = Feed(out()), 0
+        newest = await pick_session(client, session, root)
+        here = [newest] if session else [one for one in await sessions_here(client, root) if one.phase == "waiting"]
+        for info in here:
+            for shown in await waiting(client, info.session_id):
+                feed.line(f"session {short_id(info.session_id)} · {info.title} · {info.root}", "dim")
+                code = await _answer_one(client, feed, info, shown, manner, newest)
+                if code is not Exit.OK:
+                    return int(code)
+                answered += 1
+        if not answered:
+            feed.line(f"Nothing waits for an answer in {'this session' if session else newest.root}.")
+        return int(Exit.OK)
 
     raise typer.Exit(with_client(work))
+
+
+async def _answer_one(
+    client: Client, feed: Feed, info: SessionInfo, shown: ApprovalInfo, manner: str, newest: SessionInfo
+) -> Exit:
+    show_card(feed, shown.card)
+    option: int | None
+    if manner != "ask":
+        option = None if manner == "never" else option_of(shown.card, manner)
+    elif not sys.stdin.isatty():
+        feed.line("Answer in a terminal, or with --how.", "yellow")
+        return Exit.APPROVAL_NEEDED
+    else:
+        choice = await _choose_while_it_waits(client, feed, info.session_id, shown)
+        if choice == "unanswered":
+            return Exit.APPROVAL_NEEDED
+        if choice == "elsewhere":
+            feed.line(ELSEWHERE, "yellow")
+            return Exit.OK
+        option = None if choice == "no" else int(choice)
+    if not await answer(client, info.session_id, shown, option):
+        feed.line(ELSEWHERE, "yellow")
+    elif option is None:
+        feed.line("  denied", "yellow")
+    else:
+        is_followed = (await client.call("daemon/status", Empty())).clients > 1
+        name = "" if info.session_id == newest.session_id else f" {short_id(info.session_id)}"
+        feed.line("  allowed" if is_followed else f"  allowed; now: gloveport resume{name}", "green")
+    return Exit.OK
+
+
+async def _choose_while_it_waits(
+    client: Client, feed: Feed, session_id: str, shown: ApprovalInfo
+) -> int | Literal["no", "unanswered", "elsewhere"]:
+    typing = asyncio.ensure_future(choose(feed, shown.card))
+    gone = asyncio.ensure_future(_answered_elsewhere(client, session_id, shown.approval_id))
+    try:
+        await asyncio.wait({typing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return typing.result() if typing.done() else "elsewhere"
+    finally:
+        typing.cancel()
+        gone.cancel()
+        await asyncio.wait({typing, gone})
+
+
+async def _answered_elsewhere(client: Client, session_id: str, approval_id: str) -> None:
+    """Returns once the card does not wait any more."""
+    async with client.follow(session_id) as follow:
+        async for _ in follow:
+            if any(one["id"] == f"approval/{approval_id}" and not _waits(one) for one in follow.view.items()):
+                return
+
+
+def _waits(item: dict[str, Any]) -> bool:
+    return bool(item["fields"]["state"] == "pending")
 
 
 def why(
     call: Annotated[str, typer.Argument(help="The call's id, or a part of it; empty: the last call.")] = "",
     session: Session = "",
+    root: Folder = HERE,
 ) -> None:
     """Say why a call was allowed or refused, how it ended, and what can be done."""
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session)
+        info = await pick_session(client, session, root)
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_LOOKED_AT)
         items = (await client.call("session/item/list", params)).items
-        calls = [item.id.removeprefix("tool/") for item in items if item.kind == "tool" and call in item.id]
-        name = calls[-1] if calls else call
+        calls = {item.id.removeprefix("tool/"): item for item in items if item.kind == "tool" and call in item.id}
+        name = list(calls)[-1] if calls else call
         result = await client.call("tool/why", WhyParams(session_id=info.session_id, call_id=name))
         console = out()
-        console.print(plain(f"{result.tool} ({result.call_id}): {result.outcome}", "bold"))
+        console.print(plain(f"{_title(calls.get(name), result.tool)} ({result.call_id}): {result.outcome}", "bold"))
         console.print(plain(f"decision: {result.decision}"))
         if result.evidence:
             console.print(plain(f"evidence: {result.evidence}"))
-        if result.hint:
-            console.print(plain(result.hint, "yellow"))
+        for line in _output(calls.get(name), result.outcome):
+            console.print(plain(f"  │ {line}", "dim"))
+        level = await _trust_level(client, Path(info.root), info)
+        hint = hint_for_call(result.decision, result.outcome, level)
+        if hint:
+            console.print(plain(hint, "yellow"))
 
     with_client(work)
+
+
+async def _trust_level(client: Client, root: Path, info: SessionInfo) -> str:
+    known = (await client.call("workspace/list", Empty())).workspaces
+    return next((one.trust_level for one in known if one.root == str(root)), info.trust_level)
+
+
+def _title(item: ViewItem | None, tool: str) -> str:
+    if item is None:
+        return tool
+    title = str(item.fields.get("title") or call_title(tool, str(item.fields.get("arguments", ""))))
+    return title if title.startswith(tool) else f"{tool}: {title}"
+
+
+def _output(item: ViewItem | None, outcome: str) -> list[str]:
+    """The end of what a call that went wrong has printed."""
+    if item is None or outcome not in ("failed", "timeout", "oom", "killed", "policy"):
+        return []
+    text = str(item.fields.get("output") or item.fields.get("result") or "")
+    return text.rstrip().splitlines()[-OUTPUT_LINES_SHOWN:]

@@ -5,36 +5,86 @@ Invariant: no answer is sent that a person (or the command's own option) did not
 Must never: shorten a command.
 """
 
-import asyncio
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, ApprovalResolveParams
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import request_id
+from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 Approve = Literal["ask", "never", "once", "turn", "session"]
+_SCOPES: Final = ("once", "turn", "session")
+ELSEWHERE: Final = "  answered elsewhere"
 
 
 def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     """Print everything a person must see."""
+    _head(feed, card)
+    for effect in card["effects"]:
+        notes = "".join(f" ({note})" for note in effect["notes"])
+        if notes or not _is_the_command(effect, card):
+            feed.prose(f"  · {effect['words']}{notes}")
+    for one in card["unknown_effects"]:
+        feed.prose(f"  · something nobody knows: {one}")
+    if card["sandbox"] is not None:
+        feed.prose(f"  in {card['sandbox']['name']} ({card['sandbox']['strength_words']})")
+    for note in card["notes"]:
+        feed.prose(f"  ! {note}", "yellow")
+    feed.prose(f"  risk {card['risk']}: {card['reason']}")
+    sentences = [card["options"][option]["sentence"] for option in short_options(card)]
+    common = common_end(sentences)
+    for number, sentence in enumerate(sentences, start=1):
+        feed.prose(f"  [{number}] allow: {sentence.removesuffix(common)}", indent="      ")
+    feed.line("  [n] no")
+    if common:
+        feed.prose(f"  each of them{common.removeprefix(',')}", "dim")
+
+
+def show_compact(feed: Feed, card: Mapping[str, Any]) -> None:
+    """What is asked, in few lines, where the command itself was told the answer beforehand."""
+    _head(feed, card)
+    where = "" if card["sandbox"] is None else f" in {card['sandbox']['name']}"
+    feed.prose(f"  risk {card['risk']}{where}: {card['reason']}")
+
+
+def _head(feed: Feed, card: Mapping[str, Any]) -> None:
     feed.line(f"? {card['title']}", "bold yellow")
-    if card["summary"]:
-        feed.line(f"  {card['summary']}")
+    if card["summary"] and not _repeats(card):
+        feed.prose(f"  {card['summary']}")
     if card["command"] is not None:
         feed.line(f"  $ {card['command']['text']}", "bold")
         if card["command"]["hidden_characters"]:
             feed.line(f"  {card['command']['hidden_characters']} hidden characters are shown escaped", "red")
-    for effect in card["effects"]:
-        feed.line(f"  · {effect['words']}" + "".join(f" ({note})" for note in effect["notes"]))
-    if card["sandbox"] is not None:
-        feed.line(f"  in {card['sandbox']['name']} ({card['sandbox']['strength_words']})")
-    feed.line(f"  risk {card['risk']}: {card['reason']}")
-    for number, option in enumerate(short_options(card), start=1):
-        feed.line(f"  [{number}] allow: {card['options'][option]['sentence']}")
-    feed.line("  [n] no")
+
+
+def _repeats(card: Mapping[str, Any]) -> bool:
+    """Whether the summary says nothing but the command that follows it."""
+    command = card["command"]
+    return command is not None and card["summary"] == f"Run {' '.join(command['words'])}"
+
+
+def _is_the_command(effect: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
+    command = card["command"]
+    return (
+        effect["kind"] == "execute"
+        and command is not None
+        and effect["target"] in (command["text"], " ".join(command["words"]))
+    )
+
+
+def common_end(sentences: Sequence[str]) -> str:
+    """The clauses, each with its comma, that all of several sentences end with."""
+    if len(sentences) < 2:
+        return ""
+    clauses = [sentence.split(", ") for sentence in sentences]
+    same = 0
+    while all(len(each) > same + 1 for each in clauses) and len({each[-same - 1] for each in clauses}) == 1:
+        same += 1
+    return "".join(f", {clause}" for clause in clauses[0][len(clauses[0]) - same :])
 
 
 def short_options(card: Mapping[str, Any]) -> tuple[int, ...]:
@@ -44,12 +94,14 @@ def short_options(card: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def option_of(card: Mapping[str, Any], scope: str) -> int | None:
-    """The first option of a scope."""
-    return next((at for at, option in enumerate(card["options"]) if option["scope"] == scope), None)
+    """The first option of a scope, or of the next narrower one where the card does not offer it; never a wider one."""
+    scopes = [option["scope"] for option in card["options"]]
+    allowed = _SCOPES[: _SCOPES.index(scope) + 1]
+    return next((scopes.index(one) for one in reversed(allowed) if one in scopes), None)
 
 
-async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: int | None) -> None:
-    """Send an answer: the option's index, or None for no."""
+async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: int | None) -> bool:
+    """Send an answer: the option's index, or None for no. False when the card was answered elsewhere meanwhile."""
     params = ApprovalResolveParams(
         client_request_id=request_id(),
         session_id=session_id,
@@ -58,7 +110,13 @@ async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: i
         decision="deny" if option is None else "allow",
         option=option or 0,
     )
-    await client.call("approval/resolve", params)
+    try:
+        await client.call("approval/resolve", params)
+    except GloveportError as error:
+        if error.code not in (ErrorCode.APPROVAL_UNKNOWN, ErrorCode.SUPERSEDED):
+            raise
+        return False
+    return True
 
 
 async def waiting(client: Client, session_id: str) -> tuple[ApprovalInfo, ...]:
@@ -66,16 +124,23 @@ async def waiting(client: Client, session_id: str) -> tuple[ApprovalInfo, ...]:
     return (await client.call("approval/list", SessionParams(session_id=session_id))).approvals
 
 
-async def ask(feed: Feed, client: Client, session_id: str, shown: ApprovalInfo) -> None:
-    """Show a card and take the answer from the terminal."""
-    show_card(feed, shown.card)
-    options = short_options(shown.card)
+async def choose(feed: Feed, card: Mapping[str, Any]) -> int | Literal["no", "unanswered"]:
+    """Take the answer to a card that was shown from the terminal: an option's index, no, or none at all."""
+    options = short_options(card)
     while True:
-        typed = (await asyncio.to_thread(input, "  answer: ")).strip().lower()
-        if typed in ("n", "no"):
-            return await answer(client, session_id, shown, None)
-        if typed in ("y", "yes"):
-            typed = "1"
-        if typed.isdecimal() and 1 <= int(typed) <= len(options):
-            return await answer(client, session_id, shown, options[int(typed) - 1])
-        feed.line(f"  type a number from 1 to {len(options)}, or n")
+        feed.ask("  answer: ")
+        typed: str | None = None
+        try:
+            typed = await read_line()
+        finally:
+            feed.asked(typed=typed is not None)
+        if typed is None:
+            return "unanswered"
+        word = typed.lower()
+        if word in ("n", "no"):
+            return "no"
+        if word in ("y", "yes"):
+            word = "1"
+        if word.isdecimal() and 1 <= int(word) <= len(options):
+            return options[int(word) - 1]
+        feed.line(f"  type {'1' if len(options) == 1 else f'a number from 1 to {len(options)}'}, or n")

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,12 +17,20 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.server.cli.demo_repo import TASK, materialise
+from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
 from gloveport.server.cli.run import begin, follow_and_finish, send
 from gloveport.server.cli.turns import Manner
 from gloveport.server.client.connect import Client
 
-PYTEST_S = 60.0
+PYTEST_S: Final = 60.0
+SCRIPTED: Final = "scripted/demo"
+KEYS: Final = (("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY"))
+_WHO_ANSWERS: Final = (
+    "The demo answers its one kind of question with yes, and accepts the change, for you. "
+    "To answer yourself: make demo DEMO_ARGS=--ask (gloveport demo --ask)",
+    "You answer the questions (--ask); the demo accepts the change for you in the end.",
+)
 
 
 def run_tests_here(folder: Path) -> int:
@@ -41,7 +49,7 @@ def default_folder() -> Path:
 
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Where to lay the demo's repository out.")] = None,
-    model: Annotated[str, typer.Option(help="provider/model; empty: a real one when a key is set.")] = "",
+    model: Annotated[str, typer.Option(help="provider/model; empty: a real one when a key is set here.")] = "",
     ask: Annotated[bool, typer.Option("--ask", help="Answer the approval yourself.")] = False,
 ) -> None:
     """Mend a small repository with a failing test, from the first question to the accepted change."""
@@ -56,11 +64,13 @@ def demo(
     async def work(client: Client) -> Exit:
         trusted = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level="trusted")
         await client.call("workspace/trust", trusted)
-        session = await begin(client, root, model or _own_model(), await _sandbox(client))
-        console.print(plain(f"model: {session.model_label}"))
+        chosen = model or await _model(client)
+        session = await begin(client, root, chosen, await _sandbox(client))
+        console.print(plain(f"model: {session.model_label} ({_why_model(model, chosen)})"))
         console.print(plain(f"sandbox: {session.sandbox}"))
+        Feed(console).prose(_WHO_ANSWERS[ask], "bold yellow", indent="  ")
         turn_id = await send(client, session.session_id, TASK)
-        manner = Manner(approve="ask" if ask else "once")
+        manner = Manner(approve="ask" if ask else "once", compact=True)
         code = await follow_and_finish(client, session, turn_id, manner, accept=True)
         status = await client.call("daemon/status", Empty())
         console.print(plain(f"journal: {status.journal_path}"))
@@ -81,10 +91,22 @@ def demo(
     console.print(plain("The daemon stays for the next command; gloveport daemon stop ends it.", "dim"))
 
 
-def _own_model() -> str:
-    """A real model where a key is set, else the demo's script."""
-    named = {"OPENAI_API_KEY": "openai", "ANTHROPIC_API_KEY": "anthropic"}
-    return next((provider for name, provider in named.items() if os.environ.get(name)), "scripted/demo")
+async def _model(client: Client) -> str:
+    """A model whose key is set in this environment, else the scripted one; never the user's default by itself."""
+    models = (await client.call("model/list", Empty())).models
+    wanted = [provider for provider, variable in KEYS if os.environ.get(variable)]
+    real = next((f"{one.provider}/{one.model}" for one in models if one.provider in wanted), None)
+    return real or SCRIPTED
+
+
+def _why_model(given: str, chosen: str) -> str:
+    if given:
+        return "as you said with --model"
+    if chosen != SCRIPTED:
+        return "its key is set in this environment"
+    if any(os.environ.get(variable) for _, variable in KEYS):
+        return "the daemon began without your key; after gloveport daemon stop it has it"
+    return f"{' and '.join(variable for _, variable in KEYS)} are not set"
 
 
 async def _sandbox(client: Client) -> str:

@@ -5,6 +5,7 @@ Invariant: what is printed was in the journal before; a repeated event prints no
 Must never: keep more than marks of what was printed.
 """
 
+import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,7 +13,9 @@ from typing import Any, Final
 from rich.console import Console
 
 from gloveport.protocol.wire.session import WireEvent
+from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
+from gloveport.server.cli.phrases import call_title, counted, reason_of, test_counts
 
 _STATES: Final = MappingProxyType(
     {
@@ -29,7 +32,16 @@ _STATES: Final = MappingProxyType(
         "unknown": ("?", "magenta"),
     }
 )
+_HOLDS: Final = MappingProxyType(
+    {
+        "before": "as it was before",
+        "after": "as it was decided",
+        "other": "changed meanwhile, nothing of this",
+        "suspect": "changed since it was written; look at it",
+    }
+)
 FAILURES_SHOWN_MAX: Final = 20
+WIDTH_MIN: Final = 20
 
 
 class Feed:
@@ -41,6 +53,7 @@ class Feed:
         self._streamed: set[str] = set()
         self._open_line = False
         self._titles: dict[str, str] = {}
+        self._question = ""
         self.input_tokens = 0
         self.output_tokens = 0
 
@@ -52,10 +65,43 @@ class Feed:
             elif op["op"] == "upsert":
                 self._upsert(event.type, op["item"], op["fields"])
 
+        if self._question and not self._open_line:
+            self.ask(self._question)
+
     def line(self, text: str, style: str = "") -> None:
         """Print a line of its own."""
         self._close_line()
         self._console.print(plain(text, style))
+
+    def prose(self, text: str, style: str = "", indent: str = "    ") -> None:
+        """Print a line of words, broken to the terminal's width where there is one."""
+        if not self._console.is_terminal or len(text) < self._console.width:
+            self.line(text, style)
+            return
+        lead = text[: len(text) - len(text.lstrip())]
+        for piece in textwrap.wrap(
+            text.strip(),
+            max(self._console.width - 1, WIDTH_MIN),
+            initial_indent=lead,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        ):
+            self.line(piece, style)
+
+    def ask(self, words: str) -> None:
+        """Show a question that stays open: what is printed meanwhile comes before it, and it is shown again."""
+        self._close_line()
+        self._question = words
+        self._console.print(plain(words), end="")
+        self._open_line = True
+
+    def asked(self, *, typed: bool) -> None:
+        """The question is over; `typed` when the person has ended its line."""
+        self._question = ""
+        if typed:
+            self._open_line = False
+        else:
+            self._close_line()
 
     def _close_line(self) -> None:
         if self._open_line:
@@ -67,11 +113,14 @@ class Feed:
         if not is_answer and not self._show_output:
             return
         self._streamed.add(op["item"])
+        if self._question and self._open_line:
+            self._close_line()
         self._console.print(plain(op["text"], "" if is_answer else "dim"), end="")
         self._open_line = not op["text"].endswith("\n")
 
     def _upsert(self, type_name: str, item: str, fields: Mapping[str, Any]) -> None:
         printer = {
+            "ToolCallProposed": self._tool_proposed,
             "ToolExecutionStarted": self._tool_started,
             "ToolExecutionFinished": self._tool_finished,
             "TestRunFinished": self._tests,
@@ -81,9 +130,10 @@ class Feed:
             "ChangeProposed": self._change,
             "ChangeApplied": self._applied,
             "ChangeRefused": self._refused,
+            "ChangeUnsettled": self._unsettled,
+            "EditsTaken": self._edits,
             "TurnFailed": self._turn_failed,
             "TurnCancelled": self._turn_cancelled,
-            "ApprovalResolved": self._approval,
             "RecoverySummarised": self._recovered,
             "PlanUpdated": self._plan,
             "UserMessageAdded": self._message,
@@ -93,6 +143,9 @@ class Feed:
 
     def _message(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"› {fields['text']}", "bold")
+
+    def _tool_proposed(self, item: str, fields: Mapping[str, Any]) -> None:
+        self._titles[item] = call_title(str(fields["tool"]), str(fields["arguments"]))
 
     def _tool_started(self, item: str, fields: Mapping[str, Any]) -> None:
         self._titles[item] = str(fields["title"])
@@ -104,12 +157,12 @@ class Feed:
         mark, style = _STATES.get(str(fields["state"]), ("·", ""))
         took = fields.get("durationUs")
         seconds = f" {took / 1e6:.1f} s" if isinstance(took, int) else ""
-        words = "" if fields["state"] == "ok" else f": {str(fields['result']).splitlines()[0][:200]}"
+        reason = "" if fields["state"] == "ok" else reason_of(fields)
+        words = f": {reason}" if reason else ""
         self.line(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style)
 
     def _tests(self, _item: str, fields: Mapping[str, Any]) -> None:
-        counts = f"{fields['passed']} passed, {fields['failed']} failed, {fields['errors']} errors"
-        self.line(f"  {counts}, {fields['skipped']} skipped", "bold")
+        self.line(f"  {test_counts(fields)}", "bold")
         bad = [case for case in fields["cases"] if case["status"] in ("failed", "error")]
         for case in bad[:FAILURES_SHOWN_MAX]:
             self.line(f"  ✗ {case['name']}", "red")
@@ -127,8 +180,7 @@ class Feed:
         self.output_tokens += int(fields["outputTokens"] or 0)
 
     def _change(self, _item: str, fields: Mapping[str, Any]) -> None:
-        hunks = len(fields["hunks"])
-        self.line(f"± {fields['changeKind']} {fields['path']} ({hunks} {'hunk' if hunks == 1 else 'hunks'})", "blue")
+        self.line(f"± {fields['changeKind']} {fields['path']} ({counted(len(fields['hunks']), 'hunk')})", "blue")
 
     def _applied(self, _item: str, fields: Mapping[str, Any]) -> None:
         verb = {"accept": "accepted", "reject": "rejected", "undo": "undone"}[fields["action"]]
@@ -137,16 +189,20 @@ class Feed:
     def _refused(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"✗ nothing was written: {fields['message']}", "red")
 
+    def _edits(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"! {fields['text']}", "yellow")
+
+    def _unsettled(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"? {fields['message']}", "bold red")
+        for path, holds in sorted(fields["states"].items()):
+            self.line(f"  {path}: {_HOLDS.get(holds, holds)}")
+
     def _turn_failed(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"✗ {fields['message']}", "bold red")
-        self.line(f"  {fields['hint']}")
+        self.prose(f"  {advice(str(fields['code']), str(fields['hint']))}")
 
     def _turn_cancelled(self, _item: str, _fields: Mapping[str, Any]) -> None:
         self.line("■ stopped", "yellow")
-
-    def _approval(self, item: str, fields: Mapping[str, Any]) -> None:
-        if item.startswith("approval/") and fields["state"] != "allowed":
-            self.line(f"⊘ {fields['state']}", "yellow")
 
     def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"↺ {fields['text']}", "magenta")

@@ -7,12 +7,13 @@ Must never: leave a connection open.
 
 import asyncio
 import json
+import os
 import re
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum, unique
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.text import printable
-from gloveport.protocol.wire.session import SessionInfo, SessionListParams
+from gloveport.server.cli.hints import hint_of
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.launch import ensure_running
 from gloveport.server.client.paths import find_places
@@ -46,12 +47,18 @@ class Exit(IntEnum):
 
 def out() -> Console:
     """Standard output."""
-    return Console(highlight=False, soft_wrap=True)
+    return _console(stderr=False)
 
 
 def err() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    """With NO_COLOR there is no style at all: bold and dim are left out, too."""
+    system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, color_system=system)
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -92,25 +99,7 @@ def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-c
         return asyncio.run(main())
     except GloveportError as error:
         code = Exit.UNREACHABLE if error.code is ErrorCode.UNREACHABLE else Exit.FAILED
-        fail(error.message, error.hint, code)
+        fail(error.message, hint_of(error), code)
     except KeyboardInterrupt:
+        err().print(plain("\nstopped", "yellow"))
         raise typer.Exit(int(Exit.INTERRUPTED)) from None
-
-
-async def pick_session(client: Client, given: str) -> SessionInfo:
-    """The session named, by a unique part of its id, or the newest one for an empty name. Raises GloveportError."""
-    offset: int | None = 0
-    found: list[SessionInfo] = []
-    while offset is not None:
-        page = await client.call("session/list", SessionListParams(offset=offset))
-        if not given and page.sessions:
-            return page.sessions[0]
-        found += [one for one in page.sessions if given in one.session_id]
-        offset = page.next_offset
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        words = f"there is no session {given!r}" if given else "there is no session yet"
-        raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
-    names = ", ".join(one.session_id for one in found[:5])
-    raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"{given!r} fits {len(found)} sessions: {names}")

@@ -6,18 +6,21 @@ Must never: send anything.
 """
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from gloveport.protocol.wire.change import ChangeInfo
 
 Batches = tuple[tuple[ChangeInfo, ...], ...]
 
 
-def parted(changes: Sequence[ChangeInfo], *, named: bool) -> tuple[Batches, tuple[ChangeInfo, ...]]:
-    """The requests to send, each a batch, and what is left until it is named. `named`: the user gave the paths."""
+def parted(changes: Sequence[ChangeInfo], named: Sequence[str]) -> tuple[Batches, tuple[ChangeInfo, ...]]:
+    """The requests to send, each a batch, and what is left until it is named: a folder names no file in it."""
+    names = {PurePosixPath(path).name for path in named}
     together = tuple(change for change in changes if change.runs_by_itself is None)
-    alone = tuple(change for change in changes if change.runs_by_itself is not None)
+    alone = [change for change in changes if change.runs_by_itself is not None]
+    chosen = [change for change in alone if PurePosixPath(change.path).name in names]
     batches = (together,) if together else ()
-    return (*batches, *((change,) for change in alone if named)), () if named else alone
+    return (*batches, *((change,) for change in chosen)), tuple(change for change in alone if change not in chosen)
 
 
 def left_words(left: Sequence[ChangeInfo]) -> str:

@@ -15,11 +15,13 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
-from gloveport.server.cli.link import Exit, fail, out, pick_session, plain, print_json, with_client
+from gloveport.server.cli.hints import hint_of
+from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
+from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
-SessionArgument = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")]
+AnySession = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")]
 
 
 class ReplayReport(Protocol):
@@ -46,12 +48,12 @@ class ReplayReport(Protocol):
 def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], None]:
     """The command `replay`; `read` folds the log of a data directory."""
 
-    def replay(session: SessionArgument = "") -> None:
+    def replay(session: AnySession = "") -> None:
         """Fold a session's log anew with today's code; prints events, chain, state and the view's digest."""
         try:
             report = read(find_places().data_dir, session)
         except GloveportError as error:
-            fail(error.message, error.hint)
+            fail(error.message, hint_of(error))
         console = out()
         console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
         console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
@@ -63,13 +65,14 @@ def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], No
 
 
 def export(
-    session: SessionArgument = "",
+    session: Named = "",
     raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
+    root: Folder = HERE,
 ) -> None:
     """Print a session's events as NDJSON, redacted."""
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session)
+        info = await pick_session(client, session, root)
         after: int | None = 0
         while after is not None:
             params = SessionExportParams(session_id=info.session_id, after_seq=after, redacted=not raw)

@@ -5,17 +5,22 @@ Invariant: a command's module is loaded only when it is called for, except for w
 Must never: hold behaviour.
 """
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from gloveport.protocol.wire.base import Empty
-from gloveport.server.cli import approvals, changes, demo, doctor, records, run, sessions
+from gloveport.server.cli import approvals, changes, choices, demo, doctor, records, run, sessions
 from gloveport.server.cli.link import out, plain, with_client
+from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.records import ReplayReport
 from gloveport.server.client.connect import Client
+from gloveport.server.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +40,29 @@ def command_line(doors: Doors) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     )
+    app.callback()(program)
     for command in (
         run.run,
         demo.demo,
         sessions.sessions,
         sessions.show,
         run.resume,
+        choices.cancel,
         changes.diff,
         changes.accept,
         changes.reject,
         changes.undo,
         approvals.approve,
         approvals.why,
+        choices.trust,
         doctor.doctor,
         records.export,
     ):
         app.command()(command)
     app.command("replay")(records.replay_with(doors.replay))
+    app.add_typer(choices.models, name="models")
     app.add_typer(records.audit, name="audit")
     app.add_typer(_daemon(doors), name="daemon")
 
@@ -62,6 +72,20 @@ def command_line(doors: Doors) -> typer.Typer:
         raise typer.Exit(doors.serve_lsp())
 
     return app
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        out().print(plain(f"gloveport {VERSION}"))
+        raise typer.Exit
+
+
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """An agent backend that an editor can trust with its hands."""
 
 
 def _daemon(doors: Doors) -> typer.Typer:
@@ -84,7 +108,9 @@ def status() -> None:
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
         for name, value in found.model_dump(mode="json", by_alias=False).items():
-            out().print(plain(f"{name}: {value}"))
+            if name == "started_at":
+                value = f"{local_time(value)} ({since(value, time.time())})"
+            out().print(plain(f"{name.replace('_', ' ')}: {value}"))
 
     with_client(work)
 

@@ -6,20 +6,28 @@ Must never: accept a change by itself unless `--accept` says so.
 """
 
 import os
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
 
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.base import Empty, SessionParams
+from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.cli.cards import Approve
-from gloveport.server.cli.changes import accept_all, show_diffs
-from gloveport.server.cli.link import Exit, out, pick_session, plain, request_id, with_client
+from gloveport.server.cli.changes import decide, decided_words
+from gloveport.server.cli.diffs import pending, show_diffs
+from gloveport.server.cli.feed import Feed
+from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
+from gloveport.server.cli.phrases import short_id
+from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, running_turn
 from gloveport.server.client.connect import Client
 
@@ -33,6 +41,9 @@ AcceptOption = Annotated[bool, typer.Option("--accept", help="Accept all changes
 
 APPROVE = ("ask", "never", "once", "turn", "session")
 LEVELS: tuple[TrustLevelName, ...] = ("trusted", "restricted", "untrusted")
+UNCHOSEN: Final = "unset"
+"""The level of a session in a folder of which the user has said nothing."""
+TRUST_NOT_CHOSEN: Final = "use --trust restricted"
 
 
 def checked_approve(given: str) -> Approve:
@@ -57,29 +68,53 @@ def checked_level(given: str) -> TrustLevelName | None:
     return found
 
 
+def absolute(folder: Path) -> Path:
+    """The folder's whole path, links kept, as sessions and trust are known by."""
+    return Path(os.path.abspath(folder))
+
+
+async def known_level(client: Client, root: Path) -> str | None:
+    """The level the user gave this folder; None where nothing was said."""
+    known = (await client.call("workspace/list", Empty())).workspaces
+    return next((one.trust_level for one in known if one.root == str(root)), None)
+
+
 async def settle_trust(client: Client, root: Path, level: TrustLevelName | None, *, may_ask: bool) -> None:
     """Give the level told on the command line, or ask once for a folder that has none."""
-    known = (await client.call("workspace/list", Empty())).workspaces
-    if level is None and any(one.root == str(root) for one in known):
+    if level is None and await known_level(client, root) is not None:
         return
     if level is None:
         if not may_ask:
             return
-        level = _ask_level(root)
+        level = await _ask_level(root)
     params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
     await client.call("workspace/trust", params)
 
 
-def _ask_level(root: Path) -> TrustLevelName:
-    console = out()
-    console.print(plain(f"How far do you trust the code in {root}?", "bold yellow"))
-    console.print(plain("  [1] restricted: its programs and tests run in a container without network (usual)"))
-    console.print(plain("  [2] trusted: its programs may also run as plain processes of yours"))
-    console.print(plain("  [3] untrusted: nothing of it runs unless a virtual machine is set up"))
-    answers: dict[str, TrustLevelName] = {"": "restricted", "1": "restricted", "2": "trusted", "3": "untrusted"}
-    while (typed := input("  answer [1]: ").strip()) not in answers:
-        pass
-    return answers[typed]
+_ANSWERS: Final[Mapping[str, TrustLevelName]] = MappingProxyType(
+    {
+        "": "restricted", "1": "restricted", "r": "restricted", "restricted": "restricted",
+        "2": "trusted", "t": "trusted", "trusted": "trusted",
+        "3": "untrusted", "u": "untrusted", "untrusted": "untrusted",
+    }
+)  # fmt: skip
+
+
+async def _ask_level(root: Path) -> TrustLevelName:
+    feed = Feed(out())
+    feed.prose(f"How far do you trust the code in {root}?", "bold yellow")
+    feed.prose("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
+    feed.prose("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
+    feed.prose("  [3] untrusted: nothing of it runs unless a virtual machine is set up", indent="      ")
+    while True:
+        feed.ask("  answer [1]: ")
+        typed = await read_line()
+        feed.asked(typed=typed is not None)
+        if typed is None:
+            fail("no answer: trust not chosen", TRUST_NOT_CHOSEN, Exit.APPROVAL_NEEDED)
+        if typed.lower() in _ANSWERS:
+            return _ANSWERS[typed.lower()]
+        feed.line("  type 1, 2 or 3, or the word")
 
 
 async def begin(client: Client, root: Path, model: str, sandbox: str) -> SessionInfo:
@@ -103,27 +138,40 @@ async def send(client: Client, session_id: str, text: str) -> str:
 
 
 async def follow_and_finish(
-    client: Client, session: SessionInfo, turn_id: str, manner: Manner, *, accept: bool, after: str | None = None
+    client: Client, session: SessionInfo, turn_id: str, manner: Manner, *, accept: bool
 ) -> Exit:
     """Follow the turn; show what it proposes, and accept it if told so."""
     follower = TurnFollower(client, session.session_id, manner)
-    code = await follower.run(turn_id, after)
+    code = await follower.run(turn_id)
+    if code is Exit.INTERRUPTED:
+        return code
+    changes = () if code is Exit.APPROVAL_NEEDED else await pending(client, session, None, HERE)
     if not manner.as_json:
-        await show_diffs(client, session.session_id)
-    if accept and code is Exit.OK:
-        paths = await accept_all(client, session.session_id)
-        if not manner.as_json and paths:
-            follower.feed.line(f"✓ accepted: {', '.join(paths)}", "green")
-    elif not manner.as_json:
-        follower.feed.line(f"session {session.session_id}; next: gloveport accept, reject, diff or resume", "dim")
+        await show_diffs(client, session, changes)
+    accepts = accept and code is Exit.OK and bool(changes)
+    if accepts:
+        result = await decide(client, session.session_id, True, changes)
+        if result is not None and result.paths and not manner.as_json:
+            follower.feed.line(f"✓ {decided_words('accepted', result.paths, session)}", "green")
+    if not manner.as_json:
+        follower.feed.prose(_next_words(session, code, is_open=bool(changes) and not accepts), "dim", indent="  ")
     return code
 
 
+def _next_words(session: SessionInfo, code: Exit, *, is_open: bool) -> str:
+    """What makes sense to do after a turn that ended so."""
+    words = f"session {short_id(session.session_id)}; next: "
+    if code is Exit.APPROVAL_NEEDED:
+        return words + "gloveport approve"
+    go_on = "gloveport resume -m '...' to go on"
+    return words + (f"gloveport accept, reject or diff; {go_on}" if is_open else go_on)
+
+
 def run(
-    task: Annotated[str, typer.Argument(help="What to do, in your words.")],
+    task: Annotated[list[str], typer.Argument(help="What to do, in your words, in quotes.", show_default=False)],
     root: Root = Path("."),
     *,
-    model: Annotated[str, typer.Option(help="provider/model; see gloveport doctor.")] = "",
+    model: Annotated[str, typer.Option(help="provider/model; see gloveport models.")] = "",
     sandbox: Annotated[str, typer.Option(help="Sandbox for this session.")] = "",
     trust: TrustOption = "",
     approve: ApproveOption = "ask",
@@ -136,40 +184,60 @@ def run(
     6 the daemon cannot be reached, 130 interrupted.
     """
     manner, level = Manner(as_json=as_json, approve=checked_approve(approve)), checked_level(trust)
-    folder = Path(os.path.abspath(root))
+    folder, text = absolute(root), _one_task(task)
 
     async def work(client: Client) -> Exit:
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:
-            out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {session.trust_level}", "dim"))
-        turn_id = await send(client, session.session_id, task)
+            level_words = "trust not chosen" if session.trust_level == UNCHOSEN else session.trust_level
+            out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim"))
+        if session.trust_level == UNCHOSEN:
+            err().print(plain(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow"))
+        turn_id = await send(client, session.session_id, text)
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))
 
 
+def _one_task(words: list[str]) -> str:
+    if len(words) > 1:
+        fail(f"quote the task: gloveport run {shlex.quote(' '.join(words))}", code=Exit.USAGE)
+    return _not_blank(words[0], "the task")
+
+
+def _not_blank(text: str, what: str) -> str:
+    if not text.strip():
+        fail(f"{what} is empty", "Say what to do: gloveport run 'Mend the failing test'", Exit.USAGE)
+    return text
+
+
 def resume(
-    session: Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")] = "",
-    message: Annotated[str, typer.Option("--message", "-m", help="Send this first.")] = "",
+    session: Named = "",
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Send this first.")] = None,
     *,
+    root: Folder = HERE,
     approve: ApproveOption = "ask",
     accept: AcceptOption = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a session: follow its running turn, or send a message. Exit codes as of run."""
-    manner = Manner(as_json=as_json, approve=checked_approve(approve))
+    manner = Manner(as_json=as_json, approve=checked_approve(approve), whole_session=False)
+    text = None if message is None else _not_blank(message, "the message")
 
     async def work(client: Client) -> Exit:
-        info = await pick_session(client, session)
-        after = (await client.call("session/show", SessionParams(session_id=info.session_id))).cursor
+        info = await pick_session(client, session, root)
+        if not as_json:
+            out().print(plain(f"session {short_id(info.session_id)} · {info.title} · {info.root}", "dim"))
         turn_id = await running_turn(client, info.session_id)
-        if message:
-            turn_id = await send(client, info.session_id, message)
+        if text is not None:
+            turn_id = await send(client, info.session_id, text)
         if turn_id is None:
             raise GloveportError(
-                ErrorCode.TURN_MISMATCH, "no turn runs in this session", hint="Send a message with --message."
+                ErrorCode.TURN_MISMATCH,
+                "no turn runs in this session",
+                hint="Send a message: gloveport resume -m '...'",
             )
-        return await follow_and_finish(client, info, turn_id, manner, accept=accept, after=None if message else after)
+        return await follow_and_finish(client, info, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))

@@ -5,41 +5,62 @@ Invariant: reads only.
 Must never: open more of a session than is shown.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated
+import os
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.session import ItemListParams, SessionListParams, ViewItem
-from gloveport.server.cli.link import out, pick_session, plain, with_client
+from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
+from gloveport.server.cli.hints import advice
+from gloveport.server.cli.link import out, plain, with_client
+from gloveport.server.cli.phrases import call_title, local_time, short_ids, test_counts
+from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 
-ITEMS_SHOWN_MAX = 500
+ITEMS_SHOWN_MAX: Final = 500
+TABLE_WIDTH_MIN: Final = 80
+"""On a narrower terminal each session has lines of its own."""
 
 
 def sessions(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
-    root: Annotated[str, typer.Option(help="Only those of this folder.")] = "",
+    root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
 ) -> None:
     """List the sessions, newest first."""
+    folder = os.path.abspath(root) if root else None
 
     async def work(client: Client) -> None:
-        found = await client.call("session/list", SessionListParams(limit=limit, root=root or None))
-        table = Table(box=None, pad_edge=False)
-        for name in ("session", "state", "changed", "title", "folder"):
-            table.add_column(name, overflow="fold")
-        for one in found.sessions:
-            changed = datetime.fromtimestamp(one.updated_at / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-            cells = (one.session_id, one.phase, changed, one.title, one.root)
-            table.add_row(*(plain(cell) for cell in cells))
+        found = await client.call("session/list", SessionListParams(limit=limit, root=folder))
         if found.sessions:
-            out().print(table)
+            _print_sessions(found.sessions)
         else:
-            out().print(plain("There is no session yet. Begin one: gloveport run 'what to do'"))
+            where = f" of {folder}" if folder else ""
+            out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
 
     with_client(work)
+
+
+def _print_sessions(found: Sequence[SessionInfo]) -> None:
+    console, short = out(), short_ids(one.session_id for one in found)
+    rows = [(short[one.session_id], one.phase, local_time(one.updated_at), one.title, one.root) for one in found]
+    if console.width < TABLE_WIDTH_MIN:
+        for name, phase, changed, title, root in rows:
+            console.print(plain(f"{name}  {phase}  {changed}", "bold"))
+            for text in (title, root):
+                console.print(Padding(plain(text), (0, 0, 0, 2)), soft_wrap=False, overflow="fold")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("session", "state", "changed"):
+        table.add_column(name, no_wrap=True)
+    for name in ("title", "folder"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(plain(cell) for cell in row))
+    console.print(table, soft_wrap=False)
 
 
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
@@ -51,29 +72,27 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             mark = "" if fields["state"] == "done" else f" [{fields['state']}]"
             return [(f"{fields['text']}{mark}", "")] if fields["text"] or mark else []
         case "tool":
-            title = fields.get("title") or f"{fields['tool']} {fields['arguments']}"
+            title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]
         case "tests":
-            return [(f"  {fields['passed']} passed, {fields['failed']} failed, {fields['errors']} errors", "bold")]
+            return [(f"  {test_counts(fields)}", "bold")]
         case "change":
             return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn" if fields["state"] == "failed":
-            return [(f"✗ {fields['message']} {fields['hint']}", "red")]
+            return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:
             return []
 
 
-def show(
-    session: Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")] = "",
-) -> None:
+def show(session: Named = "", root: Folder = HERE) -> None:
     """Print a session: its messages, calls, tests and changes."""
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session)
+        info = await pick_session(client, session, root)
         detail = await client.call("session/show", SessionParams(session_id=info.session_id))
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_SHOWN_MAX)
         page = await client.call("session/item/list", params)

@@ -1,7 +1,7 @@
 """Following a turn in the terminal.
 
 Purpose: print a session until its turn ends, answer cards as told, and stop the turn on Ctrl-C.
-Invariant: the exit code says how the turn ended.
+Invariant: the exit code says how the turn ended; the stream is shown from the turn's first event.
 Must never: answer a card by itself unless the user's own option says so.
 """
 
@@ -11,18 +11,20 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.session import WireEvent
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
-from gloveport.server.cli.cards import Approve, answer, ask, option_of, show_card, waiting
+from gloveport.server.cli.cards import ELSEWHERE, Approve, answer, choose, option_of, show_card, show_compact
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, out, print_json, request_id
 from gloveport.server.client.connect import Client
-from gloveport.server.client.follow import Follow
+from gloveport.server.client.follow import Follow, Update
 
 _ENDS: Final = MappingProxyType({"completed": Exit.OK, "failed": Exit.TURN_FAILED, "cancelled": Exit.TURN_CANCELLED})
+Choice = int | Literal["no", "unanswered"]
 
 
 @dataclass(slots=True)
@@ -32,6 +34,16 @@ class Manner:
     as_json: bool = False
     approve: Approve = "ask"
     show_output: bool = True
+    whole_session: bool = True
+    """Show what was before the turn, too."""
+    compact: bool = False
+    """Show a card in few lines when it is answered as told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    shown: ApprovalInfo
+    typing: asyncio.Task[Choice]
 
 
 class TurnFollower:
@@ -41,36 +53,66 @@ class TurnFollower:
         self._client, self._session_id, self._manner = client, session_id, manner
         self.feed = Feed(out(), show_output=manner.show_output)
         self._answered: set[str] = set()
+        self._question: _Question | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._shows = manner.whole_session
 
-    async def run(self, turn_id: str, after: str | None = None) -> Exit:
+    async def run(self, turn_id: str) -> Exit:
         """Print until the turn has ended; the exit code."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        following = asyncio.ensure_future(self._follow(self._client.follow_from_start(self._session_id), turn_id))
+        loop.add_signal_handler(signal.SIGINT, self._interrupted, following)
         try:
-            return await self._follow(self._client.follow(self._session_id, after=after), turn_id)
+            await asyncio.wait({following})
+            if following.cancelled():
+                if not self._manner.as_json:
+                    self.feed.line("left; the turn may go on: gloveport cancel", "yellow")
+                return Exit.INTERRUPTED
+            return following.result()
         finally:
+            self._drop_question()
+            for task in filter(None, (following, self._stopping)):
+                task.cancel()
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _follow(self, follow: Follow, turn_id: str) -> Exit:
-        async for update in follow:
-            for event in update.events:
-                self._show(event.model_dump(mode="json", by_alias=True))
-                if not self._manner.as_json:
-                    self.feed.take(event)
-            fields = _item(follow, f"turn/{turn_id}")
-            if fields.get("state") in _ENDS:
-                return self._ended(follow, fields)
-            if not await self._cards(follow):
-                self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
-                return Exit.APPROVAL_NEEDED
-        return Exit.FAILED
+        coming = asyncio.ensure_future(anext(follow))
+        caught_up = False
+        try:
+            while True:
+                typing = set() if self._question is None else {self._question.typing}
+                done, _ = await asyncio.wait({coming, *typing}, return_when=asyncio.FIRST_COMPLETED)
+                if coming in done:
+                    update = coming.result()
+                    caught_up = update.caught_up
+                    self._take(update, turn_id)
+                    fields = _item(follow, f"turn/{turn_id}")
+                    if fields.get("state") in _ENDS:
+                        return self._ended(follow, fields)
+                    coming = asyncio.ensure_future(anext(follow))
+                if not await self._cards(follow, caught_up=caught_up):
+                    self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
+                    return Exit.APPROVAL_NEEDED
+        finally:
+            coming.cancel()
 
-    def _show(self, event: Mapping[str, Any]) -> None:
+    def _take(self, update: Update, turn_id: str) -> None:
+        if update.began_anew and not self._manner.as_json:
+            self.feed.line("[a part of the stream was missed; gloveport show has all of it]", "dim")
+        for event in update.events:
+            self._shows = self._shows or _is_of_turn(event, turn_id)
+            if not self._shows:
+                continue
+            self._print(event.model_dump(mode="json", by_alias=True))
+            if not self._manner.as_json:
+                self.feed.take(event)
+
+    def _print(self, event: Mapping[str, Any]) -> None:
         if self._manner.as_json:
             print_json(event)
 
     def _ended(self, follow: Follow, fields: Mapping[str, Any]) -> Exit:
+        self._drop_question()
         code = _ENDS[str(fields["state"])]
         self._result(follow, str(fields["state"]), code)
         if not self._manner.as_json:
@@ -79,46 +121,75 @@ class TurnFollower:
 
     def _result(self, follow: Follow, words: str, code: Exit) -> None:
         end = {"result": words, "exitCode": int(code), "viewDigest": follow.view.digest()}
-        self._show({"type": "result", "sessionId": self._session_id, **end})
+        self._print({"type": "result", "sessionId": self._session_id, **end})
 
-    async def _cards(self, follow: Follow) -> bool:
+    async def _cards(self, follow: Follow, *, caught_up: bool) -> bool:
         """Answer what waits; False when a card waits that nobody here may answer."""
-        pending = [
-            item
-            for item in follow.view.items()
-            if item["kind"] == "approval" and item["fields"]["state"] == "pending" and item["id"] not in self._answered
-        ]
-        if not pending:
-            return True
-        for shown in await waiting(self._client, self._session_id):
-            self._answered.add(f"approval/{shown.approval_id}")
-            if not await self._card(shown):
+        pending = _pending(follow)
+        if self._question is not None and not await self._go_on(self._question, pending):
+            return False
+        for approval_id, shown in pending.items():
+            if self._question is not None or not caught_up or self._stopping is not None:
+                break
+            if approval_id not in self._answered:
+                self._answered.add(approval_id)
+                if not await self._card(shown):
+                    return False
+        return True
+
+    async def _go_on(self, question: _Question, pending: Mapping[str, ApprovalInfo]) -> bool:
+        """Look after the open question; False when the terminal gives no answer."""
+        if question.typing.done():
+            self._question = None
+            if question.typing.cancelled():
+                return True
+            choice = question.typing.result()
+            if choice == "unanswered":
                 return False
+            option = None if choice == "no" else int(choice)
+            if not await answer(self._client, self._session_id, question.shown, option):
+                self.feed.line(ELSEWHERE, "yellow")
+        elif question.shown.approval_id not in pending:
+            self._drop_question()
+            await asyncio.wait({question.typing})  # the terminal is free before anything else is printed
+            self.feed.line(ELSEWHERE, "yellow")
         return True
 
     async def _card(self, shown: ApprovalInfo) -> bool:
         manner, as_json = self._manner.approve, self._manner.as_json
         if manner == "ask" and not as_json and sys.stdin.isatty():
-            await ask(self.feed, self._client, self._session_id, shown)
+            show_card(self.feed, shown.card)
+            typing = asyncio.ensure_future(choose(self.feed, shown.card))
+            self._question = _Question(shown, typing)
             return True
         if not as_json:
-            show_card(self.feed, shown.card)
+            (show_compact if self._manner.compact and manner != "ask" else show_card)(self.feed, shown.card)
         if manner == "ask":
             if not as_json:
                 self.feed.line("It waits for your answer: gloveport approve, then gloveport resume", "yellow")
             return False
         option = None if manner == "never" else option_of(shown.card, manner)
-        await answer(self._client, self._session_id, shown, option)
+        sent = await answer(self._client, self._session_id, shown, option)
         if not as_json:
             words = "refused" if option is None else f"allowed ({manner})"
-            self.feed.line(f"  {words} by this command, as it was told; you were not asked", "yellow")
+            told = f"  {words} by this command, as it was told; you were not asked" if sent else ELSEWHERE
+            self.feed.line(told, "yellow")
         return True
 
-    def _interrupted(self) -> None:
-        """The first Ctrl-C stops the turn and waits for its end; a second one leaves."""
-        loop = asyncio.get_running_loop()
-        loop.remove_signal_handler(signal.SIGINT)
-        self._stopping = loop.create_task(self._stop())
+    def _drop_question(self) -> None:
+        question, self._question = self._question, None
+        if question is not None:
+            question.typing.cancel()
+
+    def _interrupted(self, following: asyncio.Future[Exit]) -> None:
+        """The first Ctrl-C ends an open question, stops the turn and waits for its end; a second one leaves."""
+        self._drop_question()
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+            if not self._manner.as_json:
+                self.feed.line("stopping; Ctrl-C again leaves", "dim")
+        else:
+            following.cancel()
 
     async def _stop(self) -> None:
         params = TurnCancelParams(client_request_id=request_id(), session_id=self._session_id)
@@ -126,6 +197,27 @@ class TurnFollower:
             await self._client.call("turn/cancel", params)
         except GloveportError as error:
             self.feed.line(f"✗ it could not be stopped: {error.message}", "bold red")
+
+
+def _is_of_turn(event: WireEvent, turn_id: str) -> bool:
+    return any(op.get("item") == f"turn/{turn_id}" or op.get("fields", {}).get("turnId") == turn_id for op in event.ops)
+
+
+def _pending(follow: Follow) -> dict[str, ApprovalInfo]:
+    """The cards that wait, by their ids, in order."""
+    found = {}
+    for item in follow.view.items():
+        fields = item["fields"]
+        if item["kind"] == "approval" and fields["state"] == "pending":
+            approval_id = item["id"].removeprefix("approval/")
+            found[approval_id] = ApprovalInfo(
+                approval_id=approval_id,
+                call_id=fields["callId"],
+                card=fields["card"],
+                card_digest=fields["cardDigest"],
+                expires_at=fields["expiresAt"],
+            )
+    return found
 
 
 def _item(follow: Follow, name: str) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from gloveport.protocol.wire.reducer import View
 from gloveport.protocol.wire.session import WINDOW_BYTES_DEFAULT
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 from gloveport.server.client.calls import Calls
-from gloveport.server.client.follow import Follow
+from gloveport.server.client.follow import BEGINNING, Follow
 from gloveport.server.client.link import Link
 from gloveport.server.client.private import open_socket
 
@@ -55,6 +55,10 @@ class Client(Calls):
     ) -> Follow:
         """Follow a session: anew, or from the cursor `after` that `view` stands at."""
         return Follow(self._link, session_id, after=after, view=view, window_bytes=window_bytes)
+
+    def follow_from_start(self, session_id: str) -> Follow:
+        """Follow a session from its first event on, however much of it has happened."""
+        return Follow(self._link, session_id, after=BEGINNING, view=View())
 
     async def _ask(self, method: str, params: WireModel | None, timeout_s: float | None) -> WireModel:
         body = {} if params is None else params.model_dump(mode="json", by_alias=True)

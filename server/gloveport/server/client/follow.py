@@ -13,11 +13,14 @@ from typing import Any, Final, Self
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor
 from gloveport.protocol.wire.base import PAGE_MAX
 from gloveport.protocol.wire.reducer import View, ViewGapError
 from gloveport.protocol.wire.session import WINDOW_BYTES_DEFAULT, SessionEvents, SubscribeResult, WireEvent
 from gloveport.server.client.link import Inbox, Link, Raw
 
+BEGINNING: Final = encode_cursor(cursor_at(0, 0, GENESIS_DIGEST))
+"""The cursor before the first event of any session: with an empty view, everything follows from there."""
 ANEW_MAX: Final = 3
 """Beginnings in a row without one agreement in between; then the daemon and this client can't agree at all."""
 

@@ -5,11 +5,12 @@ Invariant: what is decided is what was shown: a selection names digests; the pla
 Must never: answer before the outcome is on disk.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed
+from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
@@ -30,6 +31,7 @@ from gloveport.server.session.state import CallStage
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApplyRequested
 from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.proposal import patch_of
 
 
 def _info(change: ChangeProposed) -> ChangeInfo:
@@ -60,7 +62,8 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     shown = await actor.workspace.preview(params.change_id)
     if shown.proposal.digest != change.digest:
         raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, "the proposal is just changing; look again")
-    return ChangePreviewResult(change=_info(change), diff=shown.diff)
+    patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
+    return ChangePreviewResult(change=_info(change), diff=shown.diff, patch=patch)
 
 
 def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
@@ -174,6 +177,8 @@ def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
 async def _decide(
     actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
 ) -> ChangeDecideResult:
+    for words in actor.waiting_applies.values():
+        raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
@@ -188,4 +193,7 @@ async def settled(actor: Actor, result: ChangeDecideResult) -> ChangeDecideResul
     refusal = actor.refusals.get(result.apply_id)
     if refusal is None:
         return result
+    if isinstance(refusal, ChangeUnsettled):
+        states = {state.path: state.holds for state in refusal.states}
+        raise GloveportError(ErrorCode(refusal.code), refusal.message, states=states)
     raise GloveportError(ErrorCode(refusal.code), refusal.message, paths=list(refusal.paths))

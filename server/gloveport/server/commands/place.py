@@ -135,6 +135,8 @@ async def verify_audit(house: House, params: Empty, caller: Caller) -> AuditVeri
     words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint"
     if report.findings:
         words += f"; lines {', '.join(map(str, report.findings))} tell of damage found earlier"
+    if report.losses:
+        words += f"; {', '.join(report.losses)}"
     return AuditVerifyResult(
         ok=report.ok,
         lines=report.lines,

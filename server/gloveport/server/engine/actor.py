@@ -16,6 +16,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import Cursor, Durability, NewEvent, cursor_at
 from gloveport.protocol.journal.events import (
     ChangeRefused,
+    ChangeUnsettled,
     EventBody,
     ModelRequestAccepted,
     ModelTextDelta,
@@ -34,12 +35,19 @@ from gloveport.server.turn.draft import Step
 from gloveport.server.turn.effects import Effect
 from gloveport.server.turn.inputs import Input
 from gloveport.server.turn.machine import step
+from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.facade import SessionWorkspace
 
 FATAL: Final = frozenset(
     {ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL, ErrorCode.CONFLICT, ErrorCode.CORRUPT, ErrorCode.LEASE_HELD}
 )
 """The journal's refusals: what was to be written is not, and nothing may go on as if it were."""
+
+
+def is_fatal(error: GloveportError) -> bool:
+    """True for a refusal of the journal; what the workspace finds damaged of its own concerns no journal."""
+    return error.code in FATAL and not isinstance(error, WorkspaceError)
+
 
 UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 """Refusals of the journal before anything was written: the session is as it was."""
@@ -83,6 +91,10 @@ class Actor:
         self.running: dict[str, Running] = {}
         self.reviewing = anyio.Lock()
         """Held from a look at the proposals until what was seen is on disk, so that no older look comes after."""
+        self.waiting_applies: dict[str, str] = {}
+        """Applies whose end cannot be found out now, with the words that were told; each command looks again."""
+        self.told_edits: tuple[tuple[str, ...], ...] = ((), ())
+        """What of the user's edits was last told not to be taken over."""
         self.stale = False
         self.revive: Callable[[], Awaitable[object]] = _leave
         """Reads the session again once it is stale."""
@@ -96,8 +108,8 @@ class Actor:
         return self._loaded.state
 
     @property
-    def refusals(self) -> dict[str, ChangeRefused]:
-        """Why decisions about changes were not written, by apply."""
+    def refusals(self) -> dict[str, ChangeRefused | ChangeUnsettled]:
+        """Why decisions about changes were not written, or not whole, by apply."""
         return self._loaded.refusals
 
     @property
@@ -210,7 +222,7 @@ class Actor:
         for stored, body in zip(appended.events, decided.events, strict=True):
             loaded.epoch, loaded.seq, loaded.digest = stored.epoch, stored.seq, stored.digest
             loaded.view.apply(stored.seq, project_ops(body, stored.type, stored.seq))
-            if isinstance(body, ChangeRefused):
+            if isinstance(body, ChangeRefused | ChangeUnsettled):
                 loaded.refusals[body.apply_id] = body
         if appended.events:
             self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
@@ -226,7 +238,7 @@ class Actor:
 
     async def wait_applied(self, apply_id: str) -> None:
         """Return once the apply has ended. Raises NOT_SAVED when its end could not be written."""
-        while apply_id in self.state.applying:
+        while apply_id in self.state.applying and apply_id not in self.waiting_applies:
             if self.stale:
                 raise GloveportError(
                     ErrorCode.NOT_SAVED, "whether the change was written is found out at the next look"

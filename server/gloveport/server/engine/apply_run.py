@@ -1,26 +1,32 @@
 """Writing a decided change into the user's files.
 
 Purpose: carry out the plan whose intent is on disk, or find out after a crash how far it came.
-Invariant: an apply ends as done with its hashes read back, or as refused with nothing written.
+Invariant: an apply ends as done with its hashes read back, as refused with nothing written, or path by path.
 Must never: write what the plan does not name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplyStarted, ChangeWithdrawn, EventBody, HunkDecided
 from gloveport.protocol.journal.events.base import LabelRecord
-from gloveport.server.engine.actor import FATAL, Actor
-from gloveport.server.engine.proposals import Origin, changed_facts
+from gloveport.server.engine.actor import Actor, is_fatal
+from gloveport.server.engine.looking import look
+from gloveport.server.engine.proposals import Origin
 from gloveport.server.session.state import SessionState
 from gloveport.server.turn.effects import ApplyChanges, Effect
-from gloveport.server.turn.inputs import ApplyDone, ApplyRefused
+from gloveport.server.turn.inputs import ApplyDone, ApplyRefused, ApplyUnsettled, Input
 from gloveport.server.workspace.applying import Applied
 from gloveport.server.workspace.plan import Plan
+from gloveport.server.workspace.reconcile import Settled
 
-_REASONS: Final = MappingProxyType({"accept": "accepted", "reject": "rejected", "undo": "reverted"})
+PATHS_TOLD_MAX: Final = 10
+_REASONS: Final[Mapping[str, Literal["accepted", "rejected", "reverted"]]] = MappingProxyType(
+    {"accept": "accepted", "reject": "rejected", "undo": "reverted"}
+)
 _DECISIONS: Final[Mapping[str, Literal["accepted", "rejected", "undone"]]] = MappingProxyType(
     {
         "accept": "accepted",
@@ -38,45 +44,94 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
     try:
         applied = await actor.workspace.apply(Plan.from_json(started.plan))
     except GloveportError as error:
-        if error.code in FATAL:
+        if is_fatal(error):
             raise
-        return await _submit_refused(actor, started, str(error.code), error.message)
-    return await _submit_done(actor, started, applied)
+        if error.code is ErrorCode.CHANGE_UNSETTLED:
+            return await settle_apply(actor, started)
+        return await _submit(actor, partial(refused, actor, started, str(error.code), error.message))
+    return await _submit(actor, partial(done, actor, started, applied))
 
 
-async def _submit_done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> tuple[Effect, ...]:
+async def _submit(actor: Actor, outcome: Callable[[], Awaitable[Input]]) -> tuple[Effect, ...]:
     async with actor.reviewing:
-        return await actor.submit(await done(actor, started, applied))
-
-
-async def _submit_refused(actor: Actor, started: ChangeApplyStarted, code: str, message: str) -> tuple[Effect, ...]:
-    async with actor.reviewing:
-        return await actor.submit(await refused(actor, started, code, message))
+        return await actor.submit(await outcome())
 
 
 async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effect, ...]:
-    """After a restart: finish or roll back an apply whose end was not recorded, by hashes alone."""
-    plan = Plan.from_json(started.plan)
-    found = await actor.workspace.reconcile(plan)
-    if found.finding in ("done", "partial"):
-        return await _submit_done(actor, started, await actor.workspace.finish(plan))
-    words = "the daemon ended before this was written; nothing was changed"
-    if found.finding == "unknown":
-        words = f"a file is neither as before nor as intended, so nothing more was written: {found.words}"
-    return await _submit_refused(actor, started, ErrorCode.CHANGE_CONFLICT, words)
+    """After a restart: finish or take back an apply whose end was not recorded, by hashes alone.
+
+    One that cannot be looked at now is told, stays open and is looked at again. Raises the journal's refusals alone.
+    """
+    try:
+        found = await actor.workspace.settle(Plan.from_json(started.plan))
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return await _wait(actor, started, error)
+    actor.waiting_applies.pop(started.apply_id, None)
+    if found.applied is not None:
+        return await _submit(actor, partial(done, actor, started, found.applied))
+    if found.outcome == "not_done":
+        code, words = _why_not(found)
+        return await _submit(actor, partial(refused, actor, started, code, words))
+    return await _submit(actor, partial(_unsettled, actor, started, found))
+
+
+def _why_not(found: Settled) -> tuple[str, str]:
+    changed = [path for path, holds in found.states.items() if holds == "other"]
+    if not changed:
+        return ErrorCode.CHANGE_CONFLICT, "this was interrupted before it was whole; no file is changed by it"
+    words = f"this was interrupted; of it nothing is left, as {', '.join(changed[:PATHS_TOLD_MAX])} changed meanwhile"
+    return ErrorCode.CHANGE_CONFLICT, words
+
+
+async def _wait(actor: Actor, started: ChangeApplyStarted, error: GloveportError) -> tuple[Effect, ...]:
+    words = f"whether this was written is not known yet, and is looked at again: {error.message}"
+    if actor.waiting_applies.get(started.apply_id) == words:
+        return ()
+    actor.waiting_applies[started.apply_id] = words
+    return await actor.submit(ApplyUnsettled(started.apply_id, str(error.code), words, {}, waits=True))
+
+
+async def settle_waiting(actor: Actor) -> tuple[Effect, ...]:
+    """Look again at applies whose end could not be found out before."""
+    effects: list[Effect] = []
+    for apply_id in tuple(actor.waiting_applies):
+        started = actor.state.applying.get(apply_id)
+        if started is None:
+            del actor.waiting_applies[apply_id]
+            continue
+        effects += await settle_apply(actor, started)
+    return tuple(effects)
 
 
 async def done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> ApplyDone:
     """The outcome of a plan that holds: who decided what, and what is still pending."""
-    facts = _decided(started) + await _pending(actor, started)
+    facts = _decided(started) + await _pending(actor, started, holds=True)
     return ApplyDone(apply_id=started.apply_id, paths=applied.paths, record=applied.record, facts=facts)
 
 
 async def refused(actor: Actor, started: ChangeApplyStarted, code: str, message: str) -> ApplyRefused:
     """The outcome of a plan of which nothing was written."""
     paths = tuple(sorted(choice["path"] for choice in _choices(started)))
-    facts = await _pending(actor, started)
+    facts = await _pending(actor, started, holds=False)
     return ApplyRefused(apply_id=started.apply_id, code=code, message=message, paths=paths, facts=facts)
+
+
+async def _unsettled(actor: Actor, started: ChangeApplyStarted, found: Settled) -> ApplyUnsettled:
+    """The outcome of a plan of which a part is left that cannot be taken back."""
+    suspects = ", ".join(
+        [path for path, holds in found.states.items() if holds in ("after", "suspect")][:PATHS_TOLD_MAX]
+    )
+    words = f"this was written in part, and what was changed since cannot be taken back: look at {suspects}"
+    return ApplyUnsettled(
+        apply_id=started.apply_id,
+        code=ErrorCode.CHANGE_UNSETTLED,
+        message=words,
+        states=found.states,
+        waits=False,
+        facts=await _pending(actor, started, holds=False),
+    )
 
 
 def _choices(started: ChangeApplyStarted) -> list[dict[str, Any]]:
@@ -100,14 +155,23 @@ def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
     return tuple(facts)
 
 
-async def _pending(actor: Actor, started: ChangeApplyStarted) -> tuple[EventBody, ...]:
+async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) -> tuple[EventBody, ...]:
+    """What is still pending; when the decision `holds`, what it ended is withdrawn also where no look is possible."""
     state = actor.state
-    origin = _origin(state, started)
-    facts = await changed_facts(state, actor.workspace, origin)
+    looked = await look(actor, _origin(state, started))
     reason = _REASONS[started.action]
-    return tuple(
-        fact.model_copy(update={"reason": reason}) if isinstance(fact, ChangeWithdrawn) else fact for fact in facts
-    )
+    facts = [
+        fact.model_copy(update={"reason": reason}) if isinstance(fact, ChangeWithdrawn) else fact
+        for fact in looked.facts
+    ]
+    if holds and not looked.whole and reason != "reverted":
+        ended = {choice["change_id"]: choice["path"] for choice in _choices(started) if choice["whole"]}
+        facts += [
+            ChangeWithdrawn(change_id=name, path=path, reason=reason)
+            for name, path in ended.items()
+            if name in state.changes
+        ]
+    return tuple(facts)
 
 
 def _origin(state: SessionState, started: ChangeApplyStarted) -> Origin:

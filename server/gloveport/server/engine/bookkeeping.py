@@ -56,6 +56,10 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     return [_redacted(each, redact) for each in value] if isinstance(value, list) else value
 
 
+AUDITED: Final = tuple(sorted(_ACTIONS))
+"""Types of the events that have a line."""
+
+
 def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
     """The audit line of an event, known secrets taken out; None for one that is no action."""
     action = _ACTIONS.get(event.type)

@@ -5,11 +5,19 @@ Invariant: a change of either side is kept; what meets is left as it is and show
 Must never: write into the user's folder.
 """
 
+from typing import Final
+
 import anyio
 
+from gloveport.protocol.journal.events import EditsTaken
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.engine.actor import Actor
-from gloveport.server.engine.proposals import Origin, changed_facts
+from gloveport.server.engine.looking import look, told
+from gloveport.server.engine.proposals import Origin
+from gloveport.server.workspace.drift import Refreshed
+from gloveport.server.workspace.walk import NotCovered
+
+PATHS_KEPT_MAX: Final = 100
 
 
 async def take_over_edits(actor: Actor) -> None:
@@ -20,6 +28,31 @@ async def take_over_edits(actor: Actor) -> None:
             refreshed = await actor.workspace.refresh()
             if refreshed.taken:
                 await _show(actor)
+            await _tell(actor, refreshed)
+
+
+async def _tell(actor: Actor, refreshed: Refreshed) -> None:
+    """Say in words what of the user's edits could not be taken over; once, as long as it stays so."""
+    left_out = actor.workspace.user_unknown
+    news = (refreshed.conflicted, tuple(one.path for one in left_out))
+    if news == actor.told_edits:
+        return
+    actor.told_edits = news
+    meeting = [NotCovered(path, "you and the agent both changed it") for path in refreshed.conflicted]
+    words = [told("Your edits were not taken over here", meeting), told("Not looked at in your folder", left_out)]
+    text = " ".join(filter(None, words))
+    if text:
+        await actor.record((_taken(actor, refreshed, left_out, text),))
+
+
+def _taken(actor: Actor, refreshed: Refreshed, left_out: tuple[NotCovered, ...], text: str) -> EditsTaken:
+    return EditsTaken(
+        turn_id=actor.state.turn.turn_id if actor.state.turn is not None else "",
+        taken=refreshed.taken[:PATHS_KEPT_MAX],
+        conflicted=refreshed.conflicted[:PATHS_KEPT_MAX],
+        not_covered=tuple(f"{one.path}: {one.reason}" for one in left_out[:PATHS_KEPT_MAX]),
+        text=text,
+    )
 
 
 async def _show(actor: Actor) -> None:
@@ -27,6 +60,6 @@ async def _show(actor: Actor) -> None:
     turn_id = state.turn.turn_id if state.turn is not None else ""
     label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
     origin = Origin(turn_id, max(1, state.goal_revision), turn_id, label)
-    facts = await changed_facts(state, actor.workspace, origin)
-    if facts:
-        await actor.record(facts)
+    looked = await look(actor, origin)
+    if looked.facts:
+        await actor.record(looked.facts)

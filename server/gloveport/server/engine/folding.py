@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
-from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, EventBody, decode_body
+from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, ChangeUnsettled, EventBody, decode_body
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
+from gloveport.server.journal.errors import corrupt
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
@@ -28,15 +29,21 @@ class Loaded:
     epoch: int = 1
     seq: int = 0
     digest: str = GENESIS_DIGEST
-    refusals: dict[str, ChangeRefused] = field(default_factory=dict)
+    refusals: dict[str, ChangeRefused | ChangeUnsettled] = field(default_factory=dict)
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
-    """An event's body in today's form; None for an erased one and for one of a newer version."""
+    """An event's body in today's form; None for an erased one and for one of a newer version.
+
+    Raises JournalError(CORRUPT): what is stored is not what this type's events are.
+    """
     known = REGISTRY.get(event.type)
     if event.erased is not None or known is None or event.version > known.version:
         return None
-    return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
+    try:
+        return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
+    except (ValueError, TypeError) as error:
+        raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:
@@ -50,7 +57,7 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
         body = body_of(event)
         if event.erased is None:
             loaded.state = fold_event(loaded.state, body)
-        if isinstance(body, ChangeRefused):
+        if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest

@@ -9,7 +9,7 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.text import scrub_surrogates
-from gloveport.server.engine.actor import FATAL, Actor
+from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.drift import take_over_edits
 from gloveport.server.engine.prompt import model_request
@@ -42,7 +42,7 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
             await _read(actor, request_id, stream, reply)
             failure = RequestFailed(request_id, ErrorCode.MODEL_BROKEN, "the stream ended without an end", "")
         except GloveportError as error:
-            if error.code in FATAL:
+            if is_fatal(error):
                 raise
             failure = RequestFailed(request_id, error.code, error.message, error.hint)
     outcome = failure if reply.stop is None else _ended(request_id, reply.stop, reply.usage)

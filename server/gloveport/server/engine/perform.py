@@ -9,7 +9,7 @@ import logging
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ToolExecutionStarted
-from gloveport.server.engine.actor import FATAL, Actor, Running
+from gloveport.server.engine.actor import Actor, Running, is_fatal
 from gloveport.server.engine.apply_run import apply_changes, settle_apply
 from gloveport.server.engine.model_run import call_model
 from gloveport.server.engine.tool_run import forget_run, judge_call, run_tool, workspace_label
@@ -96,7 +96,7 @@ async def _refused(actor: Actor, effect: Effect, error: GloveportError) -> tuple
     """An effect that failed in a way it does not know: an outcome, unless the session has to be read again."""
     if actor.stale:
         return ()
-    if error.code in FATAL:
+    if is_fatal(error):
         actor.poison()
         return ()
     return await _broken(actor, effect, f"{error.code}: {error.message}")

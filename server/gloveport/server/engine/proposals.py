@@ -5,7 +5,7 @@ Invariant: at most one pending proposal a path; a proposal keeps its id while it
 Must never: look at a file; where a link leads is asked of the workspace.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gloveport.protocol.errors import GloveportError
@@ -104,17 +104,19 @@ async def _lead(workspace: SessionWorkspace, path: str) -> str:
         return ""
 
 
-async def changed_facts(state: SessionState, workspace: SessionWorkspace, origin: Origin) -> tuple[EventBody, ...]:
-    """What is newly proposed, proposed differently, or no longer a difference."""
+async def changed_facts(
+    state: SessionState, proposals: Iterable[Proposal], origin: Origin, workspace: SessionWorkspace
+) -> tuple[EventBody, ...]:
+    """What is newly proposed, proposed differently, or no difference now; of paths that are unknown nothing is said."""
     pending = dict(state.changes)
     fresh: list[Proposal] = []
-    for proposal in await workspace.proposals():
+    for proposal in proposals:
         known = pending.pop(proposal.change_id, None)
         if known is None or known.digest != proposal.digest:
             fresh.append(proposal)
     facts = await _proposed_all(workspace, fresh, origin)
-    gone = [ChangeWithdrawn(change_id=gone.change_id, path=gone.path, reason="reverted") for gone in pending.values()]
-    return (*facts, *gone)
+    gone = [each for each in pending.values() if not workspace.is_unknown(each.path)]
+    return (*facts, *(ChangeWithdrawn(change_id=each.change_id, path=each.path, reason="reverted") for each in gone))
 
 
 async def _proposed_all(

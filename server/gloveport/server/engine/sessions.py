@@ -18,6 +18,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.events import SessionCreated, SnapshotTaken
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.apply_run import settle_waiting
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.perform import start
 from gloveport.server.engine.room import Room
@@ -113,6 +114,8 @@ class Sessions:
         async with self._opening[name]:
             known = self._actors.get(name)
             if known is not None and not known.stale:
+                if known.waiting_applies:
+                    start(known, await settle_waiting(known))
                 return known
             await self.journal_ready()
             if known is not None:

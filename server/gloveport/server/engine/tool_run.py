@@ -10,16 +10,17 @@ from functools import partial
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import EventBody, ToolExecutionStarted
+from gloveport.protocol.journal.events import ToolExecutionStarted
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
-from gloveport.server.engine.actor import FATAL, Actor, Running
+from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import Hands, Place, Show
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
-from gloveport.server.engine.proposals import Origin, changed_facts
+from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
+from gloveport.server.engine.proposals import Origin
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.stream import StreamRedactor
 from gloveport.server.session.state import Call, SessionState
@@ -142,7 +143,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
             plan = await bench.tool.plan(bench.arguments, bench.context)
             given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
         except GloveportError as error:
-            if error.code in FATAL:
+            if is_fatal(error):
                 raise
             given = CallRejected(effect.call_id, error.advice)
         due = await actor.submit_if(partial(_stands_on, seen), given)
@@ -179,8 +180,14 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         return await actor.submit(_ended(actor, call, running, done, blob, began))
     origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
     async with actor.reviewing:
-        changed = await changed_facts(actor.state, actor.workspace, origin)
-        return await actor.submit(_ended(actor, call, running, done, blob, began, changed))
+        looked = await look(actor, origin)
+        try:
+            return await actor.submit(_ended(actor, call, running, done, blob, began, looked))
+        except GloveportError as error:
+            if error.code not in UNWRITTEN or not looked.facts:
+                raise
+            words = f"What this changed is too much to be shown and is not proposed: {error.message}"
+            return await actor.submit(_ended(actor, call, running, done, blob, began, Looked((), words)))
 
 
 def _ended(
@@ -190,20 +197,20 @@ def _ended(
     done: Performed,
     blob: str | None,
     began: int,
-    changed: tuple[EventBody, ...] = (),
+    looked: Looked = NOTHING_NEW,
 ) -> ToolEnded:
     outcome = "cancelled" if running.stop.is_set() and done.outcome in ("killed", "failed") else done.outcome
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact(done.text),
+        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, looked.words)))),
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,
         output_bytes=done.output_bytes,
         duration_us=max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *changed),
+        facts=(*done.facts, *looked.facts),
     )
 
 
@@ -225,7 +232,7 @@ async def _perform(actor: Actor, call: Call, running: Running, show: Show, *, at
             return Performed("cancelled", STOPPED_TEXT, "not begun", label)
         return await bench.tool.perform(bench.arguments, bench.context)
     except GloveportError as error:
-        if error.code in FATAL:
+        if is_fatal(error):
             raise
         outcome: Outcome = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
         return Performed(outcome, error.advice, f"{error.code}: {error.message}", label)
@@ -251,7 +258,7 @@ async def reconcile_call(actor: Actor, call: Call) -> CallReconciled:
         fingerprint = call.started.fingerprint if call.started is not None else ()
         found = await bench.tool.reconcile(bench.arguments, fingerprint, bench.context)
     except GloveportError as error:
-        if error.code in FATAL:
+        if is_fatal(error):
             raise
         return CallReconciled(call.call_id, "unknown", f"{error.code}: {error.message}")
     return CallReconciled(call.call_id, found.finding, found.evidence)

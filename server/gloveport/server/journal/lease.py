@@ -1,12 +1,13 @@
 """The exclusive lease of a data directory.
 
 Purpose: one daemon per data directory; a second one learns who the first is.
-Invariant: the lock is the kernel's (flock), so it ends with its owner; what the file says is information only, and a
-stale file never blocks. The generation grows by one with every owner.
+Invariant: the lock is the kernel's (flock) on the directory itself and on the file, so it ends with its owner and
+outlives a removed file; what the file says is information only, and a stale file never blocks. The generation grows by
+one with every owner.
 Must never: delete the lock file (two owners could then lock two files), or judge an owner by its pid alone.
 
 A child that is forked without exec shares the lock: fork servers are started before the lease is taken, or close
-`DataLease.fileno`.
+`DataLease.filenos`.
 """
 
 import errno
@@ -69,8 +70,9 @@ def read_owner(directory: Path) -> LeaseOwner | None:
 class DataLease:
     """A held lease. Release it with `release()` or by leaving a `with` block."""
 
-    def __init__(self, fd: int, owner: LeaseOwner) -> None:
+    def __init__(self, fd: int, directory_fd: int, owner: LeaseOwner) -> None:
         self._fd = fd
+        self._directory_fd = directory_fd
         self.owner = owner
 
     @classmethod
@@ -80,17 +82,22 @@ class DataLease:
         Raises JournalError(LEASE_HELD) with `pid` in its data while another owner lives, UNSAFE_DIRECTORY when the
         lock file is not a regular file of ours, NOT_SAVED when it cannot be written.
         """
-        fd = _open_lock_file(directory / LOCK_FILE)
+        # The directory first: without its lock no lock file is made in the place of a removed one.
+        directory_fd = _lock_directory(directory)
+        fd = -1
         try:
+            fd = _open_lock_file(directory / LOCK_FILE)
             _lock(fd, directory)
             before = read_owner(directory)
             generation = before.generation + 1 if before is not None else 1
             owner = LeaseOwner(os.getpid(), process_start_ticks(os.getpid()), generation)
             _write_owner(fd, owner)
         except BaseException:
-            os.close(fd)
+            for one in (fd, directory_fd):
+                if one >= 0:
+                    os.close(one)
             raise
-        return cls(fd, owner)
+        return cls(fd, directory_fd, owner)
 
     @property
     def generation(self) -> int:
@@ -98,9 +105,9 @@ class DataLease:
         return self.owner.generation
 
     @property
-    def fileno(self) -> int:
-        """The descriptor that carries the lock (for a forked child to close)."""
-        return self._fd
+    def filenos(self) -> tuple[int, int]:
+        """The descriptors that carry the lock (for a forked child to close)."""
+        return self._fd, self._directory_fd
 
     @property
     def held(self) -> bool:
@@ -112,15 +119,29 @@ class DataLease:
         if self._fd >= 0:
             with suppress(JournalError):  # for readers without a lease only: nobody owns it any more
                 _write_owner(self._fd, LeaseOwner(0, 0, self.owner.generation))
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # ends the lock even where a forked child kept a copy
-            os.close(self._fd)
-            self._fd = -1
+            for fd in self.filenos:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # ends the lock even where a forked child kept a copy
+                os.close(fd)
+            self._fd = self._directory_fd = -1
 
     def __enter__(self) -> "DataLease":
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.release()
+
+
+def _lock_directory(directory: Path) -> int:
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise refused_by_disk("the data directory cannot be opened", error) from error
+    try:
+        _lock(fd, directory)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _open_lock_file(path: Path) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from gloveport.server.journal.acknowledged import Noted, read_notes
 from gloveport.server.journal.errors import (
     JournalError,
     corrupt,
@@ -29,10 +30,12 @@ from gloveport.server.journal.generation import (
     stored_generation,
     write_generation,
 )
+from gloveport.server.journal.identity import OpenFiles, close_to_others
+from gloveport.server.journal.losses import declare_lost, remember, short_streams, untold
 from gloveport.server.journal.reader import tolerant_text
-from gloveport.server.journal.records import OpenReport, Quarantined
+from gloveport.server.journal.records import Loss, OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
-from gloveport.server.journal.schema import DATABASE_FILE, connect, migrate, set_writer_pragmas
+from gloveport.server.journal.schema import DATABASE_FILE, RESCUED_FILE, connect, migrate, set_writer_pragmas
 from gloveport.server.journal.tail import check_tails
 
 _HEADER_BYTES: Final = 100
@@ -46,6 +49,8 @@ class Opened:
     touched: int
     position: int
     report: OpenReport
+    files: OpenFiles
+    noted: Mapping[str, Noted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +94,25 @@ def _refusal(found: Found, error: sqlite3.Error) -> JournalError:
 
 
 def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: tuple[Quarantined, ...] = ()) -> Opened:
-    _claim_file(path)
+    mended = _claim_files(path)
     connection = connect(path)
     try:
         migrated_from = migrate(connection, path, found.now)
         _refuse_cut_file(connection, path)
         set_writer_pragmas(connection)
         connection.text_factory = tolerant_text
-        report = _check(connection, found)
+        report = _check(connection, found, lost)
         connection.text_factory = str
         _make_durable(connection, path)
         touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
+        noted = _still_noted(connection, path)
         position = connection.execute("SELECT coalesce(max(position), 0) FROM session_index").fetchone()[0]
     except BaseException:
         connection.close()
         raise
-    report = replace(report, quarantined=lost + report.quarantined, salvaged=salvaged, migrated_from=migrated_from)
-    return Opened(connection, touched, position, report)
+    quarantined = lost + report.quarantined
+    report = replace(report, quarantined=quarantined, salvaged=salvaged, migrated_from=migrated_from, mended=mended)
+    return Opened(connection, touched, position, report, OpenFiles(path.parent, _names(path)), noted)
 
 
 def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
@@ -120,13 +127,55 @@ def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
     fsync_directory(path.parent)
 
 
-def _claim_file(path: Path) -> None:
+def _still_noted(connection: sqlite3.Connection, path: Path) -> dict[str, Noted]:
+    """The notes that go on: none once everything has moved into the database, those of what is there otherwise."""
+    if path.with_name(path.name + "-wal").stat().st_size == 0:
+        return {}
+    kept: dict[str, Noted] = {}
+    for stream in read_notes(path.parent, full_only=False):
+        row = connection.execute("SELECT next_seq FROM stream WHERE name=?", (stream,)).fetchone()
+        if row is not None:
+            kept[stream] = Noted(row[0] - 1, row[0] - 1)
+    return kept
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    return path.name, f"{path.name}-wal", f"{path.name}-shm"
+
+
+def _claim_files(path: Path) -> tuple[str, ...]:
+    """Make or take the files; those that were open to other users, and are not any more."""
     if not path.exists() and path.with_name(path.name + "-wal").exists():
         raise corrupt(f"{DATABASE_FILE} is gone but its log is there; restore the file or put the log aside")
+    rescued = _put_back(path)
+    return rescued + tuple(name for name in _names(path) if _claim_file(path.with_name(name), path))
+
+
+def _put_back(path: Path) -> tuple[str, ...]:
+    """Let the copy that was rescued from a removed database take its name again."""
+    rescued = path.with_name(RESCUED_FILE)
+    if path.exists() or not rescued.is_file() or rescued.is_symlink():
+        return ()
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        rescued.rename(path)
+        fsync_directory(path.parent)
     except OSError as error:
-        raise refused_by_disk(f"{DATABASE_FILE} cannot be opened for writing", error) from error
+        raise refused_by_disk(f"{RESCUED_FILE} cannot be put back", error) from error
+    return (RESCUED_FILE,)
+
+
+def _claim_file(file: Path, database: Path) -> bool:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if file == database else 0)
+    try:
+        fd = os.open(file, flags, 0o600)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise refused_by_disk(f"{file.name} cannot be opened for writing", error) from error
+    try:
+        return close_to_others(fd, file.name)
+    finally:
+        os.close(fd)
 
 
 def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
@@ -143,7 +192,7 @@ def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
         raise error
 
 
-def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
+def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarantined, ...]) -> OpenReport:
     connection.execute("BEGIN IMMEDIATE")
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
@@ -152,20 +201,28 @@ def _check(connection: sqlite3.Connection, found: Found) -> OpenReport:
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
     if other_boot or restored:
         connection.execute("UPDATE stream SET epoch=epoch+1")
-    lost = tuple(
-        stream for stream, seq in sorted(found.acknowledged.items()) if _begin_epoch_if_short(connection, stream, seq)
-    )
+    aside = tuple(Loss(one.stream, one.from_seq, one.events, one.reason) for one in salvaged + quarantined)
+    noted = read_notes(found.directory, full_only=other_boot)
+    for stream, seq in found.acknowledged.items():
+        noted[stream] = max(seq, noted.get(stream, 0))
+    told = {one.stream for one in aside}
+    lost = tuple(one for one in short_streams(connection, noted) if one.stream not in told)
+    declare_lost(connection, lost, begun=other_boot or restored)
+    remember(connection, aside)
     for key, value in (("clean", 0), ("boot_id", found.boot_id)):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
     generation = next_generation(connection, found.directory)
+    open_losses = untold(connection)
     connection.execute("COMMIT")
     write_generation(found.directory, generation)
-    return OpenReport(unclean=unclean, other_boot=other_boot, restored=restored, quarantined=quarantined, lost=lost)
-
-
-def _begin_epoch_if_short(connection: sqlite3.Connection, stream: str, acknowledged_seq: int) -> bool:
-    sql = "UPDATE stream SET epoch=epoch+1 WHERE name=? AND next_seq<=?"
-    return connection.execute(sql, (stream, acknowledged_seq)).rowcount > 0
+    return OpenReport(
+        unclean=unclean,
+        other_boot=other_boot,
+        restored=restored,
+        quarantined=quarantined,
+        lost=tuple(one.stream for one in lost),
+        untold=open_losses,
+    )
 
 
 def mark_clean(connection: sqlite3.Connection, directory: Path) -> None:

@@ -131,6 +131,16 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Acknowledged events of a stream that are gone or set aside, from `from_seq` on; its people are to be told."""
+
+    stream: str
+    from_seq: int
+    events: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenReport:
     """What opening found and did.
 
@@ -146,6 +156,8 @@ class OpenReport:
     restored: bool = False
     quarantined: tuple[Quarantined, ...] = ()
     lost: tuple[str, ...] = ()
+    untold: tuple[Loss, ...] = ()
+    mended: tuple[str, ...] = ()
     salvaged: str | None = None
     migrated_from: int | None = None
     has_ballast: bool = True

@@ -16,6 +16,8 @@ from gloveport.server.journal.errors import JournalError, corrupt
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 
 DATABASE_FILE: Final = "journal.db"
+RESCUED_FILE: Final = "journal.db.rescued"
+"""A copy made from the open files of a database that was removed or replaced; put back when the next one begins."""
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
 BUSY_TIMEOUT_MS: Final = 5_000
 WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -132,7 +134,11 @@ def backup_path(path: Path, version: int) -> Path:
 
 def write_backup(connection: sqlite3.Connection, path: Path, version: int) -> None:
     """Copy the data aside: temporary file, fsync, rename, fsync of the directory. Raises sqlite3.Error or OSError."""
-    final = backup_path(path, version)
+    copy_aside(connection, backup_path(path, version))
+
+
+def copy_aside(connection: sqlite3.Connection, final: Path) -> None:
+    """Copy everything committed to `final`, whole or not at all. Raises sqlite3.Error or OSError."""
     temporary = final.with_name(final.name + ".part")
     temporary.unlink(missing_ok=True)
     copy = sqlite3.connect(temporary)
@@ -143,4 +149,4 @@ def write_backup(connection: sqlite3.Connection, path: Path, version: int) -> No
     temporary.chmod(0o600)
     fsync_file(temporary)
     temporary.replace(final)
-    fsync_directory(path.parent)
+    fsync_directory(final.parent)

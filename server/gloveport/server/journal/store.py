@@ -17,7 +17,8 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
-from gloveport.server.journal import reader
+from gloveport.server.journal import losses, reader
+from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.door import Door, open_door
 from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
 from gloveport.server.journal.filesystem import (
@@ -33,6 +34,7 @@ from gloveport.server.journal.records import (
     Append,
     Appended,
     JournalHealth,
+    Loss,
     OpenReport,
     SessionRow,
     StreamAppend,
@@ -173,6 +175,28 @@ class Journal:
         wanted = tuple(seqs)
         return await self._writing().run(lambda c: self._writer.erase(c, stream, wanted))
 
+    async def declare_lost(self, lost: Iterable[Loss]) -> None:
+        """Begin a new epoch of streams that lost acknowledged events, and remember each loss until it is `told`."""
+        wanted = tuple(lost)
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.declare_lost(c, wanted)))
+
+    async def told(self, lost: Iterable[Loss]) -> None:
+        """Forget losses: those whom they concern know."""
+        wanted = tuple(lost)
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.forget(c, wanted)))
+
+    async def settle(self) -> None:
+        """Everything written so far is in the other books (the audit log) too."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c)))
+
+    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> tuple[str, ...]:
+        """Streams written to since `settle`, those written last first."""
+        return await self._read(lambda c: losses.unsettled(c, limit))
+
+    async def last_of(self, stream: str, types: tuple[str, ...]) -> int:
+        """Seq of a stream's last event of one of these types; 0 when there is none."""
+        return await self._read(lambda c: losses.last_of(c, stream, types))
+
     async def sync(self) -> None:
         """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
         await self._writing().run(self._writer.sync)
@@ -201,8 +225,11 @@ class Journal:
         """Open anew after NOT_SAVED; what the journal then holds is the truth, so states must be folded again.
 
         After DATA_FULL the reserve is given back first, so that what ends work still fits; `has_ballast` of the report
-        is False until a later open finds room for a new reserve.
+        is False until a later open finds room for a new reserve. Refused (NOT_SAVED) while a file of the journal is
+        gone or another one.
         """
+        if self._writer.gone:  # what is open is all there is: closing it would drop it, and the readers still serve
+            raise self._writer.refusal()
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
         self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
         if self._writer.full:
@@ -238,7 +265,7 @@ class Journal:
             await self._close_doors(clean=False)
             raise
         opened = results[0]
-        self._writer = Writer(opened.touched, opened.position)
+        self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
         self.report = replace(opened.report, has_ballast=reserved)
 
     async def _close_doors(self, *, clean: bool) -> None:
@@ -248,6 +275,7 @@ class Journal:
         self._read_doors.clear()
         door = self._write_door
         self._write_door = None
+        self._writer.close_notes()
         if door is None:
             return
         try:

@@ -16,15 +16,19 @@ fate.
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
+from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
+from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended
+from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
 
 GROUP_APPENDS_MAX: Final = 256
@@ -61,7 +65,9 @@ class Unsynced:
 class Writer:
     """State of the writing side. `submit` is called on the event loop, everything else on the writer's thread."""
 
-    def __init__(self, touched: int, position: int) -> None:
+    def __init__(self, touched: int, position: int, notes: Notes | None = None, files: OpenFiles | None = None) -> None:
+        self._notes = notes
+        self._files = files
         self._queue: deque[Pending] = deque()
         self._counters = Counters(touched, position)
         self._level = Durability.FULL
@@ -69,6 +75,8 @@ class Writer:
         self.unsynced: dict[str, Unsynced] = {}
         self.stopped_reason = ""
         self.full = False
+        self.gone = ""
+        """The file that was removed or replaced while it was open."""
 
     def submit(self, item: Pending) -> None:
         """Queue an append; a `drain` for it must follow."""
@@ -95,6 +103,20 @@ class Writer:
             connection.execute("INSERT INTO meta VALUES ('syncs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        self._refuse_when_gone(connection)
+        self._note_synced()
+
+    def note(self, connection: sqlite3.Connection, work: Callable[[], None]) -> None:
+        """Write rows that are no events, in a durable transaction of their own; raises JournalError(NOT_SAVED)."""
+        self._refuse_when_stopped()
+        try:
+            self._set_level(connection, Durability.FULL)
+            connection.execute("BEGIN IMMEDIATE")
+            work()
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._stop(connection, error) from error
+        self._refuse_when_gone(connection)
         self._note_synced()
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
@@ -113,6 +135,7 @@ class Writer:
             held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        self._refuse_when_gone(connection)
         if count:
             self._note_synced()
         if held:
@@ -147,6 +170,9 @@ class Writer:
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
+            self._refuse_when_gone(
+                connection
+            )  # after the commit: what is acknowledged had its name when it was on disk
         except JournalError as error:
             _fail(group, error)
             return
@@ -175,6 +201,9 @@ class Writer:
             for stream, place in done.places.items():
                 if stream in self.unsynced:
                     self.unsynced[stream].last_seq = place.next_seq - 1
+        if wrote and self._notes is not None:
+            heads_now = ((stream, place.next_seq - 1) for done in wrote for stream, place in done.places.items())
+            self._notes.add(heads_now, full=self._level is Durability.FULL)
         for item, done in staged:
             heads = {
                 stream: Head(
@@ -199,6 +228,20 @@ class Writer:
         if self.stopped_reason:
             raise self.refusal()
 
+    def _refuse_when_gone(self, connection: sqlite3.Connection) -> None:
+        name = self._files.changed() if self._files is not None else ""
+        if name and self._files is not None:
+            self.gone = name
+            kept = rescue(connection, self._files.directory)
+            after = f"everything is kept in {RESCUED_FILE}" if kept else "put it back"
+            self.stopped_reason = f"{name} was removed or replaced while it was open; {after}; start the daemon again"
+            raise self.refusal()
+
+    def close_notes(self) -> None:
+        """End the notes."""
+        if self._notes is not None:
+            self._notes.close()
+
     def refusal(self) -> JournalError:
         """Why nothing is accepted any more."""
         reason = f"the journal stopped: {self.stopped_reason}"
@@ -215,6 +258,15 @@ class Writer:
         except sqlite3.Error as second:
             self.stopped_reason += f"; and rolling back: {second}"
         return self.refusal()
+
+
+def rescue(connection: sqlite3.Connection, directory: Path) -> bool:
+    """Copy what an open connection still holds beside the place of the file that is gone; whether that worked."""
+    try:
+        copy_aside(connection, directory / RESCUED_FILE)
+    except (sqlite3.Error, OSError):
+        return False
+    return True
 
 
 def _fail(group: list[Pending], error: JournalError) -> None:

@@ -5,21 +5,18 @@ Invariant: findings are read-only; the summary is written before the turn goes o
 Must never: start anything by itself; what is due is returned as effects.
 """
 
-import logging
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeApplyStarted, RecoverySummarised
-from gloveport.server.engine.actor import FATAL, Actor
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal.events import RecoverySummarised
+from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.apply_run import settle_apply
 from gloveport.server.engine.tool_run import reconcile_call, workspace_label
 from gloveport.server.session.state import CallStage, SessionState
 from gloveport.server.turn.effects import Effect
 from gloveport.server.turn.inputs import CallReconciled, Input, RequestFailed, ToolEnded
 from gloveport.server.turn.machine import pending_effects
-
-_log = logging.getLogger("gloveport.recovery")
 
 _HINT = "What arrived is kept. Send a message to go on."
 _WORDS: Final = MappingProxyType(
@@ -47,7 +44,7 @@ async def recover(actor: Actor) -> tuple[Effect, ...]:
     await actor.record((_summary(state, findings),))
     effects: list[Effect] = []
     for started in tuple(state.applying.values()):
-        effects += await _settled(actor, started)
+        effects += await settle_apply(actor, started)
     if state.turn is not None and state.turn.request is not None:
         words = "the daemon ended while the answer was streaming"
         given = RequestFailed(state.turn.request.request_id, ErrorCode.MODEL_BROKEN, words, _HINT)
@@ -56,17 +53,6 @@ async def recover(actor: Actor) -> tuple[Effect, ...]:
         effects += await actor.submit(_input(actor.state, finding))
     effects += [effect for effect in pending_effects(actor.state) if effect not in effects]
     return tuple(effects)
-
-
-async def _settled(actor: Actor, started: ChangeApplyStarted) -> tuple[Effect, ...]:
-    """Settle an apply; one that cannot be looked at now stays open and is looked at again, the log readable."""
-    try:
-        return await settle_apply(actor, started)
-    except GloveportError as error:
-        if error.code in FATAL:
-            raise
-        _log.warning("apply %s of %s could not be settled: %s", started.apply_id, actor.session_id, error.message)
-        return ()
 
 
 async def _findings(actor: Actor) -> tuple[CallReconciled, ...]:

@@ -16,6 +16,7 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     ChangeRefused,
+    ChangeUnsettled,
     ChangeWithdrawn,
     EventBody,
     GoalRevised,
@@ -283,6 +284,10 @@ def _refused(state: SessionState, body: ChangeRefused) -> SessionState:
     return evolve(state, applying=_drop(state.applying, body.apply_id))
 
 
+def _unsettled(state: SessionState, body: ChangeUnsettled) -> SessionState:
+    return state if body.waits else evolve(state, applying=_drop(state.applying, body.apply_id))
+
+
 _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
     {
         SessionCreated: _session_created,
@@ -319,6 +324,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeApplyStarted: _apply_started,
         ChangeApplied: _applied,
         ChangeRefused: _refused,
+        ChangeUnsettled: _unsettled,
     }
 )
 

@@ -13,6 +13,9 @@ from gloveport.protocol.journal.events import EventBody, GrantIssued
 from gloveport.protocol.journal.events.base import Json, LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
+PathHolds = Literal["before", "after", "other", "suspect"]
+"""What a path of an apply holds now."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
@@ -215,6 +218,18 @@ class ApplyRefused:
     facts: tuple[EventBody, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyUnsettled:
+    """What became of the plan cannot be said: `waits` when it is looked at again, else told path by path."""
+
+    apply_id: str
+    code: str
+    message: str
+    states: Mapping[str, PathHolds]
+    waits: bool
+    facts: tuple[EventBody, ...] = ()
+
+
 Input = (
     SendMessage
     | UnqueueMessage
@@ -232,4 +247,5 @@ Input = (
     | ApplyRequested
     | ApplyDone
     | ApplyRefused
+    | ApplyUnsettled
 )

@@ -156,6 +156,7 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.ApplyRequested: review.requested,
         inp.ApplyDone: review.done,
         inp.ApplyRefused: review.refused,
+        inp.ApplyUnsettled: review.unsettled,
     }
 )
 

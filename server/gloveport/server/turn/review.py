@@ -1,7 +1,7 @@
 """Decisions about proposed changes.
 
 Purpose: intent before the first byte, outcome after the last one was read back.
-Invariant: one apply at a time in a session; every started apply ends as applied or refused.
+Invariant: one apply at a time in a session; every started apply ends as applied, refused, or told path by path.
 Must never: write a decision before its outcome is known.
 """
 
@@ -53,6 +53,25 @@ def refused(draft: Draft, given: inp.ApplyRefused) -> None:
             code=given.code,
             message=given.message,
             paths=given.paths,
+        )
+    )
+    draft.emit_all(given.facts)
+
+
+def unsettled(draft: Draft, given: inp.ApplyUnsettled) -> None:
+    """Not known yet, or neither whole nor nothing."""
+    started = draft.state.applying.get(given.apply_id)
+    if started is None:
+        return
+    states = tuple(ev.PathState(path=path, holds=holds) for path, holds in sorted(given.states.items()))
+    draft.emit(
+        ev.ChangeUnsettled(
+            apply_id=given.apply_id,
+            action=started.action,
+            code=given.code,
+            message=given.message,
+            states=states,
+            waits=given.waits,
         )
     )
     draft.emit_all(given.facts)

@@ -6,7 +6,8 @@ Must never: drop content that is neither the step's before nor its after: it is 
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -116,7 +117,11 @@ class _Placing:
 
     def swap(self) -> None:
         """Put the new file in place and look at what came out: it must be the step's before."""
+        if self.step.before is None and self._is_folder():
+            self.trees.handles[self.step.side].drop_hollow(self.step.path)
         with self._folder() as (fd, name):
+            if self.step.after is not None:
+                self._check_staged(fd)
             try:
                 self._move(fd, name)
             except FileExistsError:
@@ -128,6 +133,11 @@ class _Placing:
                 out = entry_state(fd, self.staged, self.step.path, self.trees.limits)[0]
                 if not fits(out, self.step.before, self.step.after):
                     raise conflict(self.step, out)
+
+    def _check_staged(self, fd: int) -> None:
+        waiting = entry_state(fd, self.staged, self.step.path, self.trees.limits)[0]
+        if waiting is None or not is_own(waiting, self.step):
+            raise conflict(self.step, waiting)
 
     def verify(self) -> None:
         found = self.trees.found(self.step)
@@ -142,14 +152,27 @@ class _Placing:
         if self.step.after is None:
             self.trees.handles[self.step.side].drop_folders(self.step.new_folders)
 
-    def take_back(self) -> None:
-        """Bring the former file back under its name, and leave nothing of ours."""
-        with suppress(GloveportError), self._folder() as (fd, name):
-            if self.swapped:
+    def take_back(self) -> bool:
+        """Bring the former file back under its name, and leave nothing of ours; False when that cannot be done."""
+        with suppress(GloveportError, OSError), self._folder() as (fd, name):
+            was_there = self.swapped
+            if was_there:
                 self._move_back(fd, name)
-            with suppress(OSError):
+            if not was_there or self._is_ours(fd):
                 placing.drop(fd, self.staged)
+            else:  # a later content of the user's came out: it stays where it was
+                self._move(fd, name)
+                self.swapped = True
         self.trees.handles[self.step.side].drop_folders(self.made)
+        return not self.swapped
+
+    def _is_folder(self) -> bool:
+        info = self.trees.handles[self.step.side].state(self.step.path)
+        return info is not None and stat.S_ISDIR(info.st_mode)
+
+    def _is_ours(self, fd: int) -> bool:
+        state = entry_state(fd, self.staged, self.step.path, self.trees.limits)[0]
+        return state is None or is_own(state, self.step)
 
     def _move(self, fd: int, name: str) -> None:
         if self.step.before is None:
@@ -209,12 +232,30 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
         for each in going:
             each.verify()
         set_base(trees, {step.path: step.after for step in plan.base_steps})
-    except BaseException:
-        for each in reversed(going):
-            each.take_back()
+    except BaseException as error:
+        left = [each.step for each in reversed(going) if not each.take_back()]
+        if left:
+            raise _unsettled(left) from error
         raise
     for each in going:
         each.settle()
+
+
+def is_own(state: FileState, step: Step) -> bool:
+    """True when the content is one of the step's two, and so lies in the store."""
+    return same_content(state, step.before) or same_content(state, step.after)
+
+
+def same_content(state: FileState, other: FileState | None) -> bool:
+    """True when kind and hash are the same."""
+    return other is not None and (state.kind, state.digest) == (other.kind, other.digest)
+
+
+def _unsettled(left: Sequence[Step]) -> WorkspaceError:
+    paths = [step.path for step in left]
+    return WorkspaceError(
+        ErrorCode.CHANGE_UNSETTLED, f"written, then changed or out of reach: {', '.join(paths[:10])}", paths=paths
+    )
 
 
 def _check_base(plan: Plan, trees: Trees) -> None:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.server.edit.names import split_path
+from gloveport.server.edit.names import is_git_name, split_path
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.syscalls import (
     RESOLVE_BENEATH,
@@ -27,8 +27,10 @@ from gloveport.server.workspace.syscalls import (
 )
 
 LINKS_MAX: Final = 40
+HOLLOW_DEPTH_MAX: Final = 100
 RACE_RETRIES_MAX: Final = 16
 READ_CHUNK_BYTES: Final = 1 << 20
+_GONE_HINT: Final = "Put the folder back where it was, or start a new session."
 _DIR_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _STRICT: Final = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS
 
@@ -64,6 +66,19 @@ class Root:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def check_still_there(self) -> None:
+        """Raise `workspace.missing` when the folder at `path` is no longer the one that was opened."""
+        try:
+            here, there = os.fstat(self.fd), os.stat(self.path)
+        except OSError as error:
+            raise WorkspaceError(
+                ErrorCode.WORKSPACE_MISSING, f"{self.path} is gone ({error.strerror})", hint=_GONE_HINT
+            ) from None
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            raise WorkspaceError(
+                ErrorCode.WORKSPACE_MISSING, f"{self.path} is another folder than it was", hint=_GONE_HINT
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +180,31 @@ class Root:
                     self.drop_folders(made)
                     raise os_failure(error, here, writing=True) from None
         return tuple(made)
+
+    def is_hollow(self, path: str) -> bool:
+        """True when the folder at `path` holds nothing but folders that hold nothing."""
+        with self.folder(path) as fd:
+            try:
+                with os.scandir(fd) as listing:
+                    below = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
+            except OSError as error:
+                raise os_failure(error, path) from None
+        return path.count("/") < HOLLOW_DEPTH_MAX and all(
+            folder and not is_git_name(name) and self.is_hollow(f"{path}/{name}") for name, folder in below
+        )
+
+    def drop_hollow(self, path: str) -> None:
+        """Remove a folder that holds no file, with those below it. Raises WorkspaceError when one is not empty."""
+        parts = split_path(path)
+        with self.folder(path) as fd:
+            below = os.listdir(fd)
+        for name in below:
+            self.drop_hollow(f"{path}/{name}")
+        with self.folder("/".join(parts[:-1])) as above:
+            try:
+                os.rmdir(parts[-1], dir_fd=above)
+            except OSError as error:
+                raise os_failure(error, path, writing=True) from None
 
     def drop_folders(self, paths: list[str] | tuple[str, ...]) -> None:
         """Remove folders, innermost (last) first, as far as they are empty."""

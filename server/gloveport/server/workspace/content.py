@@ -23,8 +23,9 @@ def path_state(root: Root, path: str, limits: WorkspaceLimits) -> FileState | No
 
 
 def path_with_data(root: Root, path: str, limits: WorkspaceLimits) -> tuple[FileState | None, bytes | None]:
-    """The state of `path` and its bytes (a link's target)."""
-    if root.state(path) is None:
+    """The state of `path` and its bytes (a link's target). A folder that holds no file is as good as absent."""
+    info = root.state(path)
+    if info is None or (stat.S_ISDIR(info.st_mode) and root.is_hollow(path)):
         return None, None
     folder, _, name = path.rpartition("/")
     with root.folder(folder) as fd:

@@ -36,10 +36,14 @@ class Refreshed:
     taken: tuple[str, ...]
     conflicted: tuple[str, ...]
 
+    def joined(self, more: "Refreshed") -> "Refreshed":
+        """Both together, ordered."""
+        return Refreshed(tuple(sorted(self.taken + more.taken)), tuple(sorted(self.conflicted + more.conflicted)))
+
 
 def find_drift(state: WorkspaceState, user: Look) -> tuple[Drift, ...]:
     """Every path where the user's content or executable bit is not the base's, ordered."""
-    current = user.current(state)
+    current = user.current(state, strict=True)
     found = []
     for path in sorted(state.base.keys() | current.keys()):
         base, here = state.base.get(path), current.get(path)

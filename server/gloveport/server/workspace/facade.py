@@ -9,6 +9,7 @@ The order for a decision: `plan_*` → journal `plan.as_json()` as intent → `a
 After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back(plan)`.
 """
 
+import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,9 +30,16 @@ from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.plan import Plan, Selected
-from gloveport.server.workspace.planning import Planner
+from gloveport.server.workspace.planning import Planner, refuse_nested
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
-from gloveport.server.workspace.reconcile import Reconciled, finish_plan, reconcile_plan, roll_back_plan
+from gloveport.server.workspace.reconcile import (
+    Reconciled,
+    Settled,
+    finish_plan,
+    reconcile_plan,
+    roll_back_plan,
+    settle_plan,
+)
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
 from gloveport.server.workspace.state import (
     SnapshotInfo,
@@ -67,7 +75,8 @@ class SessionWorkspace:
         self._store = self._stack.enter_context(ContentStore(session_dir))
         self._tree = self._stack.enter_context(Root(self.worktree))
         self._seen_in_root: dict[str, Seen] = {}
-        self._look = Look(self._tree, limits, seen)
+        self._not_covered_in_root: tuple[NotCovered, ...] = ()
+        self._look = Look(self._tree, limits, seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
         self._links_known: tuple[object, Links] | None = None
         self._kept_content: tuple[object, object, KeptContent] | None = None
@@ -142,6 +151,16 @@ class SessionWorkspace:
         """Bytes of a file of the worktree. With `at` the path must lead there now (`change.conflict` otherwise)."""
         return await self._run(files.read_file, self._tree, path, self._limits, at)
 
+    def is_unknown(self, path: str) -> bool:
+        """True when the last `proposals` could not tell what lies at `path`: nothing is said of it."""
+        return path in self._look.unknown
+
+    @property
+    def user_unknown(self) -> tuple[NotCovered, ...]:
+        """Paths of the user's folder that the last `refresh` could not look at, and why."""
+        known = {each.path for each in self._state.snapshot.not_covered}
+        return tuple(each for each in self._not_covered_in_root if each.path not in known)
+
     async def digest(self, path: str) -> Sha256 | None:
         """SHA-256 of a file of the worktree; None when there is no such file."""
         return await self._run(files.digest_file, self._tree, path, self._limits)
@@ -206,7 +225,10 @@ class SessionWorkspace:
         return await self._run(self._planned_undo, Plan.from_json(record))
 
     async def apply(self, plan: Plan) -> Applied:
-        """Carry the plan out: all steps, read back, or none. Raises `change.conflict` with nothing written."""
+        """Carry the plan out: all steps, read back, or none.
+
+        Raises `change.conflict` with nothing written, `change.unsettled` when a step could not be taken back.
+        """
         return await self._run(self._applied, plan, apply_plan)
 
     async def reconcile(self, plan: Plan) -> Reconciled:
@@ -220,6 +242,13 @@ class SessionWorkspace:
     async def roll_back(self, plan: Plan) -> tuple[str, ...]:
         """Take back the steps done of a plan found "partial"; the paths that were put back."""
         return await self._run(self._rolled_back, plan)
+
+    async def settle(self, plan: Plan) -> Settled:
+        """End a plan whose end is not known: all of it or, where that cannot be, nothing; what is left is told.
+
+        Nothing of ours stays beside the files. Raises `workspace.missing` while the user's folder is away.
+        """
+        return await self._run(self._settled, plan)
 
     async def drift(self) -> tuple[Drift, ...]:
         """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
@@ -279,7 +308,9 @@ class SessionWorkspace:
 
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())
-        return planner.accept(selections) if action == "accept" else planner.reject(selections)
+        plan = planner.accept(selections) if action == "accept" else planner.reject(selections)
+        refuse_nested(plan)
+        return plan
 
     def _planned_undo(self, done: Plan) -> Plan:
         return self._planner(()).undo(done)
@@ -295,6 +326,10 @@ class SessionWorkspace:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return roll_back_plan(plan, trees)
 
+    def _settled(self, plan: Plan) -> Settled:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            return settle_plan(plan, trees)
+
     def _reconciled(self, plan: Plan) -> Reconciled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return reconcile_plan(plan, trees)
@@ -308,8 +343,14 @@ class SessionWorkspace:
             drifts = find_drift(self._state, user)
             if not drifts:
                 return Refreshed((), ())
-            plan, told = plan_refresh(drifts, user, self._look, self._store)
-            self._applied(plan, apply_plan)
+            going = tuple(each for each in drifts if each.found is None)
+            coming = tuple(each for each in drifts if each.found is not None)
+            told = Refreshed((), ())
+            # What the user removed goes first: a file may have taken the place of a folder.
+            for part in filter(None, (going, coming)):
+                plan, more = plan_refresh(part, user, self._look, self._store)
+                self._applied(plan, apply_plan)
+                told = told.joined(more)
             return told
 
     @contextmanager
@@ -321,8 +362,14 @@ class SessionWorkspace:
         with Root(self.root) as tree:
             look = Look(tree, self._limits, self._seen_in_root, skip)
             yield look
-            self._seen_in_root = look.seen
+            self._seen_in_root, self._not_covered_in_root = look.seen, look.not_covered
 
     def _save(self, state: WorkspaceState) -> None:
         save_state(self.session_dir, state)
         self._state = state
+
+
+def _hidden(state: WorkspaceState) -> tuple[str, ...]:
+    """Excluded folders as paths below the root: what a worktree holds there would return into them."""
+    real = (Path(os.path.realpath(each)) for each in state.excluded)
+    return tuple(each.relative_to(state.root).as_posix() for each in real if each.is_relative_to(state.root))

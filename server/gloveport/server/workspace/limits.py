@@ -14,7 +14,8 @@ class WorkspaceLimits:
     """How large a workspace may be.
 
     Above `files_max` or `total_bytes_max` the snapshot is refused (`limit.reached`); a single file above
-    `file_bytes_max`, and folders deeper than `depth_max`, are left out and told in `not_covered`.
+    `file_bytes_max`, and folders deeper than `depth_max`, are left out and told in `not_covered`. Of more than
+    `proposals_max` differences the rest is named and not proposed.
     """
 
     files_max: int = 200_000
@@ -22,6 +23,7 @@ class WorkspaceLimits:
     file_bytes_max: int = 32 << 20
     depth_max: int = 100
     not_covered_max: int = 1_000
+    proposals_max: int = 10_000
 
 
 DEFAULT_LIMITS: Final = WorkspaceLimits()

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.walk import NotCovered, Walk
@@ -38,37 +39,94 @@ class Seen:
 
 
 @dataclass(slots=True)
+class Unknown:
+    """What the last look could not tell: these paths and all below them, or everything that it did not come to."""
+
+    paths: set[str] = field(default_factory=set)
+    everything: bool = False
+
+    def __contains__(self, path: object) -> bool:
+        if self.everything or path in self.paths:
+            return True
+        parts = str(path).split("/")
+        return bool(self.paths) and any("/".join(parts[:depth]) in self.paths for depth in range(1, len(parts)))
+
+
+@dataclass(slots=True)
 class Look:
-    """Looks at one tree again and again; `skip` names folders by device and inode."""
+    """Looks at one tree again and again; `skip` names folders by device and inode, `hidden` by path.
+
+    `not_covered` and `unknown` speak of the last look.
+    """
 
     tree: Root
     limits: WorkspaceLimits
     seen: dict[str, Seen] = field(default_factory=dict)
     skip: frozenset[tuple[int, int]] = frozenset()
+    hidden: tuple[str, ...] = ()
     not_covered: tuple[NotCovered, ...] = ()
+    unknown: Unknown = field(default_factory=Unknown)
 
-    def current(self, state: WorkspaceState) -> dict[str, FileState]:
-        """Every content file and link of the tree, and whatever lies at the paths of the base."""
-        known = _Known(state.base, state.forced)
-        walk = Walk(self.tree, self.limits, known=known, skip=self.skip)
+    def current(self, state: WorkspaceState, *, strict: bool = False) -> dict[str, FileState]:
+        """Every content file and link of the tree, and whatever lies at the paths of the base.
+
+        What cannot be looked at is named, is `unknown`, and stays as the base has it: a failed look is no deletion.
+        Where the whole tree cannot be gone through, only known paths are looked at; `strict` raises there instead.
+        Raises `workspace.missing` when the tree is no longer the one that was opened.
+        """
+        self.tree.check_still_there()
+        walk = Walk(self.tree, self.limits, known=_Known(state.base, state.forced), skip=self.skip)
+        self.unknown = Unknown()
         current: dict[str, FileState] = {}
-        for entry in walk.entries():
-            found = self._state(entry.path, entry.info, walk)
-            if found is not None:
-                current[entry.path] = found
-        for path in state.base.keys() | state.forced:
-            # Below a folder that a rule of today ignores, the walk did not come.
-            if path not in current and (info := self.tree.state(path)) is not None:
-                found = self._state(path, info, walk)
-                if found is not None:
-                    current[path] = found
-        # What cannot be read is told, and stays as the user has it: a failed look is no deletion.
-        for each in walk.not_covered:
-            if each.path in state.base:
-                current.setdefault(each.path, state.base[each.path])
+        for path, info in self._met(walk, strict=strict):
+            self._take(path, info, walk, current)
+        self.unknown.paths |= walk.left_out
+        # Below a folder that a rule of today ignores, the walk did not come.
+        for path in sorted(state.base.keys() | state.forced):
+            if path not in current and path not in self.unknown.paths:
+                self._take_known(path, walk, current)
+        self.unknown.paths |= walk.left_out
+        for path in state.base:
+            if path in self.unknown and path not in current and not _is_replaced(path, current):
+                current[path] = state.base[path]
+        self.tree.check_still_there()
         self.not_covered = tuple(walk.not_covered)
         self.seen = {path: seen for path, seen in self.seen.items() if path in current}
         return current
+
+    def leave_out(self, path: str, reason: str) -> None:
+        """Name a path that was met but cannot be spoken of."""
+        self.unknown.paths.add(path)
+        if len(self.not_covered) < self.limits.not_covered_max:
+            self.not_covered = (*self.not_covered, NotCovered(path, reason))
+
+    def _met(self, walk: Walk, *, strict: bool) -> list[tuple[str, os.stat_result]]:
+        try:
+            return [(entry.path, entry.info) for entry in walk.entries()]
+        except WorkspaceError as error:
+            if strict:
+                raise
+            walk.leave_out(".", str(error.data.get("limit", error.code.value)))
+            self.unknown.everything = True
+            return []
+
+    def _take(self, path: str, info: os.stat_result, walk: Walk, current: dict[str, FileState]) -> None:
+        if any(path == each or path.startswith(f"{each}/") for each in self.hidden):
+            walk.leave_out(path, ErrorCode.PROTECTED_PATH.value)
+            return
+        found = self._state(path, info, walk)
+        if found is not None:
+            current[path] = found
+
+    def _take_known(self, path: str, walk: Walk, current: dict[str, FileState]) -> None:
+        try:
+            info = self.tree.state(path)
+        except WorkspaceError as error:
+            if path not in self.unknown and not _is_replaced(path, current):
+                walk.leave_out(path, error.code.value)
+            return
+        if info is not None:
+            self._take(path, info, walk, current)
 
     def _state(self, path: str, info: os.stat_result, walk: Walk) -> FileState | None:
         before = self.seen.get(path)
@@ -108,3 +166,9 @@ class _Known:
 
     def __contains__(self, path: object) -> bool:
         return path in self.base or path in self.forced
+
+
+def _is_replaced(path: str, current: Mapping[str, FileState]) -> bool:
+    """True when a file or link that is content lies where a folder above `path` was: nothing can lie at `path`."""
+    parts = path.split("/")
+    return any("/".join(parts[:depth]) in current for depth in range(1, len(parts)))

@@ -157,6 +157,26 @@ class Planner:
         )
 
 
+def refuse_nested(plan: Plan) -> None:
+    """A file and a folder cannot have one name at one time: such decisions are made one after the other."""
+    ends = {step.path: step.after for step in plan.steps}
+    for step in plan.steps:
+        parts = step.path.split("/")
+        for depth in range(1, len(parts)):
+            above = "/".join(parts[:depth])
+            if above not in ends:
+                continue
+            first, then = (above, step.path) if ends[above] is None else (step.path, above)
+            raise WorkspaceError(
+                ErrorCode.CHANGE_CONFLICT,
+                f"{above} and {step.path} cannot be decided together: one is a file where the other needs a folder; "
+                "nothing was written",
+                hint=f"Decide on {first} first, then on {then}.",
+                path=above,
+                other=step.path,
+            )
+
+
 def _hunks(proposal: Proposal, digests: tuple[str, ...] | None) -> tuple[Hunk, ...] | None:
     """The named hunks; None when that is all of them and so the whole proposal without its mode."""
     if digests is None:

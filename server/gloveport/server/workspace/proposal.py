@@ -9,9 +9,11 @@ import os
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.hunks import Hunk, content_digest, diff_hunks
 from gloveport.server.edit.lines import Encoding, sniff_form
+from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
 from gloveport.server.workspace.look import Look
@@ -80,14 +82,25 @@ class Comparison:
         current = self.look.current(state)
         if len(self.made) > PROPOSALS_KEPT_MAX:
             self.made.clear()
-        found = []
+        found: list[Proposal] = []
         for path in sorted(state.base.keys() | current.keys()):
             base, result = state.base.get(path), current.get(path)
             if base is not None and result is not None:
                 result = settled_mode(base, result)
-            if base != result:
-                found.append(self._proposal(path, base, result))
+            if base != result and (proposal := self._proposed(path, base, result, len(found))) is not None:
+                found.append(proposal)
         return tuple(found)
+
+    def _proposed(self, path: str, base: FileState | None, result: FileState | None, before: int) -> Proposal | None:
+        """The difference of a path; one that cannot be described is named as not looked at."""
+        if before >= self.look.limits.proposals_max:
+            self.look.leave_out(path, "proposals_max")
+            return None
+        try:
+            return self._proposal(path, base, result)
+        except GloveportError as error:
+            self.look.leave_out(path, error.code.value)
+            return None
 
     def _proposal(self, path: str, base: FileState | None, result: FileState | None) -> Proposal:
         key = (path, base, result)
@@ -144,6 +157,14 @@ def preview(proposal: Proposal, store: ContentStore) -> Preview:
     new = None if proposal.result is None else store.get(proposal.result.digest)
     diff = unified_diff(proposal.path, proposal.hunks, created=old is None, deleted=new is None)
     return Preview(proposal, _extended(proposal) + (diff or _whole(proposal, old, new)), _text(old), _text(new))
+
+
+def patch_of(proposal: Proposal) -> bytes:
+    """The proposal as a patch for programs; empty where a patch of lines cannot say it."""
+    if proposal.kind in ("symlink", "binary") or proposal.binary:
+        return b""
+    modes = (None if side is None else _full_mode(side) for side in (proposal.base, proposal.result))
+    return exact_patch(proposal.path, proposal.hunks, *modes)
 
 
 def _kind(base: FileState | None, result: FileState | None, *, link: bool, binary: bool) -> ChangeKind:

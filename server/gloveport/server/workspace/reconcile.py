@@ -12,7 +12,7 @@ from typing import Literal
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.workspace import placing
-from gloveport.server.workspace.applying import Applied, Trees, carry_out, conflict, set_base
+from gloveport.server.workspace.applying import Applied, Trees, carry_out, conflict, is_own, same_content, set_base
 from gloveport.server.workspace.content import entry_state, fits
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.plan import Plan, Step
@@ -20,6 +20,10 @@ from gloveport.server.workspace.state import FileState
 
 Finding = Literal["done", "not_done", "partial", "unknown"]
 Place = Literal["before", "after", "other"]
+
+
+Holds = Literal["before", "after", "other", "suspect"]
+Outcome = Literal["done", "not_done", "unsettled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,32 @@ class Reconciled:
     evidence: tuple[tuple[str, str, Place], ...]
 
     @property
+    def places(self) -> tuple[Place, ...]:
+        """What was found at each step's path, in the order of the steps."""
+        return tuple(place for side, _, place in self.evidence if side != "base")
+
+    @property
     def words(self) -> str:
         """The evidence in one line."""
         return "; ".join(f"{side} {path}: {place}" for side, path, place in self.evidence) or "nothing to do"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a plan ended. `found` is what lies at each path now; `suspects` may hold parts of the plan."""
+
+    outcome: Outcome
+    found: Reconciled
+    applied: Applied | None = None
+    suspects: tuple[str, ...] = ()
+
+    @property
+    def states(self) -> dict[str, Holds]:
+        """Per path what it holds now, in a word: `before`, `after`, `other`, or `suspect`."""
+        rows: dict[str, Holds] = {path: place for side, path, place in self.found.evidence if side != "base"}
+        for path in self.suspects:
+            rows[path] = "suspect"
+        return rows
 
 
 def reconcile_plan(plan: Plan, trees: Trees) -> Reconciled:
@@ -61,10 +88,10 @@ def finish_plan(plan: Plan, trees: Trees) -> Applied:
         if fits(found, step.before, step.after):
             todo.append((index, step))
         elif not fits(found, step.after, step.before):
-            _sweep(plan, trees)
+            sweep(plan, trees)
             raise conflict(step, found)
     carry_out(plan, todo, trees)
-    _sweep(plan, trees)
+    sweep(plan, trees)
     return Applied(plan.paths, plan.decided, plan.as_json())
 
 
@@ -73,26 +100,78 @@ def roll_back_plan(plan: Plan, trees: Trees) -> tuple[str, ...]:
     back = []
     for index, step in enumerate(plan.steps):
         _put_foreign_back(plan, index, trees)
-        if fits(trees.found(step), step.after, step.before):
+        if _place(step, trees) == "after":
             back.append((index, Step(step.side, step.path, step.after, step.before, step.new_folders)))
     reverse = Plan("undo", tuple(step for _, step in back), (), ())
     carry_out(reverse, enumerate(reverse.steps), trees)
     set_base(trees, {step.path: step.before for step in plan.base_steps})
-    _sweep(plan, trees)
+    sweep(plan, trees)
     return tuple(sorted({step.path for _, step in back}))
 
 
-def _sweep(plan: Plan, trees: Trees) -> None:
+def settle_plan(plan: Plan, trees: Trees) -> Settled:
+    """End a plan whose end is not known: all of it, or nothing of it; else say what each path holds.
+
+    A base that was moved is the point of no return: what a path holds since then is a later edit of the user's.
+    """
+    for index in range(len(plan.steps)):
+        _put_foreign_back(plan, index, trees)
+    found = reconcile_plan(plan, trees)
+    if found.finding in ("done", "partial"):
+        with suppress(WorkspaceError):
+            return Settled("done", found, finish_plan(plan, trees))
+        found = reconcile_plan(plan, trees)
+    if plan.base_steps and all(place == "after" for side, _, place in found.evidence if side == "base"):
+        sweep(plan, trees)
+        return Settled("done", found, Applied(plan.paths, plan.decided, plan.as_json()))
+    written = _written_then_changed(plan, found, trees)
+    if found.finding != "not_done":
+        with suppress(WorkspaceError):
+            roll_back_plan(plan, trees)
+        found = reconcile_plan(plan, trees)
+    sweep(plan, trees)
+    places = {place for _, _, place in found.evidence}
+    outcome: Outcome = "unsettled" if written or "after" in places else "not_done"
+    return Settled(outcome, found, None, written)
+
+
+def _written_then_changed(plan: Plan, found: Reconciled, trees: Trees) -> tuple[str, ...]:
+    """Paths that hold neither end, where it cannot be excluded that the plan had written them.
+
+    What was put aside tells: the new content still waits there, or the former one lies there. Where a step's new
+    content was never put aside, no step was written at all.
+    """
+    asides = [_aside(plan, index, trees) for index in range(len(plan.steps))]
+    seen = list(zip(plan.steps, found.places, asides, strict=True))
+    if any(place == "before" and aside is None and step.after is not None for step, place, aside in seen):
+        return ()
+    return tuple(
+        step.path
+        for step, place, aside in seen
+        if place == "other" and (step.before is None if aside is None else not same_content(aside, step.after))
+    )
+
+
+def _aside(plan: Plan, index: int, trees: Trees) -> FileState | None:
+    """What lies under a step's staged name."""
+    step = plan.steps[index]
+    with suppress(WorkspaceError), trees.handles[step.side].folder(step.path.rpartition("/")[0]) as fd:
+        return entry_state(fd, plan.staged(index), step.path, trees.limits)[0]
+    return None
+
+
+def sweep(plan: Plan, trees: Trees) -> None:
     """Remove staged files that hold nothing but the step's own contents, and folders made for what is not there."""
     for index, step in enumerate(plan.steps):
         folder, _, _ = step.path.rpartition("/")
         with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
             for name in (plan.staged(index), f"{plan.staged(index)}.old"):
                 state = entry_state(fd, name, step.path, trees.limits)[0]
-                if state is not None and _is_own(state, step):
+                if state is not None and is_own(state, step):
                     placing.drop(fd, name)
-        if trees.found(step) is None:
-            trees.handles[step.side].drop_folders(step.new_folders)
+        with suppress(WorkspaceError):
+            if trees.found(step) is None:
+                trees.handles[step.side].drop_folders(step.new_folders)
 
 
 def _put_foreign_back(plan: Plan, index: int, trees: Trees) -> None:
@@ -102,18 +181,13 @@ def _put_foreign_back(plan: Plan, index: int, trees: Trees) -> None:
     with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
         staged = plan.staged(index)
         state = entry_state(fd, staged, step.path, trees.limits)[0]
-        if state is None or _is_own(state, step):
+        if state is None or is_own(state, step):
             return
         with suppress(OSError):
             if trees.found(step) is None:
                 placing.move_to_free(fd, staged, name)
             else:
                 placing.exchange(fd, name, staged)
-
-
-def _is_own(state: FileState, step: Step) -> bool:
-    ends = [end for end in (step.before, step.after) if end is not None]
-    return any((state.kind, state.digest) == (end.kind, end.digest) for end in ends)
 
 
 def _place(step: Step, trees: Trees) -> Place:

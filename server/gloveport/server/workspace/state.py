@@ -11,12 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256, SnapshotId
+from gloveport.server.edit.errors import EditError
+from gloveport.server.edit.names import split_path
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.walk import NotCovered
 
@@ -147,9 +149,24 @@ def load_state(folder: Path) -> WorkspaceState:
             ErrorCode.WORKSPACE_MISSING, "no complete snapshot of this session", hint="Start a new session."
         ) from None
     except orjson.JSONDecodeError:
-        raise WorkspaceError(ErrorCode.CORRUPT, "the session's workspace record is damaged") from None
-    if body["version"] > STATE_VERSION:
-        raise WorkspaceError(ErrorCode.NEWER_DATA, "the session's workspace record is of a newer version")
+        raise _damaged() from None
+    try:
+        if body["version"] > STATE_VERSION:
+            raise WorkspaceError(ErrorCode.NEWER_DATA, "the session's workspace record is of a newer version")
+        return _state_in(body)
+    except (KeyError, TypeError, ValueError, AttributeError, EditError):
+        raise _damaged() from None
+
+
+def _damaged() -> WorkspaceError:
+    return WorkspaceError(
+        ErrorCode.CORRUPT,
+        f"the session's workspace record ({STATE_NAME}) is damaged",
+        hint="The session can be read, not worked in; your folder is untouched. Start a new session to go on.",
+    )
+
+
+def _state_in(body: Any) -> WorkspaceState:
     taken = body["snapshot"]
     info = SnapshotInfo(
         SnapshotId(taken["snapshot_id"]),
@@ -159,10 +176,22 @@ def load_state(folder: Path) -> WorkspaceState:
         taken["not_covered_total"],
         tuple(taken["dependency_folders"]),
     )
-    base = {path: FileState(*each) for path, each in body["base"].items()}
-    return WorkspaceState(
-        Path(body["root"]), body["identity"], info, base, set(body["forced"]), tuple(body["excluded"])
-    )
+    base = {_path_in(path): _file_in(*each) for path, each in body["base"].items()}
+    forced, root = {_path_in(path) for path in body["forced"]}, Path(body["root"])
+    if not root.is_absolute():
+        raise ValueError(root)
+    return WorkspaceState(root, str(body["identity"]), info, base, forced, tuple(map(str, body["excluded"])))
+
+
+def _path_in(raw: str) -> str:
+    split_path(raw)
+    return raw
+
+
+def _file_in(kind: FileKind, digest: str, mode: int) -> FileState:
+    if kind not in ("file", "link") or len(bytes.fromhex(digest)) != 32 or not 0 <= mode <= 0o777:
+        raise ValueError(digest)
+    return FileState(kind, Sha256(digest), mode)
 
 
 def sync_folder(folder: Path) -> None:

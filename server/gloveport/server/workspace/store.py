@@ -61,7 +61,10 @@ class ContentStore:
     def get(self, digest: str) -> bytes:
         """The bytes named `digest`. Raises WorkspaceError `journal.blob_missing`."""
         place = self._places.get(bytes.fromhex(digest))
-        data = b"" if place is None else _read_at(self._pack, *place)
+        try:
+            data = b"" if place is None else _read_at(self._pack, *place)
+        except OSError as error:
+            raise os_failure(error, PACK_NAME) from None
         if place is None or sha256(data).hexdigest() != digest:
             raise WorkspaceError(ErrorCode.BLOB_MISSING, f"content {digest[:12]}… is not in the store or is damaged")
         return data

@@ -63,6 +63,7 @@ class Walk:
     skip: frozenset[tuple[int, int]] = frozenset()
     not_covered: list[NotCovered] = field(default_factory=list)
     not_covered_total: int = 0
+    left_out: set[str] = field(default_factory=set)
     dependencies: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     files: int = 0
@@ -99,6 +100,7 @@ class Walk:
     def leave_out(self, path: str, reason: str) -> None:
         """Note that `path` is not covered."""
         self.not_covered_total += 1
+        self.left_out.add(path)
         if len(self.not_covered) < self.limits.not_covered_max:
             self.not_covered.append(NotCovered(path.encode("utf-8", "backslashreplace").decode(), reason))
 
@@ -154,7 +156,9 @@ class Walk:
             return True
         if name in DEPENDENCY_FOLDERS_IF_IGNORED and rules.ignores(path, folder=True):
             return True
-        return "env" in name.lower() and self.root.state(f"{path}/{PYTHON_ENVIRONMENT_MARK}") is not None
+        with suppress(WorkspaceError):  # a folder that cannot be entered is named when the walk comes to it
+            return "env" in name.lower() and self.root.state(f"{path}/{PYTHON_ENVIRONMENT_MARK}") is not None
+        return False
 
     def _may_enter(self, path: str, info: os.stat_result) -> bool:
         if (info.st_dev, info.st_ino) in self.skip:

@@ -15,9 +15,12 @@ from gloveport.protocol.journal.events.change import (
     ChangeApplyStarted,
     ChangeProposed,
     ChangeRefused,
+    ChangeUnsettled,
     ChangeWithdrawn,
+    EditsTaken,
     HunkDecided,
     HunkRecord,
+    PathState,
     SnapshotTaken,
 )
 from gloveport.protocol.journal.events.daemon import DaemonStarted, WorkspaceTrusted
@@ -72,6 +75,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ToolCallProposed, ToolExecutionStarted, ToolExecutionProgress, ToolExecutionFinished, PlanUpdated,
     TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
+    ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
 )  # fmt: skip
 
@@ -85,8 +89,10 @@ __all__ = [
     "ChangeApplyStarted",
     "ChangeProposed",
     "ChangeRefused",
+    "ChangeUnsettled",
     "ChangeWithdrawn",
     "DaemonStarted",
+    "EditsTaken",
     "EventBody",
     "GoalRevised",
     "GrantIssued",
@@ -100,6 +106,7 @@ __all__ = [
     "ModelSelected",
     "ModelStreamInterrupted",
     "ModelTextDelta",
+    "PathState",
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",

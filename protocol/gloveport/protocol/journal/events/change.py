@@ -21,6 +21,16 @@ class SnapshotTaken(EventBody):
     not_covered: tuple[str, ...]
 
 
+class EditsTaken(EventBody):
+    """Before a turn the user's own edits were taken over; those that meet the agent's, and what could not be seen."""
+
+    turn_id: str
+    taken: tuple[str, ...]
+    conflicted: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    text: str
+
+
 class HunkRecord(Record):
     """One place of a proposal; `digest` is what a decision must name."""
 
@@ -84,6 +94,24 @@ class ChangeApplied(EventBody):
     paths: tuple[str, ...]
     record: dict[str, JsonValue]
     by: str
+
+
+class PathState(Record):
+    """What a path holds now: as before, as intended, neither of them, or perhaps a part of what was intended."""
+
+    path: str
+    holds: Literal["before", "after", "other", "suspect"]
+
+
+class ChangeUnsettled(EventBody):
+    """Whether the plan was written is not yet known (`waits`), or it was written in part and cannot be taken back."""
+
+    apply_id: str
+    action: Literal["accept", "reject", "undo"]
+    code: str
+    message: str
+    states: tuple[PathState, ...]
+    waits: bool
 
 
 class ChangeRefused(EventBody):

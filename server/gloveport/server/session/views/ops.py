@@ -227,6 +227,18 @@ def _refused(body: ev.ChangeRefused) -> tuple[Op, ...]:
     return (upsert(f"apply/{body.apply_id}", "apply", paths=list(body.paths), **fields),)
 
 
+def _edits(body: ev.EditsTaken) -> tuple[Op, ...]:
+    fields = {"conflicted": list(body.conflicted), "notCovered": list(body.not_covered), "text": body.text}
+    return (upsert(f"edits/{body.turn_id}", "edits", taken=list(body.taken), **fields),)
+
+
+def _unsettled(body: ev.ChangeUnsettled) -> tuple[Op, ...]:
+    fields = {"state": "unknown" if body.waits else "unsettled", "code": body.code, "message": body.message}
+    states = {state.path: state.holds for state in body.states}
+    more = {"paths": sorted(states), "states": states}
+    return (upsert(f"apply/{body.apply_id}", "apply", action=body.action, **fields, **more),)
+
+
 def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
 
@@ -274,6 +286,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ChangeApplyStarted: _apply_started,
         ev.ChangeApplied: _applied,
         ev.ChangeRefused: _refused,
+        ev.ChangeUnsettled: _unsettled,
+        ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
         ev.RecoverySummarised: _recovered,
     }

@@ -1,0 +1,117 @@
+"""gloveport trust, gloveport models, gloveport cancel: choices that are the user's alone.
+
+Purpose: show and set how far a folder is trusted and which model answers; stop a turn from outside.
+Invariant: what is shown is what the daemon holds.
+Must never: choose for the user.
+"""
+
+from typing import Annotated, Final
+
+import anyio
+import typer
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
+from gloveport.protocol.wire.turn import TurnCancelParams
+from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.phrases import short_id
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, sessions_here
+from gloveport.server.cli.run import absolute, checked_level, known_level
+from gloveport.server.client.connect import Client
+
+STOP_WAIT_S: Final = 30.0
+_ENDED: Final = ("completed", "failed", "cancelled")
+
+
+def trust(
+    level: Annotated[str, typer.Argument(help="trusted, restricted or untrusted; empty: only show.")] = "",
+    root: Folder = HERE,
+) -> None:
+    """Show or set how far you trust the code of this folder."""
+    wanted, folder = checked_level(level), absolute(root)
+
+    async def work(client: Client) -> None:
+        if wanted is not None:
+            params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
+            await client.call("workspace/trust", params)
+        known = await known_level(client, folder)
+        if known is None:
+            out().print(plain(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)"))
+        else:
+            out().print(plain(f"{folder}: {known}"))
+
+    with_client(work)
+
+
+models = typer.Typer(help="The models that are set up.", invoke_without_command=True)
+
+
+@models.callback()
+def listed(context: typer.Context) -> None:
+    """List the models that are set up; the first one is used where none is named."""
+    if context.invoked_subcommand is None:
+        with_client(_list)
+
+
+async def _list(client: Client) -> None:
+    found = (await client.call("model/list", Empty())).models
+    for at, model in enumerate(found):
+        note = "  (used where none is named)" if at == 0 else ""
+        out().print(plain(f"{model.provider}/{model.model}: {model.label}{note}"))
+
+
+@models.command()
+def use(
+    model: Annotated[str, typer.Argument(help="provider/model, as gloveport models lists it.")],
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Use another model in a session, from its next request on."""
+    provider, _, name = model.partition("/")
+    if not provider or not name:
+        raise typer.BadParameter("it is provider/model; see gloveport models", param_hint="MODEL")
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        params = ModelChooseParams(
+            client_request_id=request_id(), session_id=info.session_id, provider=provider, model=name
+        )
+        chosen = await client.call("model/choose", params)
+        out().print(plain(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}"))
+
+    with_client(work)
+
+
+def cancel(session: Named = "", root: Folder = HERE) -> None:
+    """Stop the running turn of a session."""
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        if not session:
+            busy = [one for one in await sessions_here(client, root) if one.phase not in ("idle", "applying")]
+            info = busy[0] if busy else info
+        params = TurnCancelParams(client_request_id=request_id(), session_id=info.session_id)
+        turn_id = (await client.call("turn/cancel", params)).turn_id
+        if turn_id is None:
+            out().print(plain(f"Nothing runs in session {short_id(info.session_id)} ({info.root})."))
+            return
+        with anyio.move_on_after(STOP_WAIT_S):
+            state = await _end_of(client, info.session_id, turn_id)
+            words = "stopped" if state == "cancelled" else f"it ended by itself: {state}"
+            out().print(plain(f"{words}: session {short_id(info.session_id)} ({info.root})"))
+            return
+        raise GloveportError(
+            ErrorCode.TURN_BUSY, "the stop is on its way, but something still runs", hint="See gloveport show."
+        )
+
+    with_client(work)
+
+
+async def _end_of(client: Client, session_id: str, turn_id: str) -> str:
+    async with client.follow(session_id) as follow:
+        async for _ in follow:
+            for item in follow.view.items():
+                if item["id"] == f"turn/{turn_id}" and item["fields"]["state"] in _ENDED:
+                    return str(item["fields"]["state"])
+    return "unknown"

@@ -1,0 +1,130 @@
+"""Proposals as text: for a person, or as a patch.
+
+Purpose: choose proposals by path, name their hunks, and print them.
+Invariant: what is printed as a patch is taken by `git apply` and `patch -p1`; a hunk keeps its name when others go.
+Must never: decide anything.
+"""
+
+import base64
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams
+from gloveport.protocol.wire.session import SessionInfo
+from gloveport.server.cli.link import err, out, plain
+from gloveport.server.client.connect import Client
+
+_STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
+_ID_CHARACTERS_MIN: Final = 4
+_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_PATCH_HEADER: Final = re.compile(rb"@@ -(\d+),(\d+) \+\d+,\d+ @@")
+
+
+async def pending(
+    client: Client, session: SessionInfo, paths: Sequence[str] | None, folder: Path
+) -> tuple[ChangeInfo, ...]:
+    """The pending proposals of these files and folders, or all. Raises GloveportError for a path that has none."""
+    changes = (await client.call("change/list", SessionParams(session_id=session.session_id))).changes
+    if not paths:
+        return changes
+    chosen: dict[str, ChangeInfo] = {}
+    for path in paths:
+        found = _beneath(changes, _names(path, Path(session.root), folder))
+        if not found:
+            raise GloveportError(
+                ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed for {path}", hint="See gloveport diff."
+            )
+        chosen |= {change.path: change for change in found}
+    return tuple(chosen.values())
+
+
+def _names(path: str, root: Path, folder: Path) -> Iterator[str]:
+    """What a typed path may be in the session: seen from the current folder first, then from the session's root."""
+    top = os.path.realpath(root)
+    full = os.path.normpath(os.path.join(os.path.realpath(folder), path))
+    if Path(full).is_relative_to(top):
+        yield Path(os.path.relpath(full, top)).as_posix()
+    if not os.path.isabs(path):
+        yield str(PurePosixPath(os.path.normpath(path)))
+
+
+def _beneath(changes: Sequence[ChangeInfo], names: Iterable[str]) -> list[ChangeInfo]:
+    for name in names:
+        found = [one for one in changes if name == "." or one.path == name or one.path.startswith(f"{name}/")]
+        if found:
+            return found
+    return []
+
+
+def hunk_names(change: ChangeInfo) -> dict[str, str]:
+    """The shortest beginning of each hunk's id that no other hunk of the change has, four characters at least."""
+    marks = {hunk.hunk_id: hunk.hunk_id.rpartition("-")[2] for hunk in change.hunks}
+    names = {}
+    for hunk_id, mark in marks.items():
+        size = _ID_CHARACTERS_MIN
+        while size < len(mark) and sum(other.startswith(mark[:size]) for other in marks.values()) > 1:
+            size += 1
+        names[hunk_id] = mark[:size]
+    return names
+
+
+def hunk_digest(change: ChangeInfo, name: str) -> str:
+    """The digest of the hunk of this number, or whose id begins so. Raises GloveportError."""
+    if name.isdecimal() and 1 <= int(name) <= len(change.hunks):
+        return change.hunks[int(name) - 1].digest
+    found = [
+        hunk for hunk in change.hunks if name and name in (hunk.hunk_id, hunk.hunk_id.rpartition("-")[2][: len(name)])
+    ]
+    if len(found) == 1:
+        return found[0].digest
+    words = "has no hunk" if not found else f"has {len(found)} hunks that begin with"
+    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"{change.path} {words} {name!r}", hint="See gloveport diff.")
+
+
+async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
+    """Print proposals for a person."""
+    console = out()
+    for change in changes:
+        params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
+        preview = await client.call("change/preview", params)
+        names = iter(hunk_names(preview.change).values())
+        for line in preview.diff.splitlines():
+            note = f" hunk {next(names, '')}" if line.startswith("@@") else ""
+            style = "bold" if line.startswith(("+++", "---", "diff ")) else _STYLES.get(line[:1], "")
+            console.print(plain(line + note, style))
+        if change.runs_by_itself:
+            console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
+
+
+async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
+    """Write proposals to standard output byte for byte, as a patch; what no patch can say is named beside it."""
+    sys.stdout.flush()
+    for change in changes:
+        params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id, exact=True)
+        preview = await client.call("change/preview", params)
+        patch = base64.b64decode(preview.patch or "")
+        if patch:
+            sys.stdout.buffer.write(b"".join(_headed(preview.change, patch)))
+        else:
+            err().print(plain(f"not in this patch, as lines cannot say it: {change.path} ({change.kind})", "yellow"))
+    sys.stdout.buffer.flush()
+
+
+def _headed(change: ChangeInfo, patch: bytes) -> Iterator[bytes]:
+    """The patch with the names of its hunks where programs expect a heading; neighbours stand together as one."""
+    names, left = hunk_names(change), list(change.hunks)
+    for line in _LINE.findall(patch):
+        header = _PATCH_HEADER.match(line)
+        if header is None:
+            yield line
+            continue
+        end = int(header[1]) + int(header[2])
+        mine = [left.pop(0) for hunk in change.hunks if left and left[0] is hunk and hunk.old_start <= end]
+        yield line.rstrip(b"\n") + f" hunk {', '.join(names[hunk.hunk_id] for hunk in mine)}\n".encode()

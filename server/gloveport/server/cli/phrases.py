@@ -1,0 +1,90 @@
+"""Words for numbers, times, calls and ends.
+
+Purpose: one way of saying each thing in a terminal.
+Invariant: a text that is shown as a reason is one.
+Must never: print.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+_ID_CHARACTERS_MIN: Final = 6
+_TITLE_CHARACTERS_MAX: Final = 200
+_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def stopped(text: str) -> str:
+    """A sentence without its last stop, to stand before a colon or at the end of a line."""
+    return text.strip().removesuffix(".")
+
+
+def test_counts(fields: Mapping[str, Any]) -> str:
+    """What a test run found."""
+    passed, failed = int(fields["passed"]), int(fields["failed"])
+    errors, skipped = int(fields["errors"]), int(fields.get("skipped") or 0)
+    if not passed + failed + errors + skipped:
+        return "no tests ran"
+    more = [f"{skipped} skipped"] if skipped else []
+    return ", ".join([f"{passed} passed", f"{failed} failed", *([counted(errors, "error")] if errors else []), *more])
+
+
+def local_time(micros: int) -> str:
+    """A moment as the user's clock shows it."""
+    return datetime.fromtimestamp(micros / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def since(micros: int, now_s: float) -> str:
+    """How long ago a moment was."""
+    seconds = max(0, int(now_s - micros / 1e6))
+    size, noun = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
+    return f"{counted(seconds // size, noun)} ago"
+
+
+def call_title(tool: str, arguments_json: str) -> str:
+    """A call that never began, by what it asked for."""
+    try:
+        arguments = json.loads(arguments_json)
+    except ValueError:
+        return tool
+    if not isinstance(arguments, dict):
+        return tool
+    argv = arguments.get("argv")
+    if isinstance(argv, list):
+        return f"Run {' '.join(map(str, argv))}"[:_TITLE_CHARACTERS_MAX]
+    target = next((arguments[key] for key in ("path", "pattern", "query") if isinstance(arguments.get(key), str)), "")
+    return f"{tool} {target}".strip()[:_TITLE_CHARACTERS_MAX]
+
+
+def reason_of(fields: Mapping[str, Any]) -> str:
+    """Why a call did not end well, in one line; empty where nothing but its output is known."""
+    if fields["state"] == "failed" and isinstance(fields.get("exitCode"), int):
+        return f"exit code {fields['exitCode']}"
+    evidence, result = str(fields.get("evidence") or ""), str(fields.get("result") or "")
+    ran = bool(fields.get("outputBytes")) or fields["state"] in ("timeout", "oom", "killed", "policy", "lost")
+    text = evidence.partition(";")[0] if ran and evidence else result
+    lines = text.strip().splitlines()
+    return stopped(lines[0])[:_TITLE_CHARACTERS_MAX] if lines else ""
+
+
+def short_ids(names: Iterable[str]) -> dict[str, str]:
+    """The shortest end of each id that is in no other, six characters at least."""
+    every = tuple(dict.fromkeys(names))
+    short = {}
+    for name in every:
+        size = _ID_CHARACTERS_MIN
+        while size < len(name) and sum(name[-size:] in other for other in every) > 1:
+            size += 1
+        short[name] = name[-size:]
+    return short
+
+
+def short_id(name: str) -> str:
+    """The end of an id, as other commands take it."""
+    return name[-_ID_CHARACTERS_MIN:]

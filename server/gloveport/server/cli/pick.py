@@ -1,0 +1,83 @@
+"""Which session a command means.
+
+Purpose: the session that was named, or the newest one of the folder the user is in.
+Invariant: without a name only sessions whose folder holds the current one are taken.
+Must never: act on a session of another folder because it is newer.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.session import SessionInfo, SessionListParams
+from gloveport.server.cli.phrases import short_ids
+from gloveport.server.client.connect import Client
+
+Named = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest of this folder.")]
+Session = Annotated[
+    str, typer.Option("--session", "-s", help="A part of the session's id; empty: the newest of this folder.")
+]
+Folder = Annotated[Path, typer.Option("--root", "-C", help="Act as if called in this folder.")]
+HERE: Final = Path(".")
+_ELSEWHERE_SHOWN: Final = 3
+
+
+async def pick_session(client: Client, given: str, folder: Path = HERE) -> SessionInfo:
+    """The session named, by a unique part of its id, or the newest of the folder. Raises GloveportError."""
+    every = await every_session(client)
+    return _named(every, given) if given else _newest(every, folder)
+
+
+async def sessions_here(client: Client, folder: Path) -> list[SessionInfo]:
+    """The sessions whose folder is or holds this one, newest first."""
+    return _here(await every_session(client), folder)
+
+
+async def every_session(client: Client) -> list[SessionInfo]:
+    """All sessions, newest first."""
+    offset: int | None = 0
+    found: list[SessionInfo] = []
+    while offset is not None:
+        page = await client.call("session/list", SessionListParams(offset=offset))
+        found += page.sessions
+        offset = page.next_offset
+    return found
+
+
+def _here(every: list[SessionInfo], folder: Path) -> list[SessionInfo]:
+    place = Path(os.path.realpath(folder))
+    return [one for one in every if place.is_relative_to(os.path.realpath(one.root))]
+
+
+def _newest(every: list[SessionInfo], folder: Path) -> SessionInfo:
+    here = _here(every, folder)
+    if here:
+        return here[0]
+    if not every:
+        raise GloveportError(
+            ErrorCode.SESSION_UNKNOWN, "there is no session yet", hint="Begin one: gloveport run 'what to do'"
+        )
+    short = short_ids(one.session_id for one in every)
+    newest = "".join(f"\n  {short[one.session_id]}  {one.root}" for one in every[:_ELSEWHERE_SHOWN])
+    raise GloveportError(
+        ErrorCode.SESSION_UNKNOWN,
+        f"there is no session of {os.path.abspath(folder)}; the newest elsewhere:{newest}",
+        hint="Name one by its id, or its folder with -C.",
+    )
+
+
+def _named(every: list[SessionInfo], given: str) -> SessionInfo:
+    ends = [one for one in every if one.session_id.endswith(given)]
+    found = ends if len(ends) == 1 else [one for one in every if given in one.session_id]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise GloveportError(
+            ErrorCode.SESSION_UNKNOWN, f"there is no session {given!r}", hint="See gloveport sessions."
+        )
+    names = ", ".join(one.session_id for one in found[:5])
+    words = f"{given!r} fits {len(found)} sessions: {names}"
+    raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="Give more of the id.")

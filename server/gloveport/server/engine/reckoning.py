@@ -1,0 +1,118 @@
+"""The journal and the audit log, compared when a daemon begins.
+
+Purpose: write the lines that a crash kept from the audit log, find events that the log knows and the journal lost,
+and record every loss.
+Invariant: afterwards each action of the streams written to since the last time has its line, or the next start goes
+on; a line written here says `late`; nothing else appends meanwhile.
+Must never: hold a whole stream or log in memory, or write a line twice.
+
+Lines follow the journal stream by stream, so the last line of a stream says up to where it was taken.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio.to_thread
+
+from gloveport.server.audit.line import Action, Entry, read_line
+from gloveport.server.audit.log import AuditLog
+from gloveport.server.audit.reading import iterate_backward
+from gloveport.server.engine.bookkeeping import AUDITED, entry_of
+from gloveport.server.journal.records import Loss
+from gloveport.server.journal.store import Journal
+
+STREAMS_MAX: Final = 1_000
+LATE_LINES_MAX: Final = 10_000
+COMPARED_LINES: Final = 1_000
+"""So many of the last lines are compared with the journal's heads."""
+READ_EVENTS: Final = 500
+_REASON: Final = "the audit log knows of events that the journal does not hold"
+
+
+async def reckon(
+    journal: Journal, audit: AuditLog, path: Path, redact: Callable[[str], str], now_us: Callable[[], int]
+) -> tuple[Loss, ...]:
+    """Bring the audit log up to the journal; what acknowledged events are lost and not yet told.
+
+    Raises JournalError, AuditError (NOT_SAVED, DATA_FULL).
+    """
+    written = await journal.unsettled(STREAMS_MAX)
+    wanted = {name: seq for name in written if (seq := await journal.last_of(name, AUDITED))}
+    known = await anyio.to_thread.run_sync(_read_known, path, wanted)
+    losses = journal.report.untold + await _declare_missing(journal, known)
+    left = LATE_LINES_MAX
+    for name, last in wanted.items():
+        if known.get(name, 0) < last and left > 0:
+            left -= await _write_late(journal, audit, redact, name, known.get(name, 0), left)
+    await audit.record_all([_loss_entry(one, now_us()) for one in losses])
+    if left > 0:
+        await journal.settle()
+    return losses
+
+
+def _read_known(path: Path, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Up to which event the log took each wanted stream, and each that its newest lines name."""
+    known: dict[str, int] = {}
+    missing = {name.encode(): name for name in wanted}
+    for number, text in enumerate(iterate_backward(path)):
+        if number >= COMPARED_LINES:
+            if not missing:
+                break
+            if not any(name in text for name in missing):
+                continue
+        values = read_line(text) or {}
+        stream, seq = values.get("task_id"), _taken_seq(values)
+        if not stream or seq is None or stream in known:
+            continue
+        known[stream] = seq
+        missing.pop(str(stream).encode(), None)
+    return known
+
+
+def _taken_seq(values: Mapping[str, Any]) -> int | None:
+    params = values.get("params")
+    if not isinstance(params, dict):
+        return None
+    if values.get("action") == Action.EVENTS_LOST:
+        first = params.get("from_seq")
+        return first - 1 if isinstance(first, int) else None
+    seq = params.get("seq")
+    return seq if isinstance(seq, int) else None
+
+
+async def _declare_missing(journal: Journal, known: Mapping[str, int]) -> tuple[Loss, ...]:
+    """Streams that the audit log knows further than the journal, which the journal did not miss by itself."""
+    told = {one.stream for one in journal.report.untold}
+    found: list[Loss] = []
+    for stream, seq in known.items():
+        head = await journal.head(stream)
+        end = head.seq if head is not None else 0
+        if seq > end and stream not in told:
+            found.append(Loss(stream, end + 1, seq - end, _REASON))
+    if found:
+        await journal.declare_lost(found)
+    return tuple(found)
+
+
+async def _write_late(
+    journal: Journal, audit: AuditLog, redact: Callable[[str], str], stream: str, after_seq: int, most: int
+) -> int:
+    """Write the missing lines of a stream; how many."""
+    count = 0
+    while count < most and (events := await journal.read(stream, after_seq, READ_EVENTS)):
+        after_seq = events[-1].seq
+        entries = [_late(entry) for event in events if (entry := entry_of(event, redact)) is not None]
+        await audit.record_all(entries[: most - count])
+        count += len(entries)
+    return count
+
+
+def _late(entry: Entry) -> Entry:
+    return replace(entry, params={**entry.params, "late": True})
+
+
+def _loss_entry(loss: Loss, at: int) -> Entry:
+    params = {"from_seq": loss.from_seq, "events": loss.events, "reason": loss.reason}
+    return Entry(at, Action.EVENTS_LOST, loss.stream, "", "", "daemon", "found", params)

@@ -1,0 +1,94 @@
+"""Acknowledged events that are gone: found, declared, and remembered until somebody was told.
+
+Purpose: a stream that is shorter than was acknowledged begins a new epoch, and what it lost is kept in the database
+until the session's people and the audit log know.
+Invariant: declaring is part of the caller's transaction; a loss is remembered until it is told, over any crash.
+Must never: take a stream back further, or read a payload.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST
+from gloveport.server.journal.records import Loss
+
+_PREFIX: Final = "untold:"
+_SETTLED: Final = "settled"
+_REASON: Final = "acknowledged events are gone from the database"
+
+
+def short_streams(connection: sqlite3.Connection, acknowledged: Mapping[str, int]) -> tuple[Loss, ...]:
+    """Which streams end before what was acknowledged of them."""
+    found: list[Loss] = []
+    for stream, seq in sorted(acknowledged.items()):
+        row = connection.execute("SELECT next_seq FROM stream WHERE name=?", (stream,)).fetchone()
+        next_seq = row[0] if row is not None else 1
+        if seq >= next_seq:
+            found.append(Loss(stream, next_seq, seq - next_seq + 1, _REASON))
+    return tuple(found)
+
+
+def declare_lost(connection: sqlite3.Connection, losses: Iterable[Loss], *, begun: bool = False) -> None:
+    """Begin a new epoch of each stream (those there are have `begun` one), so that no number names two events.
+
+    The losses are remembered.
+    """
+    touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
+    kept = tuple(losses)
+    for loss in kept:
+        connection.execute(
+            "INSERT INTO stream VALUES (?,2,1,?,?) ON CONFLICT (name) DO UPDATE SET epoch=epoch+?",
+            (loss.stream, bytes.fromhex(GENESIS_DIGEST), touched, 0 if begun else 1),
+        )
+    remember(connection, kept)
+
+
+def remember(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
+    """Keep losses until they are told."""
+    for loss in losses:
+        value = json.dumps([loss.from_seq, loss.events, loss.reason])
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PREFIX + loss.stream, value))
+
+
+def untold(connection: sqlite3.Connection) -> tuple[Loss, ...]:
+    """What nobody was told yet."""
+    rows = connection.execute(
+        "SELECT key, value FROM meta WHERE substr(key, 1, ?)=? ORDER BY key", (len(_PREFIX), _PREFIX)
+    )
+    return tuple(Loss(key[len(_PREFIX) :], *json.loads(value)) for key, value in rows.fetchall())
+
+
+def forget(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
+    """These were told."""
+    for loss in losses:
+        connection.execute("DELETE FROM meta WHERE key=?", (_PREFIX + loss.stream,))
+
+
+def unsettled(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
+    """Streams written to since `settle`, those written last first."""
+    rows = connection.execute(
+        "SELECT name FROM stream WHERE touched > coalesce((SELECT value FROM meta WHERE key=?), 0)"
+        " ORDER BY touched DESC LIMIT ?",
+        (_SETTLED, limit),
+    )
+    return tuple(row[0] for row in rows.fetchall())
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Everything written so far is in the other books too."""
+    connection.execute(
+        "INSERT OR REPLACE INTO meta SELECT ?, coalesce(max(touched), 0) FROM stream",
+        (_SETTLED,),
+    )
+
+
+def last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...]) -> int:
+    """Seq of a stream's last event of one of these types; 0 when there is none."""
+    marks = ",".join("?" * len(types))
+    row = connection.execute(
+        f"SELECT seq FROM event WHERE stream=? AND type IN ({marks}) ORDER BY seq DESC LIMIT 1",  # noqa: S608 - marks
+        (stream, *types),
+    ).fetchone()
+    return row[0] if row is not None else 0

@@ -1,0 +1,135 @@
+"""Proposals on the command line: patches that other programs take, names of hunks, paths and folders."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.command_line import TEXT, Cli, run_json, running_command_line
+from tests.kit.require import require
+
+CRLF = "one\r\ntwo\r\nthree\r\nfour"
+
+
+def write(path: str, content: str) -> dict[str, Any]:
+    """A call that writes a file."""
+    return {"name": "write_file", "arguments": {"path": path, "content": content}}
+
+
+NEAR = TEXT.replace("line 3\n", "third\n").replace("line 8\n", "eighth\n").replace("line 20\n", "").replace(
+    "line 30\n", "the end, without a newline"
+)  # fmt: skip
+CALLS = [
+    write("a.txt", NEAR),
+    write("docs/with space.txt", "kept\nsecond\nnew\n"),
+    write("docs/crlf.txt", "one\r\nTWO\r\nthree\r\nfive"),
+    write("docs/ünï.md", "first\n"),
+    write("src/new/empty.txt", ""),
+    write("src/new/code.py", "x = 1\r\ny = 2\r\n"),
+    {"name": "delete_file", "arguments": {"path": "src/old.txt"}},
+]
+STEPS: list[dict[str, Any]] = [{"when": {"user_contains": "many", "turn": 0}, "calls": CALLS}, {"text": "Done."}]
+
+
+@pytest.fixture(scope="module")
+def cli() -> Iterator[Cli]:
+    """One daemon for the commands of this module."""
+    with running_command_line(STEPS) as running:
+        yield running
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with files of several kinds, for which many changes are proposed."""
+    folder = tmp_path / "project"
+    (folder / "docs").mkdir(parents=True)
+    (folder / "src").mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "docs" / "with space.txt").write_text("kept\nold\n")
+    (folder / "docs" / "crlf.txt").write_bytes(CRLF.encode())
+    (folder / "src" / "old.txt").write_text("old\nfile\n")
+    return folder
+
+
+@pytest.fixture
+def proposed(cli: Cli, root: Path) -> Path:
+    """The folder, with the changes proposed."""
+    run_json(cli, root, "many", "--approve", "turn")
+    return root
+
+
+def patch_of(cli: Cli, root: Path, *words: str) -> bytes:
+    """What `gloveport diff` writes into a pipe."""
+    done = subprocess.run(
+        cli.command("diff", *words), cwd=root, env=cli.environment, stdin=subprocess.DEVNULL,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files by their paths."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "program", [["git", "apply"], ["patch", "-p1", "--binary", "--quiet"]], ids=lambda words: str(words[0])
+)
+def test_a_piped_diff_is_a_patch(cli: Cli, proposed: Path, tmp_path: Path, program: list[str]) -> None:
+    """Hunks close to one another, CRLF, a missing last newline, new, empty and deleted files, names with spaces:
+    applied by another program to a copy, the patch gives what accepting gives."""
+    require(shutil.which(program[0]) is not None, f"{program[0]} is not installed")
+    copy = tmp_path / "copy"
+    shutil.copytree(proposed, copy)
+    patch = patch_of(cli, proposed)
+    if program[0] == "git":
+        subprocess.run(["git", "apply", "--check"], cwd=copy, input=patch, check=True)
+    subprocess.run(program, cwd=copy, input=patch, check=True)
+    done = cli("accept", cwd=proposed)
+    assert done.stdout.strip().endswith(f"in {proposed}")
+    assert tree(copy) == tree(proposed)
+    assert (proposed / "docs" / "crlf.txt").read_bytes() == b"one\r\nTWO\r\nthree\r\nfive"
+    assert (proposed / "a.txt").read_text() == NEAR
+
+
+def test_hunks_keep_their_names(cli: Cli, proposed: Path) -> None:
+    """A name shown at first is still that hunk's after another was accepted; numbers are those of the diff now."""
+    with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
+        assert shell.end() == 0
+    names = re.findall(r"@@ hunk (\w{4,})", shell.text)
+    assert len(names) == 4
+    cli("accept", "a.txt", "--hunk", names[0], cwd=proposed)
+    assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n")
+    cli("accept", "a.txt", "--hunk", names[2], cwd=proposed)
+    assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n").replace("line 20\n", "")
+    assert "has no hunk" in cli("accept", "a.txt", "--hunk", names[0], cwd=proposed, code=1).stderr
+    cli("reject", "a.txt", "--hunk", "1", cwd=proposed)
+    assert set(re.findall(rb"hunk (\w{4,})", patch_of(cli, proposed, "a.txt"))) == {names[3].encode()}
+
+
+def test_paths_are_seen_from_here(cli: Cli, proposed: Path) -> None:
+    """Folders, paths relative to the current folder, to the session's root and to -C; what is beside them stays."""
+    docs = proposed / "docs"
+    assert "accepted: docs/crlf.txt" in cli("accept", "crlf.txt", cwd=docs).stdout
+    assert b"with space" in patch_of(cli, docs, ".")
+    assert b"a.txt" not in patch_of(cli, docs, ".")
+    assert "rejected: docs/with space.txt" in cli("reject", "docs/with space.txt", cwd=docs).stdout
+    assert "src/new/code.py" in cli("accept", "src/", cwd=proposed).stdout
+    assert not (proposed / "src" / "old.txt").exists()
+    assert (proposed / "src" / "new" / "code.py").read_bytes() == b"x = 1\r\ny = 2\r\n"
+    assert not (docs / "ünï.md").exists()
+    assert "nothing is proposed" in cli("accept", "src", cwd=proposed, code=1).stderr
+    assert "docs/ünï.md" in cli("accept", "docs", "-C", str(proposed)).stdout
+    assert f"undone: docs/ünï.md in {proposed}" in cli("undo", "-C", str(docs)).stdout
+    assert "gloveport accept" not in cli("run", "hello", cwd=proposed).stdout
+
+
+def test_nothing_to_show_is_no_patch(cli: Cli, root: Path) -> None:
+    """Words go to standard error, so that a pipe stays clean."""
+    run_json(cli, root, "hello")
+    done = cli("diff", cwd=root)
+    assert done.stdout == ""
+    assert "Nothing is proposed" in done.stderr

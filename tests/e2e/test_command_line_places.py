@@ -1,0 +1,175 @@
+"""Which session a command means, and the choices of the user: folders, trust, models, reasons and words."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.command_line import STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+
+from gloveport.protocol.errors import ERRORS, ErrorCode
+from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.cli import hints
+
+MORE: list[dict[str, Any]] = [
+    {"when": {"user_contains": "break", "turn": 0}, "calls": [
+        {"name": "run_command", "arguments": {"argv": ["sh", "-c", "echo all is well; exit 3"]}}]},
+    *STEPS,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cli() -> Iterator[Cli]:
+    """One daemon for the commands of this module."""
+    with running_command_line(MORE) as running:
+        yield running
+
+
+def folder_of(parent: Path, name: str) -> Path:
+    """A folder with one file."""
+    folder = parent / name
+    (folder / "inner").mkdir(parents=True)
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with one file."""
+    return folder_of(tmp_path, "project")
+
+
+def test_the_newest_session_elsewhere_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    """Without a name every command takes the newest session whose folder holds the current one, and where there is
+    none it writes nothing and names those elsewhere."""
+    mine, other, empty = (folder_of(tmp_path, name) for name in ("mine", "other", "empty"))
+    run_json(cli, mine, "edit")
+    newer = run_json(cli, other, "edit")[-1]["sessionId"]
+    assert f"accepted: a.txt, b.txt in {mine}" in cli("accept", cwd=mine / "inner").stdout
+    assert not (other / "b.txt").exists()
+    for words in (("diff",), ("accept",), ("reject",), ("undo",), ("why",), ("show",), ("resume",), ("approve",),
+                  ("export",), ("cancel",)):  # fmt: skip
+        told = cli(*words, cwd=empty, code=1).stderr
+        assert f"there is no session of {empty}" in told
+        assert newer[-6:] in told
+        assert str(other) in told
+    assert f"accepted: a.txt, b.txt in {other}" in cli("accept", "-C", "../other", cwd=empty).stdout
+    assert f"undone: a.txt, b.txt in {mine}" in cli("undo", "--root", str(mine / "inner"), cwd=empty).stdout
+    assert f"undone: a.txt, b.txt in {other}" in cli("undo", "--session", newer[-6:], cwd=empty).stdout
+
+
+def test_sessions_of_a_relative_folder(cli: Cli, root: Path) -> None:
+    """`--root .` and `-C ..` mean the folder they name."""
+    name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
+    assert name in cli("sessions", "--root", ".", cwd=root).stdout
+    assert name in cli("sessions", "-C", "..", cwd=root / "inner").stdout
+    assert name not in cli("sessions", "--root", ".", cwd=root / "inner").stdout
+
+
+def test_approve_finds_the_session_that_waits(cli: Cli, root: Path) -> None:
+    """An older session of the folder waits: it is found, named, answered, and the way on names it."""
+    older = run_json(cli, root, "run", code=5)[-1]["sessionId"]
+    run_json(cli, root, "hello")
+    told = cli("approve", "--how", "once", cwd=root / "inner").stdout
+    assert f"session {older[-6:]}" in told
+    assert f"now: gloveport resume {older[-6:]}" in told
+
+
+def test_trust_is_shown_and_set(cli: Cli, root: Path) -> None:
+    """Not chosen, chosen, chosen anew; a wrong word is refused; where nothing was chosen a run says so once."""
+    assert "not chosen" in cli("trust", cwd=root).stdout
+    told = cli("run", "hello", cwd=root)
+    assert told.stderr.count("trust not chosen; use --trust restricted") == 1
+    assert "trust not chosen" in cli("run", "hello", "--json", cwd=root).stderr
+    assert f"{root}: restricted" in cli("trust", "restricted", cwd=root).stdout
+    assert f"{root}: trusted" in cli("trust", "trusted", "-C", str(root)).stdout
+    assert "full" in cli("trust", "full", cwd=root, code=2).stderr
+    assert "trust not chosen" not in cli("run", "hello", cwd=root).stderr
+
+
+def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
+    """The first is used; another one for a session; an unknown one is answered with the command that lists them."""
+    listed = cli("models").stdout.splitlines()
+    assert listed[0].startswith("scripted/test: ")
+    assert any(line.startswith("openai/down: ") for line in listed)
+    run_json(cli, root, "hello")
+    assert "uses openai/down" in cli("models", "use", "openai/down", cwd=root).stdout
+    failed = cli("resume", "-m", "again", cwd=root, code=3)
+    assert "resume -m" in failed.stdout
+    assert "See gloveport models" in cli("models", "use", "none/none", cwd=root, code=1).stderr
+    assert "provider/model" in cli("models", "use", "none", cwd=root, code=2).stderr
+
+
+def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
+    """A call that its trust level forbids: the level that would allow it; one that failed: its output and a way on."""
+    cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root)
+    told = cli("why", cwd=root).stdout
+    assert "kernel:rung" in told
+    assert "gloveport trust restricted" in told
+    shown = cli("run", "break", "--trust", "trusted", "--approve", "once", cwd=root).stdout
+    assert "exit code 3" in shown
+    assert "s: all is well" not in shown
+    told = cli("why", cwd=root).stdout
+    assert "│ all is well" in told
+    assert "gloveport resume" in told
+
+
+def test_a_denied_call_is_named_by_what_it_would_have_done(cli: Cli, root: Path) -> None:
+    """Its title, one stop at most, and no accept where nothing is proposed."""
+    shown = cli("run", "run", "--trust", "trusted", "--approve", "never", cwd=root).stdout
+    assert "⊘ Run echo hello from a program: " in shown
+    assert ".." not in shown.replace("...", "")
+    assert "A call" not in shown
+    assert "gloveport accept" not in shown
+    assert "Run echo hello from a program" in cli("show", cwd=root).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "hello", "there"), "quote the task: gloveport run 'hello there'"),
+        (("run", " \n"), "the task is empty"),
+        (("resume", "-m", " "), "the message is empty"),
+    ],
+)
+def test_a_task_is_one_text(cli: Cli, root: Path, words: tuple[str, ...], said: str) -> None:
+    """Wrong usage, and nothing was begun."""
+    assert said in cli(*words, cwd=root, code=2).stderr
+    assert "no session of" in cli("show", cwd=root, code=1).stderr
+
+
+def test_version_and_status(cli: Cli) -> None:
+    """The version alone; the daemon's times as people read them."""
+    assert re.fullmatch(r"gloveport \d+\.\d+\.\d+\n", cli("--version").stdout)
+    told = cli("daemon", "status").stdout
+    assert re.search(r"^started at: \d{4}-\d\d-\d\d \d\d:\d\d \(\d+ \w+ ago\)$", told, re.MULTILINE)
+
+
+def test_a_run_as_json_begins_with_the_session(cli: Cli, root: Path) -> None:
+    """The first line is the session's first event, four times in a row; after `resume` it is the turn's first."""
+    for _ in range(4):
+        lines = run_json(cli, root, "edit")
+        assert lines[0]["seq"] == 1
+    again = lines_of(cli("resume", "-m", "more", "--json", cwd=root))
+    assert [op["fields"].get("text") for op in again[0]["ops"]] == ["more"]
+    assert [line["seq"] for line in again[:-1]] == list(range(again[0]["seq"], again[-2]["seq"] + 1))
+    told = "".join(op["text"] for line in again[:-1] for op in line["ops"] if op["op"] == "append")
+    assert told == "Done."
+    assert json.dumps(again[-1])
+
+
+def test_hints_name_commands_of_this_program(cli: Cli, root: Path) -> None:
+    """What a client would be told to call is a command here; every command that a hint names exists."""
+    done = subprocess.run(cli.command("--help"), env=cli.environment, capture_output=True, text=True, check=True)
+    commands = set(re.findall(r"^\W*([a-z]+) ", done.stdout, re.MULTILINE))
+    told = [hints.advice(code.value, ERRORS[code].hint) for code in ErrorCode]
+    rules = (*hints.RULE_HINTS, "kernel:rung")
+    told += [hints.hint_for_call(f"deny [{rule}]", "denied", "untrusted") for rule in rules]
+    told += hints.OUTCOME_HINTS.values()
+    for words in told:
+        assert not any(method in words for method in METHODS), words
+        for found in re.findall(r"gloveport (?!to )([a-z]+)", words):
+            assert found in commands, words
