@@ -96,30 +96,6 @@ async def test_a_file_that_the_users_link_leads_to_has_the_links_rights(home: Ho
         assert "pkg/conftest.py" in str(change.runs_by_itself)
 
 
-async def test_a_path_that_leads_elsewhere_after_the_answer_is_refused(home: Home) -> None:
-    """Between card and run the link was bent: nothing is read or written through it."""
-    calls = [call("write_file", path="plain.txt", content="# evil\n"), call("read_file", path="notes.txt")]
-    async with home.room() as kit:
-        session = await play(kit, home, *calls)
-        for link, bent in (("plain.txt", "a.txt"), ("notes.txt", ".config/gcloud/default")):
-            card = await kit.waiting(session)
-            (home.worktree(session) / link).unlink()
-            os.symlink(bent, home.worktree(session) / link)
-            await kit.answer(session, card)
-            await kit.until_state(session, lambda state, old=card: old.approval_id not in state.approvals)
-            if session and link == "plain.txt":
-                continue
-        # what stands on other facts is asked about again, under its new name
-        while kit.actor(session).state.turn is not None:
-            card = await kit.waiting(session)
-            await kit.answer(session, card, "deny")
-            await kit.until_state(session, lambda state, old=card: old.approval_id not in state.approvals)
-        texts = await told(kit, session)
-        assert not [text for text in texts if "gcloud_token" in text or "hunter2" in text]
-        assert (home.worktree(session) / "conftest.py").read_text() == "# mine\n"
-        assert (home.worktree(session) / "a.txt").read_text().startswith("API_TOKEN is")
-
-
 async def test_a_secret_under_another_name_stays_one(home: Home) -> None:
     """A program renamed a folder above it: reading, searching and editing there are still asked about."""
     calls = [
@@ -129,21 +105,20 @@ async def test_a_secret_under_another_name_stays_one(home: Home) -> None:
         call("edit_file", path="conf/gcloud/default", old="gcloud_token = b", new=""),
         call("edit_file", path="conf/gcloud/default", old="x", new=""),
     ]
-    home.play({"when": {"turns_total": 0}, "text": "."}, {"when": {"turn": 0, "calls_total": 0}, "calls": calls}, DONE)
+    home.play({"when": {"user_contains": "second", "turn": 0}, "calls": calls}, DONE)
     async with home.room() as kit:
-        session = await play(kit, home)
+        session = await kit.begin()
+        await kit.send(session)
         await kit.idle(session)
         (home.worktree(session) / ".config").rename(home.worktree(session) / "conf")
-        home.play({"when": {"turns_total": 1}, "calls": calls}, DONE)
-    async with home.room() as kit:
-        await kit.send(session)
+        await kit.send(session, "second")
         cards = await answers(kit, session, "deny", "deny", "deny", "deny")
         assert all("read .config/gcloud/default" in card for card in cards), cards
         assert not [text for text in await told(kit, session) if "gcloud_token" in text]
 
 
 async def test_a_rung_that_hides_nothing_asks_for_each_secret(home: Home) -> None:
-    """Where a program sees every file, running it is reading the secrets: asked each time, nothing lasting is offered."""
+    """Where a program sees every file, running it is reading the secrets: asked each time, nothing lasting offered."""
     async with home.room() as kit:
         session = await play(kit, home, run("echo", "one"), run("echo", "one"))
         for _ in range(2):

@@ -33,6 +33,7 @@ from gloveport.server.tools.files import READ_LINES_MAX
 from gloveport.server.tools.programs import named_files
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.limits import DEFAULT_LIMITS
 
 TOOLS = builtin_toolbox()
 SECRET = "correct-horse-battery-staple"
@@ -162,6 +163,64 @@ async def test_an_edit_is_of_what_was_planned(tmp_path: Path) -> None:
                 await tool.perform(parsed, judged(context, plan))
             assert await context.workspace.read(path) == meanwhile
             await context.workspace.write("a", b"one\n")
+
+
+@pytest.mark.parametrize("bent", [".env", "b"])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "link"}),
+        ("read_file", {"path": "folder/a"}),
+        ("edit_file", {"path": "link", "old": "one", "new": "two"}),
+        ("write_file", {"path": "link", "content": "whole"}),
+        ("write_file", {"path": "folder/new", "content": "whole"}),
+        ("delete_file", {"path": "folder/a"}),
+    ],
+)
+async def test_a_path_leads_where_it_led_when_it_was_judged(
+    tmp_path: Path, name: str, arguments: dict[str, str], bent: str
+) -> None:
+    """A link on the way was bent after the answer, even to a file with the very same bytes: refused."""
+    async with bench(tmp_path, a="one\n", b="one\n", __env="K=1\n") as context:
+        tree = context.workspace.worktree
+        for folder in ("first", "other"):
+            (tree / folder).mkdir()
+            (tree / folder / "a").write_text("one\n")
+        (tree / "link").symlink_to("a")
+        (tree / "folder").symlink_to("first")
+        tool, parsed = TOOLS.find(name), parse(TOOLS.find(name).arguments, json.dumps(arguments))
+        plan = await tool.plan(parsed, context)
+        assert arguments["path"] in {one.target for one in plan.effects}
+        assert {"a", "first/a", "first/new"} & {one.target for one in plan.effects}
+        for link, target in (("link", bent), ("folder", "other")):
+            (tree / link).unlink()
+            (tree / link).symlink_to(target)
+        with pytest.raises(GloveportError) as caught:
+            await tool.perform(parsed, judged(context, plan))
+        assert caught.value.code is ErrorCode.CHANGE_CONFLICT
+        assert not (tree / "other/new").exists()
+        assert {(tree / name).read_text() for name in ("a", "b", "other/a")} == {"one\n"}
+
+
+async def test_what_was_not_judged_is_not_done(tmp_path: Path) -> None:
+    """A tool that is run without what its plan declared does nothing."""
+    async with bench(tmp_path, a="one\n") as context:
+        for name, arguments in (("read_file", {}), ("write_file", {"content": "x"}), ("delete_file", {})):
+            parsed = parse(TOOLS.find(name).arguments, json.dumps({"path": "a", **arguments}))
+            with pytest.raises(GloveportError):
+                await TOOLS.find(name).perform(parsed, context)
+        assert await context.workspace.read("a") == b"one\n"
+
+
+async def test_a_path_too_deep_to_be_proposed_is_refused(tmp_path: Path) -> None:
+    """Said before anything is written, by name of the limit; the deepest that is proposed can be written."""
+    async with bench(tmp_path) as context:
+        deep = "d/" * DEFAULT_LIMITS.depth_max
+        assert await refusal(context, "write_file", path=f"{deep}d/x", content="x") is ErrorCode.LIMIT
+        assert await refusal(context, "write_file", path="d/" * 1_500 + "x", content="x") is ErrorCode.LIMIT
+        assert not list(context.workspace.worktree.iterdir())
+        await use(context, "write_file", path=f"{deep}x", content="x")
+        assert [one.path for one in await context.workspace.proposals()] == [f"{deep}x"]
 
 
 async def test_reconciling_a_change(tmp_path: Path) -> None:
@@ -303,6 +362,34 @@ async def test_a_report_that_the_end_contradicts_is_not_believed(
     assert done.facts == ()
     assert "no report" in done.text
     assert done.outcome != "ok"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"counts": {"passed": 99, "failed": 0, "error": 0, "skipped": 0}, "cases": [["t::ok", "passed", 1, ""]]},
+        {"cases": [["t::bad", "failed", 1, ""]]},
+        {"left_out": 3},
+        {"counts": {"passed": 0, "failed": 0, "error": 0, "skipped": 0}},
+    ],
+)
+async def test_a_report_that_contradicts_itself_is_no_success(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """Counts and listed tests that do not fit, or no test at all, behind exit code 0."""
+    done = await told(tmp_path, result(printed(report(0, **wrong)), 0))
+    assert done.outcome == "failed"
+
+
+async def test_a_good_end_without_a_report_is_no_success(tmp_path: Path) -> None:
+    """The code under test ended the process itself: what passed is not known, and it is said so."""
+    done = await told(tmp_path, result(b"all fine\n", 0))
+    assert (done.outcome, done.facts) == ("failed", ())
+    assert "no report" in done.text
+    assert "not believed" in done.evidence
+
+
+async def test_a_report_is_said_to_be_the_codes_own(tmp_path: Path) -> None:
+    """Numbers come from the code under test, and whoever reads them is told."""
+    assert "code under test reported" in (await told(tmp_path, result(printed(report()), 0))).text
 
 
 async def test_a_good_end_with_failures_is_no_success(tmp_path: Path) -> None:
