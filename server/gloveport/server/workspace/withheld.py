@@ -10,6 +10,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -129,18 +130,30 @@ def _files(worktree: Path) -> Iterator[tuple[str, os.stat_result]]:
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        try:
-            with os.scandir(worktree / folder) as listing:
-                found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
-        except OSError as error:
-            words = f"{folder[:200] or '.'}: this folder of the session's copy cannot be looked into"
-            raise WorkspaceError(ErrorCode.WORKSPACE_UNREADABLE, words) from error
-        for name, info in found:
+        for name, info in _listed(worktree, folder):
             path = f"{folder}/{name}" if folder else name
             if stat.S_ISDIR(info.st_mode):
                 waiting.append(path)
             elif stat.S_ISREG(info.st_mode):
                 yield path, info
+
+
+def _listed(worktree: Path, folder: str) -> list[tuple[str, os.stat_result]]:
+    """What lies in a folder. One that a program closed is opened again: the copy is the session's own."""
+    try:
+        with suppress(PermissionError):
+            return _scanned(worktree / folder)
+        os.chmod(worktree / folder, stat.S_IRWXU)
+        return _scanned(worktree / folder)
+    except OSError as error:
+        words = f"{folder[:200] or '.'}: this folder of the session's copy cannot be looked into"
+        hint = "Nothing runs or is searched while a part of the copy may hide secrets; begin a new session."
+        raise WorkspaceError(ErrorCode.WORKSPACE_UNREADABLE, words, hint=hint) from error
+
+
+def _scanned(folder: Path) -> list[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as listing:
+        return [(entry.name, entry.stat(follow_symlinks=False)) for entry in listing]
 
 
 def _holds(file: Path, content: KeptContent) -> bool:
