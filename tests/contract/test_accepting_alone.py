@@ -53,7 +53,7 @@ async def test_what_runs_by_itself_is_accepted_by_itself(home: Home) -> None:
         assert refused.code is ErrorCode.POLICY_DENIED
         assert "by itself" in str(refused.hint)
         alone = {"Makefile", "tox.ini", "sub/.vscode/tasks.json", "plain.txt", "notes.txt", "w"}
-        assert set(refused.data["paths"]) == alone  # type: ignore[call-overload]
+        assert set(refused.data["paths"]) == alone
         pair = await kit.refused("change/accept", kit.decision(session, changes["Makefile"], changes["c.txt"]))
         assert pair.code is ErrorCode.POLICY_DENIED
         assert not (home.root / "b.txt").exists()
@@ -116,9 +116,9 @@ async def test_a_proposal_that_changes_between_check_and_plan_is_refused(home: H
 
         async def program_writes_first(*args: object) -> object:
             (home.worktree(session) / "b.txt").write_text("evil\n")
-            return await plan(*args)  # type: ignore[arg-type]
+            return await plan(*args)
 
-        workspace.plan_accept = program_writes_first  # type: ignore[assignment,method-assign]
+        workspace.plan_accept = program_writes_first
         refused = await kit.refused("change/accept", kit.decision(session, change))
         assert refused.code is ErrorCode.CHANGE_SUPERSEDED
         assert not (home.root / "b.txt").exists()
@@ -135,11 +135,11 @@ async def test_a_program_that_writes_after_the_plan_changes_nothing_of_it(home: 
         plan = workspace.plan_accept
 
         async def program_writes_then(*args: object) -> object:
-            made = await plan(*args)  # type: ignore[arg-type]
+            made = await plan(*args)
             (home.worktree(session) / "b.txt").write_text("evil\n")
             return made
 
-        workspace.plan_accept = program_writes_then  # type: ignore[assignment,method-assign]
+        workspace.plan_accept = program_writes_then
         await kit.call("change/accept", kit.decision(session, change))
         assert (home.root / "b.txt").read_text() == "new\n"
 

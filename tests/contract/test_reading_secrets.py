@@ -38,7 +38,7 @@ async def answers(kit: Kit, session: str, *decisions: str) -> list[Any]:
     for decision in decisions:
         card = await kit.waiting(session)
         cards.append(sorted(f"{one['kind']} {one['target']}" for one in card.card["effects"]))
-        await kit.answer(session, card, decision)  # type: ignore[arg-type]
+        await kit.answer(session, card, decision)
     await kit.idle(session)
     return cards
 

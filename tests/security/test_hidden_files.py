@@ -54,7 +54,7 @@ async def test_a_covered_file_is_not_read_changed_moved_or_linked(rig: Rig) -> N
     assert seen.output.count(TOKEN.encode()) == 1
     assert b"k79.pem" in seen.output
     assert {(rig.project / name).read_text() for name in names} == {TOKEN}
-    assert sum(one["cover"] == "covered" for one in shown) == 80  # type: ignore[attr-defined]
+    assert sum(one["cover"] == "covered" for one in shown) == 80
 
 
 @pytest.mark.parametrize("name", ["link.pem", "folder/x.pem", "folder", "missing.pem", "../x"])
