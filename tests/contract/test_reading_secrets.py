@@ -72,6 +72,8 @@ async def test_a_search_leaves_secrets_out_unless_one_is_named_and_allowed(home:
         (call("write_file", path="plain.txt", content="# evil\n"), ["write conftest.py", "write plain.txt"]),
         (call("edit_file", path="plain.txt", old="mine", new="evil"), ["write conftest.py", "write plain.txt"]),
         (call("write_file", path=".ENV", content="x"), ["write .ENV"]),
+        (call("edit_file", path=".env", old="no such text", new=""), ["write .env", "write notes.txt"]),
+        (call("edit_file", path=".env", old="hunter2", new=""), ["write .env", "write notes.txt"]),
         (call("write_file", path="ConfTest.py", content="x"), ["write ConfTest.py"]),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.memory import MemorySandbox
-from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.contract import Claim, Result, ResultKind
 from gloveport.server.engine.hands import Hands, Place
 from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.secrets.detect import Redactor
@@ -30,7 +30,7 @@ from gloveport.server.tools.contract import (
     parse,
 )
 from gloveport.server.tools.files import READ_LINES_MAX
-from gloveport.server.tools.programs import named_files
+from gloveport.server.tools.programs import hidden_files, named_files
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
@@ -271,6 +271,39 @@ async def test_running_programs(tmp_path: Path) -> None:
         )
         assert "\x1b" not in plan.title
         assert "\u202e" not in plan.title
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "hidden"),
+    [
+        ({"argv": ["cat", "a.txt"]}, set(), {".env", "certs/k.pem", "certs/deep/l.pem"}),
+        ({"argv": ["cat", ".env"]}, {".env"}, {"certs/k.pem", "certs/deep/l.pem"}),
+        ({"argv": ["cat", "ROOT/.env"]}, {".env"}, {"certs/k.pem", "certs/deep/l.pem"}),
+        ({"argv": ["cat", "notes"]}, {".env", "notes"}, {"certs/k.pem", "certs/deep/l.pem"}),
+        ({"argv": ["make"], "reads": ["certs"]}, {"certs/k.pem", "certs/deep/l.pem"}, {".env"}),
+        ({"argv": ["ls", "certs/deep"]}, {"certs/deep/l.pem"}, {".env", "certs/k.pem"}),
+        ({"argv": ["ls", "cert"], "reads": ["nothing"]}, set(), {".env", "certs/k.pem", "certs/deep/l.pem"}),
+    ],
+)
+async def test_what_a_program_may_read_is_what_its_call_named(
+    tmp_path: Path, more: dict[str, Any], asked: set[str], hidden: set[str]
+) -> None:
+    """In a jail: each kept file that is named, also by a folder, its full path or a link, is a reading of its own; all
+    others are hidden, and without a judgement all are."""
+    async with bench(tmp_path, a__txt="x", __env="K=1") as context:
+        tree = context.workspace.worktree
+        (tree / "certs/deep").mkdir(parents=True)
+        (tree / "certs/k.pem").write_text("one")
+        (tree / "certs/deep/l.pem").write_text("two")
+        (tree / "notes").symlink_to(".env")
+        available = await context.hands.backend.probe()
+        jail = dataclasses.replace(available, holds=available.holds | {Claim.FILESYSTEM_VIEW})
+        context = dataclasses.replace(context, hands=dataclasses.replace(context.hands, available=jail))
+        raw = json.dumps(more).replace("ROOT", context.hands.root)
+        plan = await TOOLS.find("run_command").plan(parse(TOOLS.find("run_command").arguments, raw), context)
+        assert {one.target for one in plan.effects if one.kind == "read"} == asked
+        assert set(await hidden_files(judged(context, plan))) == hidden
+        assert set(await hidden_files(context)) == {".env", "certs/k.pem", "certs/deep/l.pem"}
 
 
 def test_words_that_may_name_files() -> None:
