@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.server.app.resources import check_rungs
+from gloveport.server.app.live_settings import check_rungs
 from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
 
 MODEL = '[[models]]\nprovider = "openai"\nmodel = "m"\n'
