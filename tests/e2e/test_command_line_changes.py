@@ -113,6 +113,7 @@ def test_hunks_keep_their_names(cli: Cli, proposed: Path) -> None:
 def test_paths_are_seen_from_here(cli: Cli, proposed: Path) -> None:
     """Folders, paths relative to the current folder, to the session's root and to -C; what is beside them stays."""
     docs = proposed / "docs"
+    cli("diff", cwd=proposed)
     assert "accepted: docs/crlf.txt" in cli("accept", "crlf.txt", cwd=docs).stdout
     assert b"with space" in patch_of(cli, docs, ".")
     assert b"a.txt" not in patch_of(cli, docs, ".")

@@ -25,10 +25,12 @@ from gloveport.server.cli.diffs import hunk_digest, pending, show_diffs, write_p
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.cli.seen import check_seen
 from gloveport.server.client.connect import Client
 
 Paths = Annotated[list[str] | None, typer.Argument(help="Files and folders, as seen from here; none: all.")]
 Hunks = Annotated[list[str] | None, typer.Option("--hunk", help="A hunk's id as diff shows it, for one path.")]
+Unseen = Annotated[bool, typer.Option("--unseen", help="Also what was never shown as it is now.")]
 NOTHING = "Nothing is proposed."
 
 
@@ -86,10 +88,14 @@ def diff(paths: Paths = None, session: Session = "", root: Folder = HERE) -> Non
     with_client(work)
 
 
-def _decision(accept: bool, paths: list[str] | None, hunks: list[str] | None, session: str, root: Path) -> None:
+def _decision(
+    accept: bool, paths: list[str] | None, hunks: list[str] | None, session: str, root: Path, *, unread: bool = True
+) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         changes = await pending(client, info, paths, root)
+        if not unread:
+            check_seen(info.session_id, changes)
         result = await decide(client, info.session_id, accept, changes, hunks, paths or ())
         if result is None:
             out().print(plain(NOTHING))
@@ -102,9 +108,11 @@ def _decision(accept: bool, paths: list[str] | None, hunks: list[str] | None, se
     with_client(work)
 
 
-def accept(paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE) -> None:
-    """Write proposals into your files: all, some paths, or some hunks."""
-    _decision(True, paths, hunk, session, root)
+def accept(
+    paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE, unseen: Unseen = False
+) -> None:
+    """Write proposals into your files, as they were shown to you: all, some paths, or some hunks."""
+    _decision(True, paths, hunk, session, root, unread=unseen)
 
 
 def reject(paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE) -> None:

@@ -19,6 +19,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.link import err, out, plain
+from gloveport.server.cli.seen import note_shown
 from gloveport.server.client.connect import Client
 
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
@@ -101,6 +102,7 @@ async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[Cha
             console.print(plain(line + note, style))
         if change.runs_by_itself:
             console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
+        note_shown(session.session_id, (preview.change,))
 
 
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
@@ -115,6 +117,7 @@ async def write_patch(client: Client, session: SessionInfo, changes: Sequence[Ch
         else:
             err().print(plain(f"not in this patch, as lines cannot say it: {change.path} ({change.kind})", "yellow"))
     sys.stdout.buffer.flush()
+    note_shown(session.session_id, changes)
 
 
 def _headed(change: ChangeInfo, patch: bytes) -> Iterator[bytes]:
