@@ -1,13 +1,17 @@
 """The daemon's first moments: clients come before the rooms are open."""
 
 import asyncio
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from tests.kit.daemon import Daemon, running_daemon
 
+import gloveport
 from gloveport.protocol.errors import ErrorCode, GloveportError
 
 
@@ -37,3 +41,26 @@ async def test_what_keeps_the_rooms_from_opening_is_told_and_ends_the_daemon() -
     finally:
         daemon.kill()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def test_a_command_tells_of_a_daemon_of_another_build(tmp_path: Path) -> None:
+    """The files changed under the running daemon: each command says so on standard error, and works."""
+    roots = []
+    for name in ("protocol", "sandbox", "server"):
+        source = next(Path(root) for root in gloveport.__path__ if (Path(root) / name).is_dir())
+        shutil.copytree(source, tmp_path / name / "gloveport")
+        roots.append(str(tmp_path / name))
+    with running_daemon() as daemon:
+        told = {}
+        for name, paths in (("same", [os.path.dirname(root) for root in gloveport.__path__]), ("other", roots)):
+            environment = {"PATH": os.environ["PATH"], "HOME": str(daemon.home), "GLOVEPORT_HOME": str(daemon.home)}
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", "gloveport.server", "sessions"],
+                env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            told[name] = done.stderr
+            for changed in tmp_path.rglob("version.py"):
+                os.utime(changed, (1, 1))
+    assert "another build" not in told["same"]
+    assert "another build" in told["other"]

@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.app.front import Front, Late, build_version
+from gloveport.server.app.front import Front, Late
 from gloveport.server.app.live_settings import LiveSettings, secret_values
 from gloveport.server.client.paths import Places
 from gloveport.server.commands.buffers import BufferTable
@@ -38,6 +38,7 @@ from gloveport.server.transports.lsp.handlers.lifecycle import About
 from gloveport.server.transports.lsp.loop import Service
 from gloveport.server.transports.lsp.socketfile import bind_socket, write_token
 from gloveport.server.transports.lsp.uris import uri_path
+from gloveport.server.version import build_version
 
 _log = logging.getLogger("gloveport")
 

@@ -5,7 +5,6 @@ Invariant: a request is answered by the rooms alone; until they are open it wait
 Must never: answer in their place.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any, Protocol
 import anyio
 from pydantic import BaseModel
 
-import gloveport
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.app.live_settings import LiveSettings
@@ -26,7 +24,6 @@ from gloveport.server.secrets.detect import Redactor
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.port import Caller, SessionPort
 from gloveport.server.transports.source import ProjectedView, Projections
-from gloveport.server.version import VERSION
 
 
 def _nobody() -> int:
@@ -107,13 +104,3 @@ def _ops(event: StoredEvent) -> tuple[Mapping[str, Any], ...]:
     from gloveport.server.engine.folding import ops_of  # with the rooms, which are loaded after the first clients
 
     return ops_of(event)
-
-
-def build_version() -> str:
-    """The version and a mark of the program's files: another mark means that the running daemon is another build."""
-    mark = hashlib.sha256()
-    for root in sorted(gloveport.__path__):
-        for path in sorted(Path(root).rglob("*.py")):
-            info = path.stat()
-            mark.update(f"{path.name} {info.st_size} {info.st_mtime_ns}\n".encode())
-    return f"{VERSION}+{mark.hexdigest()[:8]}"

@@ -26,8 +26,13 @@ from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.launch import ensure_running
 from gloveport.server.client.paths import find_places
 from gloveport.server.client.private import read_token
+from gloveport.server.version import build_version
 
 T = TypeVar("T")
+OTHER_BUILD: Final = (
+    "The daemon that runs is another build of gloveport than this command. "
+    "To use this one: gloveport daemon stop (what runs goes on), then the command again."
+)
 _ACTED_ON: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -91,7 +96,9 @@ def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-c
 
     async def main() -> T:
         places = find_places()
-        ensure_running(places)
+        found = ensure_running(places)
+        if found.server_version != build_version():
+            err().print(plain(OTHER_BUILD, "yellow"))
         async with connect(places.socket, token=read_token(places.token), client_name=name) as client:
             return await work(client)
 
