@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from gloveport.protocol.text import printable
 from gloveport.server.tools.output import LINE_BYTES_HELD_MAX, LINE_CHARACTERS_MAX, OutputCleaner, clean_output
 
-HIDING = "\xad\u034f\u061c\u180e\u200b\u200d\u2060\u2064\u3164\ufe00\ufff9\ue000\U000e0100\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\U000e0041"
+HIDING = (
+    "\xad\u034f\u061c\u180e\u200b\u200d\u2060\u2064\u3164\ufe00\ufff9\ue000\U000e0100"
+    "\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\U000e0041"
+)
 bytes_of_terminals = st.lists(
     st.one_of(
         st.binary(max_size=12),

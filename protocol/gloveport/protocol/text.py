@@ -50,16 +50,19 @@ def escape_of(found: re.Match[str]) -> str:
 
 UNSEEN: Final = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline
-    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"  # without a shape
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # of no width, direction marks, line ends that editors disagree on
-    "\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\ufff0-\ufffb\ufffe\uffff"  # halves, private, selectors, none at all
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"
+    "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\ufff0-\ufffb\ufffe\uffff"
     "\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"  # tags, more selectors, private
+    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
     "]"
-    "|(?<![\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"  # but where it makes a sign a coloured one
+    "|(?<![\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
 )
 """The one table of characters that are not seen, or that act: no text from outside is shown with one of them.
+
+In order: control characters but tab and newline; signs without a shape; signs of no width, direction marks, line ends
+that programs disagree on; halves, private ones, selectors; tags. U+FE0F stays where it makes a sign a coloured one.
 
 Emoji that are joined by U+200D are shown in their parts: what cannot be seen cannot be judged.
 """

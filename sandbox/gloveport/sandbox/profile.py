@@ -14,6 +14,7 @@ from typing import Final
 
 OUTPUT_BYTES_MIN: Final = 1024
 MOUNTS_MAX: Final = 64
+COVERED_MAX: Final = 2_000
 ENVIRONMENT_BYTES_MAX: Final = 128 * 1024
 
 
@@ -66,6 +67,7 @@ class Limits:
 class Profile:
     """One jail. `egress` lists `host:port` that may be reached; empty means loopback alone.
 
+    `covered` are files below the mounts, by their path inside, whose content is not shown.
     `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
     """
 
@@ -77,8 +79,13 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     egress: tuple[str, ...] = ()
     grace_s: float = 2.0
+    covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if len(self.covered) > COVERED_MAX:
+            raise ValueError(f"at most {COVERED_MAX} covered files")
+        if any(not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path for path in self.covered):
+            raise ValueError("a covered file has an absolute, normal path")
         if self.tool_kind not in ("build", "small"):
             raise ValueError("tool_kind is build or small")
         if len(self.mounts) > MOUNTS_MAX:

@@ -22,7 +22,7 @@ from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, plan_mounts
+from gloveport.sandbox.backends.view import Hidden, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.profile import Limits, Profile
 
@@ -88,6 +88,7 @@ class BubblewrapSandbox(SupervisedRung):
             words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
         plan_mounts(profile.mounts, self._hidden)
+        plan_covers(profile.mounts, profile.covered)
 
         def plan(command: Command, _folder: Path) -> RunRequest:
             return self._plan(profile, command)

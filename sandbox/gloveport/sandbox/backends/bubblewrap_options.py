@@ -8,7 +8,7 @@ Must never: put a value of the environment or a mount on the command line, where
 import os
 from typing import Final
 
-from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_mounts, plan_system
+from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
 from gloveport.sandbox.profile import Limits, Profile
 
 PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -28,6 +28,7 @@ _PROC_ANYBODY: Final = ("pressure", "sys")
 _HOSTS: Final = b"127.0.0.1 localhost\n::1 localhost\n"
 _NAMES: Final = b"passwd: files\ngroup: files\nhosts: files\n"
 _TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 - places inside the jail
+_EMPTY_FILES_MAX: Final = 64
 _SHM_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -58,6 +59,7 @@ def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
     options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
+    options += _lay_covers(profile, blobs)
     options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir]
     return options + _lay_environment(profile)
 
@@ -66,7 +68,7 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
     """The mounts in force, masks included, for the audit."""
     return [
         {"target": placing.target, "cover": placing.cover.name.lower(), "source": placing.source}
-        for placing in plan_mounts(profile.mounts, hidden)
+        for placing in (*plan_mounts(profile.mounts, hidden), *plan_covers(profile.mounts, profile.covered))
     ]
 
 
@@ -114,8 +116,19 @@ def _place(placing: Placing) -> list[str]:
             return ["--bind", placing.source, placing.target]
         case Cover.EMPTY_FOLDER:
             return ["--perms", "0555", "--size", "4096", "--tmpfs", placing.target, "--remount-ro", placing.target]
-        case Cover.EMPTY_FILE:
+        case Cover.EMPTY_FILE | Cover.COVERED:
             return ["--ro-bind", os.devnull, placing.target]
+
+
+def _lay_covers(profile: Profile, blobs: Blobs) -> list[str]:
+    """An empty file over each; where there are many, one that cannot be opened: each empty one takes a descriptor."""
+    options: list[str] = []
+    for index, placing in enumerate(plan_covers(profile.mounts, profile.covered)):
+        if index < _EMPTY_FILES_MAX:
+            options += ["--perms", "0444", "--ro-bind-data", str(blobs.add(b"")), placing.target]
+        else:
+            options += _place(placing)
+    return options
 
 
 def _lay_environment(profile: Profile) -> list[str]:

@@ -15,6 +15,7 @@ from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.memory_programs import PROGRAMS
 from gloveport.sandbox.backends.memory_run import MemoryExecution, Program, Stage
 from gloveport.sandbox.backends.supervised import check_command
+from gloveport.sandbox.backends.view import refuse_covers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.profile import Limits, Profile
 
@@ -45,7 +46,8 @@ class MemorySandbox:
         return Availability(True, "", "", _HELD, _NOT_HELD)
 
     async def prepare(self, profile: Profile, lease_id: str) -> "MemoryLease":
-        """Make a lease; every profile is taken."""
+        """Make a lease; every profile is taken that hides nothing."""
+        refuse_covers(profile, self.name)
         return MemoryLease(lease_id, profile, self._programs, self._runs)
 
     async def attach(self, run_id: str) -> MemoryExecution | None:

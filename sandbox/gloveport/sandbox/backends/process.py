@@ -17,6 +17,7 @@ from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.execution import RUN_MARK
 from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
+from gloveport.sandbox.backends.view import refuse_covers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.profile import Limits, Profile, is_below
 
@@ -66,7 +67,8 @@ class ProcessSandbox(SupervisedRung):
         return Availability(True, "", "", _HELD, (*_NOT_HELD, _NO_CAP))
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
-        """Take any profile; what this rung cannot hold is in its claims."""
+        """Take any profile that hides nothing; what else this rung cannot hold is in its claims."""
+        refuse_covers(profile, self.name)
         for mount in profile.mounts:
             if not os.path.exists(mount.source):
                 raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Nothing to work on at {mount.source}.", hint="")

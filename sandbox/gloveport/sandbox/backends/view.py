@@ -16,7 +16,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import SandboxError
-from gloveport.sandbox.profile import Access, Mount, is_below
+from gloveport.sandbox.profile import Access, Mount, Profile, is_below
 
 _OWN_TARGETS: Final = ("/proc", "/dev", "/sys")
 _REPLACED_NEVER: Final = ("/", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64")
@@ -29,6 +29,7 @@ class Cover(Enum):
     READ_WRITE = auto()
     EMPTY_FOLDER = auto()
     EMPTY_FILE = auto()
+    COVERED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,28 @@ def plan_mounts(mounts: tuple[Mount, ...], hidden: Hidden) -> list[Placing]:
         placings.append(Placing(cover, source, mount.target))
         placings += _mask(source, mount.target, cover, hidden)
     return placings
+
+
+def plan_covers(mounts: tuple[Mount, ...], covered: Iterable[str]) -> list[Placing]:
+    """Covers of single files below mounts; each must be there as it is, with no link on the way, or it is refused."""
+    placings = []
+    for path in sorted(set(covered)):
+        mount = max((m for m in mounts if is_below(path, m.target)), key=lambda m: len(m.target), default=None)
+        if mount is None or path == mount.target:
+            raise _refuse(f"{path} lies below no mount and cannot be covered.")
+        if not stat.S_ISREG(_mode_without_links(mount, path)):
+            raise _refuse(f"{path} is no regular file and cannot be covered.")
+        placings.append(Placing(Cover.COVERED, "", path))
+    return placings
+
+
+def refuse_covers(profile: Profile, rung: str) -> None:
+    """Refuse a profile that hides files, for a rung without a view of its own."""
+    if profile.covered:
+        words = (
+            f"{len(profile.covered)} files that may hold secrets cannot be hidden from code in the sandbox {rung!r}."
+        )
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask again: the files are then named on the card.")
 
 
 def plan_system(paths: Iterable[str], hidden: Hidden) -> list[Placing]:
@@ -125,15 +148,21 @@ def _check_nesting(outer: Mount, inner: Mount) -> None:
         return
     if inner.target == outer.target:
         raise _refuse(f"Two mounts share the target {inner.target}.")
-    path = os.path.realpath(outer.source)
-    for part in inner.target[len(outer.target) :].strip("/").split("/"):
+    _mode_without_links(outer, inner.target)
+
+
+def _mode_without_links(outer: Mount, target: str) -> int:
+    """The mode of what lies at a target below a mount; refused where it is missing or reached by a link."""
+    path, mode = os.path.realpath(outer.source), 0
+    for part in target[len(outer.target) :].strip("/").split("/"):
         path = os.path.join(path, part)
         try:
             mode = os.lstat(path).st_mode
         except OSError as error:
-            raise _refuse(f"{inner.target} does not exist below the mount {outer.target}.") from error
+            raise _refuse(f"{target} does not exist below the mount {outer.target}.") from error
         if stat.S_ISLNK(mode):
-            raise _refuse(f"{inner.target} leads through a link below the mount {outer.target}.")
+            raise _refuse(f"{target} leads through a link below the mount {outer.target}.")
+    return mode
 
 
 def _identity(path: str) -> tuple[int, int] | None:

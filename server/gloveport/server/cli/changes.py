@@ -23,6 +23,7 @@ from gloveport.protocol.wire.change import (
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.diffs import hunk_digest, pending, show_diffs, write_patch
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
+from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
 
@@ -37,21 +38,31 @@ def _selection(change: ChangeInfo, hunks: list[str] | None) -> Selection:
 
 
 async def decide(
-    client: Client, session_id: str, accept: bool, changes: Sequence[ChangeInfo], hunks: list[str] | None = None
+    client: Client,
+    session_id: str,
+    accept: bool,
+    changes: Sequence[ChangeInfo],
+    hunks: list[str] | None = None,
+    named: Sequence[str] = (),
 ) -> ChangeDecideResult | None:
-    """Accept or reject; None when nothing is pending."""
+    """Accept or reject; None when nothing is pending. What runs by itself is accepted where it is among `named`."""
     if not changes:
         return None
     if hunks and len(changes) != 1:
         raise GloveportError(ErrorCode.INVALID_PARAMS, "--hunk needs exactly one path", hint="Name the path first.")
-    params = ChangeDecideParams(
-        client_request_id=request_id(),
-        session_id=session_id,
-        selections=tuple(_selection(change, hunks) for change in changes),
-    )
-    if accept:
-        return await client.call("change/accept", params)
-    return await client.call("change/reject", params)
+    batches, left = parted(changes, named) if accept else ((tuple(changes),), ())
+    result = ChangeDecideResult(apply_id="", paths=())
+    for batch in batches:
+        params = ChangeDecideParams(
+            client_request_id=request_id(),
+            session_id=session_id,
+            selections=tuple(_selection(change, hunks) for change in batch),
+        )
+        done = await client.call("change/accept" if accept else "change/reject", params)
+        result = done.model_copy(update={"paths": (*result.paths, *done.paths)})
+    if left:
+        err().print(plain(left_words(left), "bold yellow"))
+    return result
 
 
 def decided_words(verb: str, paths: Sequence[str], session: SessionInfo) -> str:
@@ -78,13 +89,15 @@ def diff(paths: Paths = None, session: Session = "", root: Folder = HERE) -> Non
 def _decision(accept: bool, paths: list[str] | None, hunks: list[str] | None, session: str, root: Path) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
-        result = await decide(client, info.session_id, accept, await pending(client, info, paths, root), hunks)
+        changes = await pending(client, info, paths, root)
+        result = await decide(client, info.session_id, accept, changes, hunks, paths or ())
         if result is None:
             out().print(plain(NOTHING))
             return
         verb = "accepted" if accept else "rejected"
         words = decided_words(verb, result.paths, info) if accept else f"{verb}: {', '.join(result.paths)}"
-        out().print(plain(words, "green"))
+        if result.paths:
+            out().print(plain(words, "green"))
 
     with_client(work)
 

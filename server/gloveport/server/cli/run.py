@@ -151,7 +151,7 @@ async def follow_and_finish(
     accepts = accept and code is Exit.OK and bool(changes)
     if accepts:
         result = await decide(client, session.session_id, True, changes)
-        if result is not None and not manner.as_json:
+        if result is not None and result.paths and not manner.as_json:
             follower.feed.line(f"✓ {decided_words('accepted', result.paths, session)}", "green")
     if not manner.as_json:
         follower.feed.prose(_next_words(session, code, is_open=bool(changes) and not accepts), "dim", indent="  ")

@@ -26,6 +26,7 @@ from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.engine.proposals import places
 from gloveport.server.session.state import CallStage
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApplyRequested
@@ -94,10 +95,26 @@ def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
             raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
 
 
+async def _check_kinds(actor: Actor, params: ChangeDecideParams) -> None:
+    """What runs by itself is accepted one by one, and what no change may touch not at all: as things lie now."""
+    chosen = [change for one in params.selections if (change := actor.state.changes.get(one.change_id)) is not None]
+    found = await places(actor.workspace, {change.path: change.kind == "symlink" for change in chosen})
+    never = sorted(path for path, place in found.items() if place.is_never_written)
+    if never:
+        raise GloveportError(ErrorCode.PROTECTED_PATH, f"{never[0]} is never written by an accept", paths=never)
+    alone = sorted(change.path for change in chosen if change.runs_by_itself or found[change.path].note)
+    if alone and len(found) > 1:
+        words = f"{', '.join(alone)}: what runs by itself is accepted one by one, not together with other files"
+        hint = f"Accept {alone[0]} by itself, and the other files without it."
+        raise GloveportError(ErrorCode.POLICY_DENIED, words, hint=hint, paths=alone)
+
+
 async def accept(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
     """Write the selected proposals into the user's files."""
     actor = await house.sessions.open(params.session_id)
-    plan = await actor.workspace.plan_accept(_selected(actor, params))
+    selected = _selected(actor, params)
+    await _check_kinds(actor, params)
+    plan = await actor.workspace.plan_accept(selected)
     _check_saved(house, actor, plan)
     return await _decide(actor, "accept", plan, caller, once)
 

@@ -23,7 +23,7 @@ from gloveport.sandbox.contract import (
     Sandbox,
     SandboxError,
 )
-from gloveport.sandbox.profile import Access, Limits, Mount, Profile, is_below
+from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
 from gloveport.server.tools.contract import Found, RunRequest
 
 BUILD_MEMORY_BYTES_MAX: Final = 4 * 1024**3
@@ -71,6 +71,11 @@ class Hands:
         """Where the worktree is seen inside."""
         return self.place.root if Claim.FILESYSTEM_VIEW in self.available.holds else self.place.worktree
 
+    @property
+    def hides(self) -> bool:
+        """True if single files can be hidden from a run."""
+        return Claim.FILESYSTEM_VIEW in self.available.holds
+
     def security_context(self) -> Mapping[str, Any]:
         """What will be in force, for the record."""
         return {
@@ -103,7 +108,19 @@ class Hands:
             working_dir=self.root,
             limits=limits,
             environment={**self.environment, **dict(request.environment)},
+            covered=self._covered(request),
         )
+
+    def _covered(self, request: RunRequest) -> tuple[str, ...]:
+        """The hidden files as paths inside; what lies below another mount is not of the worktree."""
+        if len(request.hidden) > COVERED_MAX:
+            words = (
+                f"{len(request.hidden)} files of the workspace may hold secrets; at most {COVERED_MAX} can be hidden"
+            )
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Open a folder without them.")
+        paths = (f"{self.root}/{path}" for path in request.hidden)
+        others = [folder for folder in self.place.dependency_folders if self.hides and is_below(folder, self.root)]
+        return tuple(path for path in paths if not any(is_below(path, other) for other in others))
 
     async def run(self, call: RunRequest, show: Show) -> Result:
         """Start the program and wait for its end; `show` gets its output as it comes.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
 from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
+from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import Hands
@@ -19,6 +20,7 @@ from gloveport.server.policy.answer import grant_from_answer, grant_from_issued,
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
+from gloveport.server.policy.effects import EffectKind
 from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
@@ -96,7 +98,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
         call_id=call.call_id,
         plan=Plan(
             title=plan.title,
-            effects=plan.effects,
+            effects=(*plan.effects, *_secrets(decision, plan)),
             recovery=plan.recovery,
             stop_class=plan.stop_class,
             executor=plan.executor,
@@ -114,6 +116,17 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             grant_uses_left=decision.grant_uses_left,
         ),
         card=_card(request, decision, context, plan.title),
+    )
+
+
+def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
+    """Secrets that policy saw in the command line: what is allowed with the call belongs to its intent."""
+    known = {(effect.kind, effect.target) for effect in plan.effects}
+    found = (effect for effect in decision.effects if effect.kind is EffectKind.secret_read)
+    return tuple(
+        EffectRecord(kind=str(effect.kind), target=effect.target)
+        for effect in found
+        if (str(effect.kind), effect.target) not in known
     )
 
 

@@ -35,12 +35,11 @@ async def look(actor: Actor, origin: Origin) -> Looked:
     try:
         workspace = actor.workspace
         before = workspace.unproposable
-        proposals = await workspace.proposals()
+        facts = await changed_facts(actor.state, await workspace.proposals(), origin, workspace)
     except GloveportError as error:
         if is_fatal(error):
             raise
         return Looked((), f"What this changed could not be looked at: {error.advice}", whole=False)
-    facts = changed_facts(actor.state, proposals, origin, workspace.is_unknown)
     news = [each for each in workspace.unproposable if each not in before]
     return Looked(facts, told("Not looked at, so not proposed", news))
 

@@ -6,7 +6,7 @@ Must never: be reached through a global.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from anyio.abc import TaskGroup
@@ -16,6 +16,7 @@ from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
 from gloveport.server.models.contract import Provider
+from gloveport.server.policy.reading import Reading
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.tools.registry import Toolbox
@@ -77,3 +78,8 @@ class Room:
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]
+    reading: Reading = field(init=False)
+    """Which paths may be read without being asked about, by the rules."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reading", Reading(self.rules))

@@ -88,7 +88,9 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         python_is_own=python is not None,
         show=show,
         redact=room.redactor.redact_bytes,
+        is_kept=room.reading.is_kept,
         fingerprint=call.started.fingerprint if call.started is not None else (),
+        planned=call.started.effects if call.started is not None else (),
     )
     return Bench(tool, arguments, context, hands)
 

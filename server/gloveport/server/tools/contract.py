@@ -85,6 +85,10 @@ class SandboxHands(Protocol):
     def root(self) -> str:
         """Where the worktree is seen inside."""
 
+    @property
+    def hides(self) -> bool:
+        """True if single files can be hidden from a run."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
@@ -97,11 +101,15 @@ class SandboxHands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A program to run: argument vector, limits in seconds and bytes, extra environment."""
+    """A program to run: argument vector, limits in seconds and bytes, extra environment.
+
+    `hidden` are files of the worktree whose content it may not see.
+    """
 
     run_id: str
     argv: tuple[str, ...]
     wall_s: float
+    hidden: tuple[str, ...] = ()
     tool_kind: Literal["small", "build"] = "build"
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -111,7 +119,8 @@ class ToolContext:
     """What a call may touch.
 
     `python` runs the tests; `python_is_own`: it is the workspace's. `fingerprint` is what the call's intent on disk
-    says, once there is one. `redact` takes known secrets out of bytes before they are cut or shown.
+    says, once there is one, and `planned` the effects that were judged. `redact` takes known secrets out of bytes
+    before they are cut or shown. `is_kept` tells which paths may not be read without being asked about.
     """
 
     call_id: str
@@ -124,7 +133,13 @@ class ToolContext:
     python_is_own: bool
     show: Callable[[bytes], Awaitable[None]]
     redact: Callable[[bytes], bytes]
+    is_kept: Callable[[str], bool]
     fingerprint: tuple[FileFingerprint, ...] = ()
+    planned: tuple[EffectRecord, ...] = ()
+
+    def was_judged(self, kind: str, path: str) -> bool:
+        """True if this effect is among those that were judged."""
+        return any((one.kind, one.target) == (kind, path) for one in self.planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,18 @@ Must never: touch the user's own files, or write over a file that changed since 
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import Field
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events.tool import FileFingerprint
+from gloveport.protocol.ids import Sha256
+from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
 from gloveport.server.edit.replace import hash_of, replace_exact
 from gloveport.server.edit.rewrite import rewrite_text
 from gloveport.server.tools.contract import Arguments, Found, Performed, ToolContext, ToolError, ToolPlan, effect
-from gloveport.server.tools.files import RelativePath
+from gloveport.server.tools.files import RelativePath, kept_reads, named, touched
 
 WRITE_CHARACTERS_MAX: Final = 2_000_000
 
@@ -29,40 +31,83 @@ async def _current(context: ToolContext, path: str) -> bytes | None:
         raise
 
 
-def _changing(title: str, kind: str, path: str, base: bytes | None, result: bytes | None, label: Any) -> ToolPlan:
-    base_hash = None if base is None else hash_of(base)
-    result_hash = None if result is None else hash_of(result)
-    return ToolPlan(
-        title=title,
-        effects=(effect(kind, path),),
-        recovery="fingerprinted",
-        stop_class="atomic",
-        executor="daemon",
-        label=label,
-        fingerprint=(FileFingerprint(path=path, base_hash=base_hash, result_hash=result_hash),),
-        file_digests=() if base_hash is None else ((path, base_hash),),
-    )
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change as it would be made now: the link-free path, and its bytes before and after; null: absent.
+
+    `refusal` is why it cannot be made, where saying so before anybody was asked would tell what the file holds.
+    """
+
+    real: str
+    before: bytes | None
+    after: bytes | None
+    refusal: GloveportError | None = None
+
+    @property
+    def mark(self) -> FileFingerprint:
+        """Path and hashes: what is planned, and what must hold when it is done."""
+        hashes = [None if data is None else hash_of(data) for data in (self.before, self.after)]
+        return FileFingerprint(path=self.real, base_hash=hashes[0], result_hash=hashes[1])
 
 
 class _Changing(ABC):
-    """What the changing tools share: their outcome is found by hashes."""
+    """What the changing tools share: the path is led to its end first, and the outcome is found by hashes."""
+
+    effect_kind = "write"
+    follows_last = True
 
     @abstractmethod
-    async def result(self, arguments: Any, context: ToolContext) -> tuple[bytes | None, bytes | None]:
-        """The file's bytes before and after; null: absent. Raises GloveportError when the change cannot be made."""
+    async def change(self, arguments: Any, real: str, context: ToolContext) -> Change:
+        """The change at the link-free path. Raises GloveportError when it cannot be made."""
+
+    @abstractmethod
+    def title(self, what: str, change: Change) -> str:
+        """The call in words."""
+
+    async def plan(self, arguments: Any, context: ToolContext) -> ToolPlan:
+        """Changes what the path leads to, under each name that it has."""
+        change = await self._made(arguments, context)
+        mark = change.mark
+        return ToolPlan(
+            title=self.title(named(arguments.path, change.real), change),
+            effects=await self._effects(arguments, change.real, context),
+            recovery="fingerprinted",
+            stop_class="atomic",
+            executor="daemon",
+            label=context.label,
+            fingerprint=(mark,),
+            file_digests=() if mark.base_hash is None else ((change.real, mark.base_hash),),
+        )
 
     async def perform(self, arguments: Any, context: ToolContext) -> Performed:
-        """Write the result, given that the file still is what the result was made from."""
-        before, after = await self.result(arguments, context)
-        expected = None if before is None else hash_of(before)
-        digest = None if after is None else hash_of(after)
-        if any((mark.base_hash, mark.result_hash) != (expected, digest) for mark in context.fingerprint):
+        """Make the change, given that path and file are what the change was made from."""
+        change = await self._made(arguments, context)
+        judged = all(
+            context.was_judged(one.kind, one.target) for one in await self._effects(arguments, change.real, context)
+        )
+        if context.fingerprint != (change.mark,) or not judged:
             raise ToolError(ErrorCode.CHANGE_CONFLICT, f"{arguments.path} changed since the call was planned")
-        if after is None:
-            await context.workspace.delete(arguments.path, expected=expected)
-            return _done(f"{arguments.path} deleted", "the file is gone", context)
-        await context.workspace.write(arguments.path, after, expected=expected)
-        return _done(f"{arguments.path} written ({len(after)} bytes)", f"sha256 {hash_of(after)}", context)
+        if change.refusal is not None:
+            raise change.refusal
+        path = arguments.path
+        expected = None if change.mark.base_hash is None else Sha256(change.mark.base_hash)
+        if change.after is None:
+            await context.workspace.delete(path, expected=expected, at=change.real)
+            return _done(f"{path} deleted", "the file is gone", context)
+        await context.workspace.write(path, change.after, expected=expected, at=change.real)
+        return _done(f"{path} written ({len(change.after)} bytes)", f"sha256 {hash_of(change.after)}", context)
+
+    async def _made(self, arguments: Any, context: ToolContext) -> Change:
+        real = await context.workspace.resolve(arguments.path, last=self.follows_last)
+        await context.workspace.check_place(real)
+        return await self.change(arguments, real, context)
+
+    async def _effects(self, arguments: Any, real: str, context: ToolContext) -> tuple[EffectRecord, ...]:
+        """On the file, on the path as spelled, and on every path of the user's that leads to the file."""
+        other = await context.workspace.aliases((real,))
+        on_names = (effect(self.effect_kind, name) for name in other.get(real, ()))
+        found = (*touched(self.effect_kind, arguments.path, real), *on_names, *await kept_reads(real, context))
+        return tuple(dict.fromkeys(found))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Compare the file with the hashes of the intent."""
@@ -101,15 +146,20 @@ class EditFile(_Changing):
     description = "Replace one exact piece of text in a file. The quoted text must occur exactly once."
     arguments = EditFileArguments
 
-    async def result(self, arguments: EditFileArguments, context: ToolContext) -> tuple[bytes | None, bytes | None]:
-        """The file with the one place replaced."""
-        before = await context.workspace.read(arguments.path)
-        return before, replace_exact(before, arguments.old, arguments.new, path=arguments.path).result
+    async def change(self, arguments: EditFileArguments, real: str, context: ToolContext) -> Change:
+        """The file with the one place replaced. Whether a kept file has the place is not told before it is asked."""
+        before = await context.workspace.read(real, at=real)
+        try:
+            after = replace_exact(before, arguments.old, arguments.new, path=arguments.path).result
+        except GloveportError as error:
+            if context.is_kept(real) or context.is_kept(arguments.path) or await kept_reads(real, context):
+                return Change(real, before, before, error)
+            raise
+        return Change(real, before, after)
 
-    async def plan(self, arguments: EditFileArguments, context: ToolContext) -> ToolPlan:
-        """Writes one path."""
-        before, after = await self.result(arguments, context)
-        return _changing(f"Edit {arguments.path}", "write", arguments.path, before, after, context.label)
+    def title(self, what: str, change: Change) -> str:
+        """Edit one path."""
+        return f"Edit {what}"
 
 
 class WriteFileArguments(Arguments):
@@ -126,16 +176,14 @@ class WriteFile(_Changing):
     description = "Create a file or replace its whole content. An existing file keeps its line endings and encoding."
     arguments = WriteFileArguments
 
-    async def result(self, arguments: WriteFileArguments, context: ToolContext) -> tuple[bytes | None, bytes | None]:
+    async def change(self, arguments: WriteFileArguments, real: str, context: ToolContext) -> Change:
         """The file with the new content."""
-        before = await _current(context, arguments.path)
-        return before, rewrite_text(before, arguments.content, path=arguments.path)
+        before = await _current(context, real)
+        return Change(real, before, rewrite_text(before, arguments.content, path=arguments.path))
 
-    async def plan(self, arguments: WriteFileArguments, context: ToolContext) -> ToolPlan:
-        """Writes one path."""
-        before, after = await self.result(arguments, context)
-        title = f"{'Create' if before is None else 'Rewrite'} {arguments.path}"
-        return _changing(title, "write", arguments.path, before, after, context.label)
+    def title(self, what: str, change: Change) -> str:
+        """Create or rewrite one path."""
+        return f"{'Create' if change.before is None else 'Rewrite'} {what}"
 
 
 class DeleteFileArguments(Arguments):
@@ -150,15 +198,16 @@ class DeleteFile(_Changing):
     name = "delete_file"
     description = "Delete one file."
     arguments = DeleteFileArguments
+    effect_kind = "delete"
+    follows_last = False
 
-    async def result(self, arguments: DeleteFileArguments, context: ToolContext) -> tuple[bytes | None, bytes | None]:
+    async def change(self, arguments: DeleteFileArguments, real: str, context: ToolContext) -> Change:
         """The file, gone."""
-        before = await _current(context, arguments.path)
+        before = await _current(context, real)
         if before is None:
             raise ToolError(ErrorCode.FILE_MISSING, f"{arguments.path} does not exist")
-        return before, None
+        return Change(real, before, None)
 
-    async def plan(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolPlan:
-        """Deletes one path."""
-        before, after = await self.result(arguments, context)
-        return _changing(f"Delete {arguments.path}", "delete", arguments.path, before, after, context.label)
+    def title(self, what: str, change: Change) -> str:
+        """Delete one path."""
+        return f"Delete {what}"

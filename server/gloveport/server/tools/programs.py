@@ -5,14 +5,15 @@ Invariant: what was planned is what is started; a run is named by its call, so i
 Must never: run on the host side, or start a program twice for one call.
 """
 
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from gloveport.protocol.errors import GloveportError
-from gloveport.protocol.journal.events.tool import FileFingerprint, Outcome
+from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
@@ -25,6 +26,7 @@ from gloveport.server.tools.contract import (
     bounded,
     effect,
 )
+from gloveport.server.tools.files import RelativePath, kept_reads, touched
 from gloveport.server.tools.output import clean_output
 
 WALL_S_DEFAULT: Final = 120.0
@@ -32,6 +34,7 @@ WALL_S_MAX: Final = 1_800.0
 ARGV_ITEMS_MAX: Final = 256
 PATH_CHARACTERS_MAX: Final = 1_024
 NAMED_FILES_MAX: Final = 64
+HIDDEN_TOLD_MAX: Final = 5
 
 _OUTCOMES: Final[Mapping[ResultKind, Outcome]] = MappingProxyType(
     {
@@ -85,6 +88,64 @@ async def _digest(context: ToolContext, path: str) -> str | None:
         return None
 
 
+async def secrets_named(names: Iterable[str], context: ToolContext) -> tuple[EffectRecord, ...]:
+    """The reads that a program's call asks for: what the named files lead to, and kept files among and below them.
+
+    Where single files cannot be hidden from a program, it may read every kept one.
+    """
+    kept = await context.workspace.withheld(context.is_kept)
+    found: list[EffectRecord] = []
+    folders: list[str] = []
+    for name in names:
+        try:
+            real = await context.workspace.resolve(name)
+        except GloveportError:
+            continue  # it leads out of the worktree, so there is nothing of the worktree behind it
+        folders.append(real)
+        if real != name:
+            found += touched("read", name, real)
+    for path in sorted(kept):
+        if not context.hands.hides or any(path == one or path.startswith(f"{one}/") for one in folders):
+            found += (effect("read", path), *await kept_reads(path, context))
+    return tuple(dict.fromkeys(found))
+
+
+async def hidden_files(context: ToolContext) -> tuple[str, ...]:
+    """The kept files of the worktree but those of which every name was judged: those the user let it read."""
+    hidden = []
+    for path in sorted(await context.workspace.withheld(context.is_kept)):
+        if not _is_judged(path, context) or not all(
+            _is_judged(one.target, context) for one in await kept_reads(path, context)
+        ):
+            hidden.append(path)
+    return tuple(hidden)
+
+
+def _is_judged(path: str, context: ToolContext) -> bool:
+    """True if reading the path was judged, or reading a kept folder above it."""
+    targets = [posixpath.normpath(one.target) for one in context.planned if one.kind in ("read", "secret_read")]
+    return path in targets or any(path.startswith(f"{one}/") and context.is_kept(one) for one in targets)
+
+
+def hidden_words(hidden: tuple[str, ...]) -> str:
+    """What the model is told of files that the program did not see; empty when there are none."""
+    if not hidden:
+        return ""
+    shown = ", ".join(visible(path) for path in hidden[:HIDDEN_TOLD_MAX])
+    more = f" and {len(hidden) - HIDDEN_TOLD_MAX} more" if len(hidden) > HIDDEN_TOLD_MAX else ""
+    return f"\n[hidden from the program, since they may hold secrets: {shown}{more}; name in `reads` what it needs]"
+
+
+Reads = Annotated[
+    list[RelativePath],
+    Field(
+        default_factory=list,
+        max_length=NAMED_FILES_MAX,
+        description="Files that may hold secrets and that the program must see; the user is asked about each",
+    ),
+]
+
+
 class RunCommandArguments(Arguments):
     """Arguments of run_command."""
 
@@ -94,6 +155,7 @@ class RunCommandArguments(Arguments):
         description='Program and arguments, for example ["python", "-m", "build"]; there is no shell',
     )
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
+    reads: Reads
 
 
 class RunCommand:
@@ -106,10 +168,12 @@ class RunCommand:
     async def plan(self, arguments: RunCommandArguments, context: ToolContext) -> ToolPlan:
         """Executes one argument vector."""
         argv = tuple(arguments.argv)
-        named = [(path, await _digest(context, path)) for path in named_files(argv)]
+        words = tuple(word.removeprefix(f"{context.hands.root}/") for word in argv)
+        named = [(path, await _digest(context, path)) for path in named_files(words)]
+        reads = await secrets_named((*named_files(words), *arguments.reads), context)
         return ToolPlan(
             title=visible(f"Run {' '.join(argv)}"[:200]),
-            effects=(effect("execute", " ".join(argv)),),
+            effects=(effect("execute", " ".join(argv)), *reads),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
@@ -120,8 +184,9 @@ class RunCommand:
 
     async def perform(self, arguments: RunCommandArguments, context: ToolContext) -> Performed:
         """Run it to its end."""
-        request = RunRequest(run_id=context.call_id, argv=tuple(arguments.argv), wall_s=arguments.timeout_s)
-        return self._told(await context.hands.run(request, context.show), context)
+        hidden = await hidden_files(context)
+        request = RunRequest(context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden)
+        return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""
@@ -131,6 +196,6 @@ class RunCommand:
         """Wait for the run that is there."""
         return self._told(await context.hands.attach(context.call_id, context.show), context)
 
-    def _told(self, result: Result, context: ToolContext) -> Performed:
+    def _told(self, result: Result, context: ToolContext, more: str = "") -> Performed:
         text = bounded(f"{clean_output(context.redact(result.output))}\n[{how_it_ended(result)}]".lstrip("\n"))
-        return performed(result, text, context)
+        return performed(result, text + more, context)

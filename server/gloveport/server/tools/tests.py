@@ -1,13 +1,16 @@
 """run_tests: the workspace's pytest, test by test.
 
 Purpose: run pytest in the sandbox and turn its report into facts.
-Invariant: the outcome is the process's own end; the report only names the tests.
+Invariant: the outcome is the process's own end; the report only names the tests, and without a whole one no run is a
+    good one.
 Must never: trust a report that the run's end contradicts, or install anything.
 """
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -28,7 +31,14 @@ from gloveport.server.tools.contract import (
 )
 from gloveport.server.tools.files import RelativePath
 from gloveport.server.tools.output import clean_output
-from gloveport.server.tools.programs import how_it_ended, performed
+from gloveport.server.tools.programs import (
+    Reads,
+    hidden_files,
+    hidden_words,
+    how_it_ended,
+    performed,
+    secrets_named,
+)
 from gloveport.server.tools.pytest_probe import CASES_MAX, MESSAGE_CHARACTERS_MAX, PROBE, REPORT_BYTES_MAX
 
 WALL_S_DEFAULT: Final = 300.0
@@ -36,7 +46,10 @@ WALL_S_MAX: Final = 1_800.0
 PATHS_MAX: Final = 100
 FAILURES_TOLD_MAX: Final = 30
 COUNT_MAX: Final = 10**12
+_STATUSES: Final = ("passed", "failed", "error", "skipped")
 FRAMEWORK: Final = "pytest"
+_NO_REPORT: Final = "the tests' process did not come to the end at which it says what passed"
+_WHO_SAYS: Final = "the results are those that the code under test reported"
 # No cache and no byte code: a test run leaves nothing in the worktree by itself.
 ENVIRONMENT: Final = (("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1"))
 # In the daemon's own interpreter the plugins are the daemon's, not the workspace's.
@@ -50,6 +63,7 @@ class RunTestsArguments(Arguments):
         default_factory=list, max_length=PATHS_MAX, description="Test files or ids such as tests/test_x.py::test_y"
     )
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
+    reads: Reads
 
 
 def _marker(call_id: str) -> str:
@@ -72,9 +86,11 @@ class RunTests:
     async def plan(self, arguments: RunTestsArguments, context: ToolContext) -> ToolPlan:
         """Executes the tests."""
         what = " ".join(arguments.paths) or "all tests"
+        files = (path.partition("::")[0] for path in arguments.paths)
+        reads = await secrets_named((*files, *arguments.reads), context)
         return ToolPlan(
             title=f"Run {what} with {FRAMEWORK}",
-            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()),),
+            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()), *reads),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
@@ -90,10 +106,12 @@ class RunTests:
             # An editable install names the user's own folder: where the copy lies elsewhere, it has to come first.
             copy = context.hands.root
             environment = (*environment, ("PYTHONPATH", f"{copy}/src:{copy}"))
-        request = RunRequest(context.call_id, _argv(arguments, context), arguments.timeout_s, environment=environment)
+        hidden = await hidden_files(context)
+        argv = _argv(arguments, context)
+        request = RunRequest(context.call_id, argv, arguments.timeout_s, hidden, environment=environment)
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)
-        return _told(result, context)
+        return _told(result, context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""
@@ -149,9 +167,20 @@ def _count(value: Any) -> int:
     return value
 
 
+def _check_counts(counts: Any, cases: Any, left_out: Any) -> None:
+    """Raise ValueError where a report contradicts itself: what it counts and what it lists."""
+    listed = Counter(str(status) for _, status, _, _ in cases)
+    told = {status: _count(counts[status]) for status in _STATUSES}
+    if len(cases) > CASES_MAX or sum(told.values()) != len(cases) + _count(left_out):
+        raise ValueError("the number of tests is not the number that is counted")
+    if any(listed[status] > told[status] for status in _STATUSES):
+        raise ValueError("more tests are listed than counted")
+
+
 def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | None:
     try:
-        counts, cases = report["counts"], report["cases"][:CASES_MAX]
+        counts, cases = report["counts"], report["cases"]
+        _check_counts(counts, cases, report["left_out"])
         return TestRunFinished(
             turn_id=context.turn_id,
             goal_revision=context.goal_revision,
@@ -183,25 +212,25 @@ def _summary(fact: TestRunFinished) -> str:
     return "\n".join(lines)
 
 
-def _told(result: Result, context: ToolContext) -> Performed:
+def _told(result: Result, context: ToolContext, more: str = "") -> Performed:
     output, report = split_report(context.redact(result.output), context.call_id)
     # A report that names another end than the process had was not written at that end.
     agrees = report is not None and result.exit_code is not None and report.get("exit") == result.exit_code
     fact = _fact(report, context) if report is not None and agrees else None
     shown = clean_output(output).strip("\n")
     if fact is None:
-        text = f"{shown}\n[{how_it_ended(result)}; no report of single tests]"
-        return performed(result, bounded(text.lstrip("\n")), context)
-    # A run that ended well although its report names failures is not believed.
-    contradicted = result.kind is ResultKind.OK and bool(fact.failed or fact.errors)
-    ended = performed(result, bounded(f"{_summary(fact)}\n\n{shown}\n[{how_it_ended(result)}]"), context)
-    return Performed(
-        outcome="failed" if contradicted else ended.outcome,
-        text=ended.text,
-        evidence=ended.evidence,
-        label=ended.label,
-        exit_code=ended.exit_code,
+        text = f"{shown}\n[{how_it_ended(result)}; no report of single tests: {_NO_REPORT}]"
+        ended = performed(result, bounded(text.lstrip("\n")) + more, context)
+    else:
+        text = f"{_summary(fact)}\n\n{shown}\n[{how_it_ended(result)}; {_WHO_SAYS}]"
+        ended = performed(result, bounded(text) + more, context)
+    # A run that ended well without a whole report, or with one that names failures or no test, is not believed.
+    contradicted = fact is None or bool(fact.failed or fact.errors) or not (fact.passed or fact.skipped)
+    doubted = result.kind is ResultKind.OK and contradicted
+    return replace(
+        ended,
+        outcome="failed" if doubted else ended.outcome,
+        evidence=f"{ended.evidence}; not believed: {_NO_REPORT}" if doubted else ended.evidence,
         output=output,
-        output_bytes=ended.output_bytes,
-        facts=(fact,),
+        facts=() if fact is None else (fact,),
     )

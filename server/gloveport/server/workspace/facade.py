@@ -11,7 +11,7 @@ After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ from gloveport.server.workspace.state import (
 )
 from gloveport.server.workspace.store import ContentStore
 from gloveport.server.workspace.walk import NotCovered, Walk
+from gloveport.server.workspace.withheld import KeptContent, Links, find_withheld, kept_content
 
 Result = TypeVar("Result")
 
@@ -77,6 +78,8 @@ class SessionWorkspace:
         self._not_covered_in_root: tuple[NotCovered, ...] = ()
         self._look = Look(self._tree, limits, seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
+        self._links_known: tuple[object, Links] | None = None
+        self._kept_content: tuple[object, object, KeptContent] | None = None
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
         weakref.finalize(self, self._stack.close)
 
@@ -133,6 +136,21 @@ class SessionWorkspace:
         """Worktree paths that the last `proposals` could not look at, and why."""
         return self._look.not_covered
 
+    async def resolve(self, path: str, *, last: bool = True) -> str:
+        """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
+
+        Raises WorkspaceError: `workspace.outside`, `workspace.protected`.
+        """
+        return await self._run(files.resolve_path, self._tree, path, last)
+
+    async def check_place(self, path: str) -> None:
+        """Raise WorkspaceError when a file at the link-free `path` could never be proposed."""
+        await self._run(files.check_place, path, self._limits)
+
+    async def read(self, path: str, *, at: str | None = None) -> bytes:
+        """Bytes of a file of the worktree. With `at` the path must lead there now (`change.conflict` otherwise)."""
+        return await self._run(files.read_file, self._tree, path, self._limits, at)
+
     def is_unknown(self, path: str) -> bool:
         """True when the last `proposals` could not tell what lies at `path`: nothing is said of it."""
         return path in self._look.unknown
@@ -143,10 +161,6 @@ class SessionWorkspace:
         known = {each.path for each in self._state.snapshot.not_covered}
         return tuple(each for each in self._not_covered_in_root if each.path not in known)
 
-    async def read(self, path: str) -> bytes:
-        """Bytes of a file of the worktree."""
-        return await self._run(files.read_file, self._tree, path, self._limits)
-
     async def digest(self, path: str) -> Sha256 | None:
         """SHA-256 of a file of the worktree; None when there is no such file."""
         return await self._run(files.digest_file, self._tree, path, self._limits)
@@ -155,21 +169,36 @@ class SessionWorkspace:
         """Content files of the worktree that fit `pattern` (as in ignore rules: `*.py`, `src/**`)."""
         return await self._run(files.list_files, self._tree, pattern, self._limits, min(limit, LIST_MAX))
 
-    async def search(self, regex: str, *, pattern: str = "**", limit: int = SEARCH_MATCHES_MAX) -> files.SearchResult:
-        """Lines that match `regex` (RE2 syntax) in the files that fit `pattern`."""
+    async def search(
+        self, regex: str, *, pattern: str = "**", limit: int = SEARCH_MATCHES_MAX, leave_out: Container[str] = ()
+    ) -> files.SearchResult:
+        """Lines that match `regex` (RE2 syntax) in the files that fit `pattern` and are not to be left out."""
         bound = min(limit, SEARCH_MATCHES_MAX)
-        return await self._run(files.search_files, self._tree, regex, pattern, self._limits, bound)
+        return await self._run(files.search_files, self._tree, regex, pattern, self._limits, bound, leave_out)
 
-    async def write(self, path: str, data: bytes, *, expected: Sha256 | None = None) -> Sha256:
+    async def withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
+        """The files of the worktree that a rule keeps: by their name, or as copies of what has such a name."""
+        return await self._run(self._withheld, is_kept)
+
+    async def kept_origin(self, digest: str | None, is_kept: Callable[[str], bool]) -> str | None:
+        """The kept path of the base whose content has this hash, if any."""
+        return await self._run(lambda: self._kept(is_kept).origins.get(Sha256(digest or "")))
+
+    async def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Other names of link-free paths, through links that the user has; paths without any are left out."""
+        return await self._run(self._aliases, paths)
+
+    async def write(self, path: str, data: bytes, *, expected: Sha256 | None = None, at: str | None = None) -> Sha256:
         """Make a file of the worktree hold `data`; its mode is kept. Returns the hash, read back.
 
-        With `expected` the file must have that hash now (`change.conflict` otherwise).
+        With `expected` the file must have that hash now, with `at` the path must lead there (`change.conflict`
+        otherwise).
         """
-        return await self._run(self._write, path, data, expected)
+        return await self._run(self._write, path, data, expected, at)
 
-    async def delete(self, path: str, *, expected: Sha256 | None = None) -> None:
+    async def delete(self, path: str, *, expected: Sha256 | None = None, at: str | None = None) -> None:
         """Remove a file of the worktree."""
-        await self._run(files.delete_file, self._tree, path, self._limits, expected)
+        await self._run(files.delete_file, self._tree, path, self._limits, expected, at)
 
     async def proposals(self) -> tuple[Proposal, ...]:
         """Every pending difference between the base and the worktree, ordered by path."""
@@ -238,8 +267,28 @@ class SessionWorkspace:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args))
 
-    def _write(self, path: str, data: bytes, expected: Sha256 | None) -> Sha256:
-        real = files.write_file(self._tree, path, data, self._limits, expected)
+    def _withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
+        return find_withheld(self.worktree, self._kept(is_kept), is_kept)
+
+    def _aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        links = self._links()
+        found = {path: links.aliases(path) for path in paths} if links.targets else {}
+        return {path: names for path, names in found.items() if names}
+
+    def _links(self) -> Links:
+        if self._links_known is None or self._links_known[0] is not self._state.base:
+            self._links_known = (self._state.base, Links.of(self._state, self._store))
+        return self._links_known[1]
+
+    def _kept(self, is_kept: Callable[[str], bool]) -> KeptContent:
+        known = self._kept_content
+        if known is None or known[0] is not self._state.base or known[1] is not is_kept:
+            found = kept_content(self._state, self._store, self._links(), is_kept)
+            known = self._kept_content = (self._state.base, is_kept, found)
+        return known[2]
+
+    def _write(self, path: str, data: bytes, expected: Sha256 | None, at: str | None) -> Sha256:
+        real = files.write_file(self._tree, path, data, self._limits, expected, at)
         found = files.digest_file(self._tree, real, self._limits)
         if found is None:
             raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)

@@ -7,7 +7,7 @@ Must never: touch `.git`, our own staged names, a dependency folder, or anything
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.edit.lines import UTF8_BOM, split_lines
-from gloveport.server.edit.names import TEMP_PREFIX
+from gloveport.server.edit.names import TEMP_PREFIX, split_path
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.ignore import DEPENDENCY_FOLDERS
@@ -55,16 +55,47 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Matching lines in order of path; `skipped` are files that were binary, unreadable or too large to search."""
+    """Matching lines in order of path; `skipped` are files that were binary, unreadable or too large to search.
+
+    `left_out` are files that were not looked into because the caller said so.
+    """
 
     matches: tuple[Match, ...]
     truncated: bool
     skipped: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
-def read_file(root: Root, path: str, limits: WorkspaceLimits) -> bytes:
-    """Bytes of the file at `path`."""
-    return root.read(root.resolve(path), limits.file_bytes_max).data
+def resolve_path(root: Root, path: str, last: bool = True) -> str:
+    """The link-free path that `path` leads to; with `last` false a link at its end is not followed."""
+    if last:
+        return root.resolve(path)
+    folder, _, name = path.rpartition("/")
+    return "/".join(split_path(f"{root.resolve(folder)}/{name}" if folder else name))
+
+
+def check_place(path: str, limits: WorkspaceLimits) -> None:
+    """Refuse a link-free path that no look at the worktree would come to."""
+    _refuse_dependency(path)
+    if path.count("/") > limits.depth_max:
+        raise WorkspaceError(
+            ErrorCode.LIMIT,
+            f"{path[:80]}… lies deeper than depth_max = {limits.depth_max} folders, so it could not be proposed",
+            hint="Choose a path with fewer folders.",
+            limit="depth_max",
+        )
+
+
+def read_file(root: Root, path: str, limits: WorkspaceLimits, at: str | None = None) -> bytes:
+    """Bytes of the file at `path`, which must lead to `at` where that is given."""
+    return root.read(_led(root, path, at), limits.file_bytes_max).data
+
+
+def _led(root: Root, path: str, at: str | None, last: bool = True) -> str:
+    real = resolve_path(root, path, last)
+    if at is not None and real != at:
+        raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} leads elsewhere than when it was judged", path=path)
+    return real
 
 
 def digest_file(root: Root, path: str, limits: WorkspaceLimits) -> Sha256 | None:
@@ -77,14 +108,17 @@ def digest_file(root: Root, path: str, limits: WorkspaceLimits) -> Sha256 | None
         raise
 
 
-def write_file(root: Root, path: str, data: bytes, limits: WorkspaceLimits, expected: Sha256 | None) -> str:
+def write_file(
+    root: Root, path: str, data: bytes, limits: WorkspaceLimits, expected: Sha256 | None, at: str | None = None
+) -> str:
     """Make `path` hold `data`; folders above are made. The link-free path that was written."""
-    real = _writable(root, path)
+    real = _led(root, path, at)
+    check_place(real, limits)
     if len(data) > limits.file_bytes_max:
         raise WorkspaceError(
             ErrorCode.TOO_LARGE_FILE, f"{path}: {len(data)} bytes, the limit is {limits.file_bytes_max}", path=path
         )
-    _expect(root, path, limits, expected)
+    _expect(root, real, limits, expected)
     state = root.state(real)
     if state is not None and not stat.S_ISREG(state.st_mode):
         raise WorkspaceError(ErrorCode.NOT_A_FILE, f"{path} is not a regular file", path=path)
@@ -103,12 +137,12 @@ def write_file(root: Root, path: str, data: bytes, limits: WorkspaceLimits, expe
     return real
 
 
-def delete_file(root: Root, path: str, limits: WorkspaceLimits, expected: Sha256 | None) -> str:
+def delete_file(root: Root, path: str, limits: WorkspaceLimits, expected: Sha256 | None, at: str | None = None) -> str:
     """Remove the file or link at `path` (a link itself, not what it leads to)."""
-    folder, _, name = path.rpartition("/")
-    real = f"{root.resolve(folder)}/{name}" if folder else name
+    real = _led(root, path, at, last=False)
+    name = real.rpartition("/")[2]
     _refuse_dependency(real)
-    _expect(root, path, limits, expected)
+    _expect(root, real, limits, expected)
     state = root.state(real)
     if state is None:
         raise WorkspaceError(ErrorCode.FILE_MISSING, f"{path} does not exist", path=path)
@@ -128,7 +162,9 @@ def list_files(root: Root, pattern: str, limits: WorkspaceLimits, limit: int) ->
     return Listing(tuple(paths[:limit]), len(paths) > limit)
 
 
-def search_files(root: Root, regex: str, pattern: str, limits: WorkspaceLimits, limit: int) -> SearchResult:
+def search_files(
+    root: Root, regex: str, pattern: str, limits: WorkspaceLimits, limit: int, leave_out: Container[str] = ()
+) -> SearchResult:
     """Lines that match `regex` (RE2 syntax: no backtracking) in the files that fit `pattern`."""
     expression = _compiled(regex)
     # Without anchors and escapes a line can only match where the whole text does.
@@ -136,8 +172,12 @@ def search_files(root: Root, regex: str, pattern: str, limits: WorkspaceLimits, 
     matches: list[Match] = []
     skipped: list[str] = []
     left = SEARCH_TOTAL_BYTES_MAX
+    kept_back: list[str] = []
     for entry in _fitting(root, pattern, limits):
         if entry.is_link:
+            continue
+        if entry.path in leave_out:
+            kept_back.append(entry.path)
             continue
         if entry.info.st_size > min(SEARCH_FILE_BYTES_MAX, left):
             skipped.append(entry.path)
@@ -156,7 +196,7 @@ def search_files(root: Root, regex: str, pattern: str, limits: WorkspaceLimits, 
         matches.extend(_matches(expression, data, entry.path, limit + 1 - len(matches)))
         if len(matches) > limit:
             break
-    return SearchResult(tuple(matches[:limit]), len(matches) > limit, tuple(skipped))
+    return SearchResult(tuple(matches[:limit]), len(matches) > limit, tuple(skipped), tuple(kept_back))
 
 
 def _compiled(regex: str) -> Any:
@@ -190,12 +230,6 @@ def _fitting(root: Root, pattern: str, limits: WorkspaceLimits) -> Iterator[Entr
     for entry in Walk(root, limits).entries():
         if spec is None or spec.match_file(entry.path):
             yield entry
-
-
-def _writable(root: Root, path: str) -> str:
-    real = root.resolve(path)
-    _refuse_dependency(real)
-    return real
 
 
 def _refuse_dependency(path: str) -> None:

@@ -73,6 +73,11 @@ class ContentStore:
         """True when `get` would find the name."""
         return bytes.fromhex(digest) in self._places
 
+    def size(self, digest: str) -> int | None:
+        """How many bytes the name stands for; None when it is not here."""
+        place = self._places.get(bytes.fromhex(digest))
+        return None if place is None else place[1]
+
     def sync(self) -> None:
         """Make everything put so far durable: first the bytes, then their names."""
         if not self._unsaved:
