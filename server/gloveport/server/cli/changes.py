@@ -103,7 +103,7 @@ def _decision(accept: bool, paths: list[str] | None, hunks: list[str] | None, se
 
 
 def accept(paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE) -> None:
-    """Write proposals into your files: all, some paths, or some hunks."""
+    """Write proposals into your files: all, some paths, or some hunks; what runs by itself only by its name."""
     _decision(True, paths, hunk, session, root)
 
 
