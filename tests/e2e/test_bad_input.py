@@ -33,6 +33,7 @@ from gloveport.protocol.wire.session import SessionExportParams, SessionRenamePa
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.client.connect import Client
+from gloveport.server.client.paths import find_places
 
 DISK_BYTES = 96 * 1024 * 1024
 
@@ -73,6 +74,30 @@ async def test_a_root_that_cannot_be_worked_in_is_refused(daemon: Daemon, tmp_pa
             assert (await refused(client, closed)).code is ErrorCode.WORKSPACE_UNREADABLE
             closed.chmod(0o700)
         assert not list((daemon.home / "sessions").glob("*"))
+
+
+async def test_our_own_folders_are_no_project() -> None:
+    """Data and settings, each in its own place: not a root, and not part of one above them."""
+    home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
+    daemon, settings = Daemon(home), home / ".config" / "gloveport"
+    daemon.places = find_places({"HOME": str(home)})
+    try:
+        settings.mkdir(mode=0o700, parents=True)
+        (settings / "config.toml").write_text('[[models]]\nprovider = "scripted"\nmodel = "test"\n')
+        (home / "note.txt").write_text("mine\n")
+        daemon.start(GLOVEPORT_HOME="")
+        async with daemon.client() as client:
+            for folder in (settings, daemon.places.data_dir, daemon.places.data_dir / "sessions"):
+                folder.mkdir(exist_ok=True)
+                assert (await refused(client, folder)).code is ErrorCode.PROTECTED_PATH
+            session = await start_session(client, home)
+        copy = daemon.places.data_dir / "sessions" / session.session_id / "worktree"
+        assert (copy / "note.txt").exists()
+        assert not (copy / ".config" / "gloveport").exists()
+        assert not (copy / ".local" / "state" / "gloveport").exists()
+    finally:
+        daemon.kill()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 async def test_folders_without_git_and_empty_ones_work(daemon: Daemon, tmp_path: Path) -> None:

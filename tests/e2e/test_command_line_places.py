@@ -94,7 +94,9 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
     """The first is used; another one for a session; an unknown one is answered with the command that lists them."""
     listed = cli("models").stdout.splitlines()
     assert listed[0].startswith("scripted/test: ")
+    assert listed[0].endswith("(used where none is named)")
     assert any(line.startswith("openai/down: ") for line in listed)
+    assert any(line.startswith("scripted/demo: ") and "only where it is named" in line for line in listed)
     run_json(cli, root, "hello")
     assert "uses openai/down" in cli("models", "use", "openai/down", cwd=root).stdout
     failed = cli("resume", "-m", "again", cwd=root, code=3)
@@ -105,7 +107,11 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
 
 def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
     """A call that its trust level forbids: the level that would allow it; one that failed: its output and a way on."""
-    cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root)
+    shown = cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root).stdout
+    assert "⊘ Run echo hello from a program: Not allowed: " in shown
+    assert "gloveport why" in shown
+    assert "Choose another way" not in shown
+    assert ".." not in shown.replace("...", "")
     told = cli("why", cwd=root).stdout
     assert "kernel:rung" in told
     assert "gloveport trust restricted" in told

@@ -10,6 +10,9 @@ import pytest
 from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, running_command_line
 
 SCRIPT = [
+    {"when": {"user_contains": "ask twice", "turn": 0}, "text": "First words. ", "calls": [
+        {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}},
+        {"name": "run_command", "arguments": {"argv": ["echo", "three"]}}]},
     {"when": {"user_contains": "ask", "turn": 0}, "text": "First words. ", "calls": [
         {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}}]},
     {"when": {"user_contains": "slow"}, "text": "Slow words come one by one.", "chunk_chars": 5,
@@ -99,6 +102,16 @@ def test_a_card_answered_elsewhere_ends_the_question(cli: Cli, root: Path) -> No
         assert shell.end() == 0
 
 
+def test_a_turn_stopped_elsewhere_ends_the_question(cli: Cli, root: Path) -> None:
+    """The prompt does not outlive its turn."""
+    with cli.at_terminal("run", "ask", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("answer: ")
+        assert "stopped" in cli("cancel", cwd=root).stdout
+        shell.wait_for("stopped")
+        assert shell.end() == 4
+        assert "answered elsewhere" not in shell.text
+
+
 def test_an_answer_goes_to_the_card(cli: Cli, root: Path) -> None:
     """A wrong word is told and asked again; yes runs it; the model's first words stand before the question."""
     with cli.at_terminal("run", "ask", "--trust", "trusted", cwd=root) as shell:
@@ -139,6 +152,21 @@ def test_joining_a_turn_shows_what_it_said_so_far(cli: Cli, root: Path, gate: Pa
                 assert shell.end() == 0
                 assert shell.text.count("Slow words come one by one.") == 1
     gate.unlink()
+
+
+def test_joining_a_turn_that_waits_asks_its_card(cli: Cli, root: Path) -> None:
+    """A card that was answered before is not asked again; the one that waits is asked after what led to it."""
+    cli("run", "ask twice", "--trust", "trusted", cwd=root, code=5)
+    cli("approve", "--how", "once", cwd=root)
+    with cli.at_terminal("resume", cwd=root) as shell:
+        shell.wait_for("First words.")
+        shell.wait_for("one two")
+        shell.wait_for("$ echo three")
+        shell.wait_for("answer: ")
+        shell.type("y\n")
+        shell.wait_for("Done.")
+        assert shell.end() == 0
+        assert shell.text.count("answer: ") == 1
 
 
 def test_cancel_from_outside(cli: Cli, root: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -85,7 +85,7 @@ class ListJournal:
         payload, seq = orjson.dumps(ops), len(events) + 1
         prev = events[-1].digest if events else GENESIS_DIGEST
         event = StoredEvent(stream, self.epoch, seq, "Told", 1, seq, payload, "")
-        event = replace(event, digest=event_digest(prev, event))
+        event = event._replace(digest=event_digest(prev, event))
         events.append(event)
         return event
 

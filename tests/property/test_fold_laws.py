@@ -17,8 +17,8 @@ from gloveport.server.session.views.ops import project_ops
 
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
-    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised", "EditsTaken",
-    "DaemonStarted", "WorkspaceTrusted",
+    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
+    "DaemonStarted", "WorkspaceTrusted", "EditsTaken",
 }  # fmt: skip
 # They belong to other streams, or only carry an id that no client shows.
 NOT_SHOWN = {"ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted"}

@@ -18,7 +18,7 @@ from gloveport.server.audit.checkpoint import checkpoint_path, key_path
 from gloveport.server.audit.errors import AuditError
 from gloveport.server.audit.line import GENESIS, LINE_BYTES_MAX, Action, Entry, Link, canonical, line_digest
 from gloveport.server.audit.log import AuditLog
-from gloveport.server.audit.reading import export_lines, verify_log
+from gloveport.server.audit.reading import export_lines, iterate_backward, verify_log
 
 SEVEN = ("timestamp", "task_id", "sub_agent_type", "sandbox_id", "action", "params", "security_context")
 
@@ -352,3 +352,63 @@ async def test_key_is_made_once(tmp_path: Path) -> None:
 def test_canonical_form_is_one(tmp_path: Path) -> None:
     """Key order does not matter, so equal values have one encoding."""
     assert canonical({"b": 1, "a": "é"}) == canonical({"a": "é", "b": 1}) == '{"a":"é","b":1}'.encode()
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced", "cut", "grown", "checkpoint removed", "folder removed"])
+async def test_a_log_touched_while_open_stops_and_says_so(tmp_path: Path, what: str) -> None:
+    """No line is answered that went to a file without a name; verify and export answer typed."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "audit.jsonl"
+    log = await open_log(path)
+    await log.record(entry(1))
+    if what == "removed":
+        path.unlink()
+    elif what == "replaced":
+        (folder / "copy").write_bytes(path.read_bytes())
+        (folder / "copy").chmod(0o600)
+        (folder / "copy").replace(path)
+    elif what == "cut":
+        os.truncate(path, 10)
+    elif what == "grown":
+        with path.open("ab") as file:
+            file.write(b"{}\n")
+    elif what == "checkpoint removed":
+        checkpoint_path(path).unlink()
+    else:
+        folder.rename(tmp_path / "elsewhere")
+    with pytest.raises(AuditError) as caught:
+        await log.record(entry(2))
+    assert caught.value.code is ErrorCode.NOT_SAVED
+    report = await log.verify()
+    assert not report.ok
+    assert report.reason
+    if what in ("removed", "folder removed"):
+        with pytest.raises(AuditError) as caught:
+            list(log.export())
+        assert caught.value.code is ErrorCode.NOT_SAVED
+    with pytest.raises(AuditError):
+        await log.record(entry(3))
+    await log.close()
+
+
+async def test_what_the_journal_lost_is_named_by_verify(tmp_path: Path) -> None:
+    """A line about lost events is a finding, and is told in words."""
+    path = tmp_path / "audit.jsonl"
+    log = await open_log(path)
+    await log.record(entry(1))
+    params = {"from_seq": 7, "events": 3, "reason": "gone"}
+    await log.record(entry(2, action=Action.EVENTS_LOST, task_id="session/a", params=params))
+    report = await log.verify()
+    assert (report.ok, report.findings, report.losses) == (True, (2,), ("session/a lost 3 events from 7 on",))
+    await log.close()
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b"")), max_size=20))
+def test_backward_is_forward_turned(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    """Lines read from the end are the lines, whatever falls on the border of two pieces."""
+    path = tmp_path_factory.mktemp("backward") / "log"
+    padding = [b"x" * 256 * 1024, b"y" * 100_000]
+    every = [*lines, *padding, *lines]
+    path.write_bytes(b"".join(line + b"\n" for line in every))
+    assert list(iterate_backward(path))[::-1] == [*every, b""]

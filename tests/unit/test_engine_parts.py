@@ -1,6 +1,5 @@
 """Parts of the engine that need no room: what a model is told, audit lines, folding, undo order."""
 
-import dataclasses
 import json
 from typing import Any
 
@@ -114,7 +113,7 @@ def test_folding_counts_what_it_does_not_know_and_shows_what_was_erased() -> Non
     events = [
         stored("SessionRenamed", renamed),
         stored("ChangeRefused", encode_body(refused), seq=2),
-        dataclasses.replace(stored("SessionRenamed", b"{}", seq=3), erased="secret"),
+        stored("SessionRenamed", b"{}", seq=3)._replace(erased="secret"),
     ]
     loaded = Loaded(SessionState(), View())
     fold_stored(loaded, events)

@@ -1,7 +1,6 @@
 """The envelope: digests that prove a past, and cursors that only this daemon makes."""
 
 import hashlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -35,7 +34,7 @@ def chain(payloads: list[bytes]) -> list[StoredEvent]:
     for seq, payload in enumerate(payloads, 1):
         bare = StoredEvent("s", 1, seq, "Noted", 1, 7, payload, "")
         digest = event_digest(digest, bare)
-        events.append(replace(bare, digest=digest))
+        events.append(bare._replace(digest=digest))
     return events
 
 
@@ -83,7 +82,7 @@ def test_any_change_breaks_the_chain_there(payloads: list[bytes], data: st.DataO
             ]
         )
     )
-    events[place] = replace(victim, **change)
+    events[place] = victim._replace(**change)
     broken = verify_chain(events)
     if change == {"erased": victim.payload_hash} and victim.payload == ERASED_PAYLOAD:
         return
@@ -96,7 +95,7 @@ def test_erased_payload_keeps_the_chain(payloads: list[bytes], data: st.DataObje
     """A payload may be erased while its hash stays; the chain says the same."""
     events = chain(payloads)
     place = data.draw(st.integers(0, len(events) - 1))
-    events[place] = replace(events[place], payload=ERASED_PAYLOAD, erased=events[place].payload_hash)
+    events[place] = events[place]._replace(payload=ERASED_PAYLOAD, erased=events[place].payload_hash)
     assert verify_chain(events) == ChainPoint(1, len(events), events[-1].digest)
 
 

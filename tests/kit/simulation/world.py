@@ -95,8 +95,8 @@ class World:
                 self.judging.discard(call_id)
             case inp.ToolEnded(call_id):
                 self.runs.pop(call_id, None)
-            case inp.ApplyUnsettled(waits=True):
-                pass
+            case inp.ApplyUnsettled(apply_id, waits=True):
+                self.applies.add(apply_id)  # looked at again with each command
             case inp.ApplyDone(apply_id) | inp.ApplyRefused(apply_id) | inp.ApplyUnsettled(apply_id):
                 self.applies.discard(apply_id)
 

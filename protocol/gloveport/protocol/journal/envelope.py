@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import Final
+from typing import Final, NamedTuple
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 
@@ -57,9 +57,11 @@ class NewEvent:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event as stored. `at` is UTC microseconds, for display only: order is `seq` and nothing else."""
+class StoredEvent(NamedTuple):
+    """An event as stored. `at` is UTC microseconds, for display only: order is `seq` and nothing else.
+
+    A tuple, since a client that catches up costs one of these an event.
+    """
 
     stream: str
     epoch: int

@@ -166,9 +166,7 @@ class AuditLog:
         """Lines first, then the checkpoint that vouches for them: a crash leaves the log ahead, never behind."""
         if self._fd < 0:
             raise AuditError(ErrorCode.NOT_SAVED, "the audit log is closed")
-        if strange := self._strange():
-            self._stopped = AuditError(ErrorCode.NOT_SAVED, f"{strange}; put it back and start the daemon again")
-            raise self._stopped
+        self._refuse_when_strange()
         try:
             if lines:
                 _write_all(self._fd, b"".join(line.text + b"\n" for line in lines))
@@ -181,6 +179,12 @@ class AuditLog:
         except OSError as error:
             self._stopped = refused_by_disk("the audit line was not saved", error)
             raise self._stopped from error
+        self._refuse_when_strange()  # what is answered had its name when it was on disk
+
+    def _refuse_when_strange(self) -> None:
+        if strange := self._strange():
+            self._stopped = AuditError(ErrorCode.NOT_SAVED, f"{strange}; put it back and start the daemon again")
+            raise self._stopped
 
     def _strange(self) -> str:
         """What is wrong with the files behind the open log, in words; empty when they are as they were left."""

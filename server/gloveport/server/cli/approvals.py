@@ -8,14 +8,14 @@ Must never: answer without being told how.
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewItem
 from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
-from gloveport.server.cli.cards import ELSEWHERE, answer, choose, option_of, show_card, waiting
+from gloveport.server.cli.cards import ELSEWHERE, answer, choose, gone_words, option_of, show_card, waiting
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, with_client
@@ -68,8 +68,7 @@ async def _answer_one(
         choice = await _choose_while_it_waits(client, feed, info.session_id, shown)
         if choice == "unanswered":
             return Exit.APPROVAL_NEEDED
-        if choice == "elsewhere":
-            feed.line(ELSEWHERE, "yellow")
+        if choice == "gone":
             return Exit.OK
         option = None if choice == "no" else int(choice)
     if not await answer(client, info.session_id, shown, option):
@@ -85,28 +84,29 @@ async def _answer_one(
 
 async def _choose_while_it_waits(
     client: Client, feed: Feed, session_id: str, shown: ApprovalInfo
-) -> int | Literal["no", "unanswered", "elsewhere"]:
+) -> int | Literal["no", "unanswered", "gone"]:
     typing = asyncio.ensure_future(choose(feed, shown.card))
-    gone = asyncio.ensure_future(_answered_elsewhere(client, session_id, shown.approval_id))
+    gone = asyncio.ensure_future(_end_of(client, session_id, shown.approval_id))
     try:
         await asyncio.wait({typing, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return typing.result() if typing.done() else "elsewhere"
+        if typing.done():
+            return typing.result()
     finally:
         typing.cancel()
         gone.cancel()
         await asyncio.wait({typing, gone})
+    feed.line(gone_words(gone.result()), "yellow")
+    return "gone"
 
 
-async def _answered_elsewhere(client: Client, session_id: str, approval_id: str) -> None:
-    """Returns once the card does not wait any more."""
+async def _end_of(client: Client, session_id: str, approval_id: str) -> str:
+    """The state of a card, once it does not wait any more."""
     async with client.follow(session_id) as follow:
         async for _ in follow:
-            if any(one["id"] == f"approval/{approval_id}" and not _waits(one) for one in follow.view.items()):
-                return
-
-
-def _waits(item: dict[str, Any]) -> bool:
-    return bool(item["fields"]["state"] == "pending")
+            for item in follow.view.items():
+                if item["id"] == f"approval/{approval_id}" and item["fields"]["state"] != "pending":
+                    return str(item["fields"]["state"])
+    return ""
 
 
 def why(
@@ -155,4 +155,4 @@ def _output(item: ViewItem | None, outcome: str) -> list[str]:
     if item is None or outcome not in ("failed", "timeout", "oom", "killed", "policy"):
         return []
     text = str(item.fields.get("output") or item.fields.get("result") or "")
-    return text.rstrip().splitlines()[-OUTPUT_LINES_SHOWN:]
+    return text.strip("\n").splitlines()[-OUTPUT_LINES_SHOWN:]

@@ -21,6 +21,11 @@ _SCOPES: Final = ("once", "turn", "session")
 ELSEWHERE: Final = "  answered elsewhere"
 
 
+def gone_words(state: str) -> str:
+    """Why a question that was open needs no answer any more."""
+    return {"expired": "  nobody answered in time", "withdrawn": "  not needed any more"}.get(state, ELSEWHERE)
+
+
 def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     """Print everything a person must see."""
     _head(feed, card)

@@ -14,6 +14,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
 from gloveport.protocol.wire.turn import TurnCancelParams
+from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, sessions_here
@@ -21,6 +22,10 @@ from gloveport.server.cli.run import absolute, checked_level, known_level
 from gloveport.server.client.connect import Client
 
 STOP_WAIT_S: Final = 30.0
+NO_MODEL: Final = (
+    "No model of yours is set up: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into "
+    "config.toml (the README shows one); then gloveport daemon stop."
+)
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -49,16 +54,20 @@ models = typer.Typer(help="The models that are set up.", invoke_without_command=
 
 @models.callback()
 def listed(context: typer.Context) -> None:
-    """List the models that are set up; the first one is used where none is named."""
+    """List the models that are set up, and which one is used where none is named."""
     if context.invoked_subcommand is None:
         with_client(_list)
 
 
 async def _list(client: Client) -> None:
     found = (await client.call("model/list", Empty())).models
-    for at, model in enumerate(found):
-        note = "  (used where none is named)" if at == 0 else ""
-        out().print(plain(f"{model.provider}/{model.model}: {model.label}{note}"))
+    names = [f"{model.provider}/{model.model}" for model in found]
+    first = next((name for name in names if name != SCRIPTED), None)
+    for name, model in zip(names, found, strict=True):
+        notes = {first: "  (used where none is named)", SCRIPTED: "  (only where it is named)"}
+        out().print(plain(f"{name}: {model.label}{notes.get(name, '')}"))
+    if first is None:
+        out().print(plain(NO_MODEL, "yellow"))
 
 
 @models.command()

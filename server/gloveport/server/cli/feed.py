@@ -15,7 +15,7 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, reason_of, test_counts
+from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of
 
 _STATES: Final = MappingProxyType(
     {
@@ -159,10 +159,12 @@ class Feed:
         seconds = f" {took / 1e6:.1f} s" if isinstance(took, int) else ""
         reason = "" if fields["state"] == "ok" else reason_of(fields)
         words = f": {reason}" if reason else ""
-        self.line(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style)
+        self.prose(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style, indent="  ")
+        if reason.startswith("Not allowed"):
+            self.line("  what would help: gloveport why")
 
     def _tests(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"  {test_counts(fields)}", "bold")
+        self.line(f"  {counts_of_tests(fields)}", "bold")
         bad = [case for case in fields["cases"] if case["status"] in ("failed", "error")]
         for case in bad[:FAILURES_SHOWN_MAX]:
             self.line(f"  ✗ {case['name']}", "red")

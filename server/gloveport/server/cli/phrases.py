@@ -12,6 +12,8 @@ from typing import Any, Final
 
 _ID_CHARACTERS_MIN: Final = 6
 _TITLE_CHARACTERS_MAX: Final = 200
+_REASON_CHARACTERS_MAX: Final = 400
+_FOR_THE_MODEL: Final = " Choose another way."
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -25,7 +27,7 @@ def stopped(text: str) -> str:
     return text.strip().removesuffix(".")
 
 
-def test_counts(fields: Mapping[str, Any]) -> str:
+def counts_of_tests(fields: Mapping[str, Any]) -> str:
     """What a test run found."""
     passed, failed = int(fields["passed"]), int(fields["failed"])
     errors, skipped = int(fields["errors"]), int(fields.get("skipped") or 0)
@@ -68,9 +70,9 @@ def reason_of(fields: Mapping[str, Any]) -> str:
         return f"exit code {fields['exitCode']}"
     evidence, result = str(fields.get("evidence") or ""), str(fields.get("result") or "")
     ran = bool(fields.get("outputBytes")) or fields["state"] in ("timeout", "oom", "killed", "policy", "lost")
-    text = evidence.partition(";")[0] if ran and evidence else result
+    text = evidence.partition(";")[0] if ran and evidence else result.removesuffix(_FOR_THE_MODEL)
     lines = text.strip().splitlines()
-    return stopped(lines[0])[:_TITLE_CHARACTERS_MAX] if lines else ""
+    return stopped(lines[0])[:_REASON_CHARACTERS_MAX] if lines else ""
 
 
 def short_ids(names: Iterable[str]) -> dict[str, str]:

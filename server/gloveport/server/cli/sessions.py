@@ -17,7 +17,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, with_client
-from gloveport.server.cli.phrases import call_title, local_time, short_ids, test_counts
+from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 
@@ -75,7 +75,7 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]
         case "tests":
-            return [(f"  {test_counts(fields)}", "bold")]
+            return [(f"  {counts_of_tests(fields)}", "bold")]
         case "change":
             return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
         case "approval":

@@ -17,7 +17,16 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
-from gloveport.server.cli.cards import ELSEWHERE, Approve, answer, choose, option_of, show_card, show_compact
+from gloveport.server.cli.cards import (
+    ELSEWHERE,
+    Approve,
+    answer,
+    choose,
+    gone_words,
+    option_of,
+    show_card,
+    show_compact,
+)
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, out, print_json, request_id
 from gloveport.server.client.connect import Client
@@ -126,7 +135,7 @@ class TurnFollower:
     async def _cards(self, follow: Follow, *, caught_up: bool) -> bool:
         """Answer what waits; False when a card waits that nobody here may answer."""
         pending = _pending(follow)
-        if self._question is not None and not await self._go_on(self._question, pending):
+        if self._question is not None and not await self._go_on(self._question, follow):
             return False
         for approval_id, shown in pending.items():
             if self._question is not None or not caught_up or self._stopping is not None:
@@ -137,7 +146,7 @@ class TurnFollower:
                     return False
         return True
 
-    async def _go_on(self, question: _Question, pending: Mapping[str, ApprovalInfo]) -> bool:
+    async def _go_on(self, question: _Question, follow: Follow) -> bool:
         """Look after the open question; False when the terminal gives no answer."""
         if question.typing.done():
             self._question = None
@@ -149,10 +158,10 @@ class TurnFollower:
             option = None if choice == "no" else int(choice)
             if not await answer(self._client, self._session_id, question.shown, option):
                 self.feed.line(ELSEWHERE, "yellow")
-        elif question.shown.approval_id not in pending:
+        elif (state := str(_item(follow, f"approval/{question.shown.approval_id}").get("state"))) != "pending":
             self._drop_question()
             await asyncio.wait({question.typing})  # the terminal is free before anything else is printed
-            self.feed.line(ELSEWHERE, "yellow")
+            self.feed.line(gone_words(state), "yellow")
         return True
 
     async def _card(self, shown: ApprovalInfo) -> bool:

@@ -47,7 +47,7 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
         if is_fatal(error):
             raise
         if error.code is ErrorCode.CHANGE_UNSETTLED:
-            return await settle_apply(actor, started)
+            return await settle_apply(actor, started, _paths_of(error))
         return await _submit(actor, partial(refused, actor, started, str(error.code), error.message))
     return await _submit(actor, partial(done, actor, started, applied))
 
@@ -57,13 +57,13 @@ async def _submit(actor: Actor, outcome: Callable[[], Awaitable[Input]]) -> tupl
         return await actor.submit(await outcome())
 
 
-async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effect, ...]:
+async def settle_apply(actor: Actor, started: ChangeApplyStarted, suspects: tuple[str, ...] = ()) -> tuple[Effect, ...]:
     """After a restart: finish or take back an apply whose end was not recorded, by hashes alone.
 
     One that cannot be looked at now is told, stays open and is looked at again. Raises the journal's refusals alone.
     """
     try:
-        found = await actor.workspace.settle(Plan.from_json(started.plan))
+        found = await actor.workspace.settle(Plan.from_json(started.plan), suspects=suspects)
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -75,6 +75,11 @@ async def settle_apply(actor: Actor, started: ChangeApplyStarted) -> tuple[Effec
         code, words = _why_not(found)
         return await _submit(actor, partial(refused, actor, started, code, words))
     return await _submit(actor, partial(_unsettled, actor, started, found))
+
+
+def _paths_of(error: GloveportError) -> tuple[str, ...]:
+    paths: Any = error.data.get("paths", ())
+    return tuple(paths)
 
 
 def _why_not(found: Settled) -> tuple[str, str]:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
-from gloveport.protocol.journal.events import REGISTRY, ChangeRefused, ChangeUnsettled, EventBody, decode_body
+from gloveport.protocol.journal.events import (
+    REGISTRY,
+    ChangeRefused,
+    ChangeUnsettled,
+    EventBody,
+    ModelTextDelta,
+    decode_body,
+)
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.journal.errors import corrupt
@@ -41,6 +48,8 @@ def body_of(event: StoredEvent) -> EventBody | None:
     if event.erased is not None or known is None or event.version > known.version:
         return None
     try:
+        if event.version == known.version:
+            return decode_body(known, event.payload)
         return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
     except (ValueError, TypeError) as error:
         raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
@@ -53,11 +62,24 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
 
 def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
     """Take events in, in order."""
+    pieces: list[ModelTextDelta] = []
     for event in events:
         body = body_of(event)
-        if event.erased is None:
-            loaded.state = fold_event(loaded.state, body)
+        if isinstance(body, ModelTextDelta):
+            pieces.append(body)
+        elif event.erased is None:
+            loaded.state = fold_event(_fold_pieces(loaded.state, pieces), body)
         if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
+    loaded.state = _fold_pieces(loaded.state, pieces)
+
+
+def _fold_pieces(state: SessionState, pieces: list[ModelTextDelta]) -> SessionState:
+    """Fold pieces of text that follow one another at once, and empty the list: most of a log is such pieces."""
+    if not pieces:
+        return state
+    whole = pieces[0].model_copy(update={"text": "".join(piece.text for piece in pieces)})
+    pieces.clear()
+    return fold_event(state, whole)

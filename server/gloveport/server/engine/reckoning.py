@@ -9,6 +9,7 @@ Must never: hold a whole stream or log in memory, or write a line twice.
 Lines follow the journal stream by stream, so the last line of a stream says up to where it was taken.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ LATE_LINES_MAX: Final = 10_000
 COMPARED_LINES: Final = 1_000
 """So many of the last lines are compared with the journal's heads."""
 READ_EVENTS: Final = 500
+_TASK_ID: Final = re.compile(rb'"task_id":"([^"]*)"')
 _REASON: Final = "the audit log knows of events that the journal does not hold"
 
 
@@ -55,19 +57,19 @@ async def reckon(
 def _read_known(path: Path, wanted: Mapping[str, int]) -> dict[str, int]:
     """Up to which event the log took each wanted stream, and each that its newest lines name."""
     known: dict[str, int] = {}
-    missing = {name.encode(): name for name in wanted}
+    missing = {name.encode() for name in wanted}
     for number, text in enumerate(iterate_backward(path)):
         if number >= COMPARED_LINES:
             if not missing:
                 break
-            if not any(name in text for name in missing):
+            if missing.isdisjoint(_TASK_ID.findall(text)):
                 continue
         values = read_line(text) or {}
         stream, seq = values.get("task_id"), _taken_seq(values)
         if not stream or seq is None or stream in known:
             continue
         known[stream] = seq
-        missing.pop(str(stream).encode(), None)
+        missing.discard(str(stream).encode())
     return known
 
 

@@ -29,6 +29,7 @@ EVENT_OVERHEAD_BYTES: Final = 200
 
 EVENT_COLUMNS: Final = "stream, epoch, seq, type, version, at, payload, digest, payload_hash"
 _COLUMN_TYPES: Final = (str, int, int, str, int, int, bytes, bytes)
+_make_event: Final = StoredEvent._make
 _SELECT_AFTER = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"  # noqa: S608 - constant
 
 
@@ -57,12 +58,14 @@ def read_events(
     budget = min(bytes_max, READ_BYTES_MAX)
     cursor = connection.execute(_SELECT_AFTER, (stream, after_seq, min(limit, READ_EVENTS_MAX)))
     for row in cursor:
-        if type(row[6]) is not bytes or type(row[7]) is not bytes:
-            raise corrupt(f"{stream}: event {row[2]} is damaged")
-        budget -= len(row[6]) + EVENT_OVERHEAD_BYTES
+        name, epoch, seq, kind, version, at, payload, digest, erased = row
+        if type(payload) is not bytes or type(digest) is not bytes:
+            raise corrupt(f"{stream}: event {seq} is damaged")
+        budget -= len(payload) + EVENT_OVERHEAD_BYTES
         if budget < 0 and events:
             break
-        events.append(to_event(row))
+        kept = erased.hex() if erased else None
+        events.append(_make_event((name, epoch, seq, kind, version, at, payload, digest.hex(), kept)))
     cursor.close()
     return tuple(events)
 

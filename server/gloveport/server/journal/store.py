@@ -260,7 +260,7 @@ class Journal:
         try:
             path = self._directory / DATABASE_FILE
             for _ in range(READERS):
-                self._read_doors.append(await open_door(lambda: connect(path, read_only=True)))
+                self._read_doors.append(await open_door(lambda: _connect_reader(path)))
         except BaseException:
             await self._close_doors(clean=False)
             raise
@@ -300,3 +300,9 @@ class Journal:
             if is_damage(error):
                 raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
             raise not_saved(f"the journal cannot be read ({error})") from error
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    connection = connect(path, read_only=True)
+    connection.execute("SELECT count(*) FROM meta").fetchone()  # opens database and log now: their names may go
+    return connection

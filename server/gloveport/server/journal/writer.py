@@ -161,6 +161,8 @@ class Writer:
         try:
             self._refuse_when_stopped()
             self._set_level(connection, self._group_level(group))
+            if self._level is Durability.FULL:  # what is refused here is not in the rescued copy
+                self._refuse_when_gone(connection)
             connection.execute("BEGIN IMMEDIATE")
             for item in group:
                 try:
@@ -170,9 +172,7 @@ class Writer:
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
-            self._refuse_when_gone(
-                connection
-            )  # after the commit: what is acknowledged had its name when it was on disk
+            self._refuse_when_gone(connection)  # after: what is acknowledged had its name when it was on disk
         except JournalError as error:
             _fail(group, error)
             return

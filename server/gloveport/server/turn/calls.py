@@ -158,7 +158,7 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
     elif judgement.verdict == "ask" and given.card is not None and call.asks < ASKS_PER_CALL_MAX:
         _ask(draft, call, given.card)
     else:
-        text = f"Not allowed: {judgement.reason}. Choose another way."
+        text = f"Not allowed: {judgement.reason.rstrip('.')}. Choose another way."
         _finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 

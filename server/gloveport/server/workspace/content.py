@@ -49,6 +49,19 @@ def entry_state(folder_fd: int, name: str, path: str, limits: WorkspaceLimits) -
     return FileState("file", Sha256(sha256(read.data).hexdigest()), read.info.st_mode & 0o777), read.data
 
 
+def blocking(root: Root, path: str) -> str | None:
+    """The path above `path` at which something else than a folder lies, if there is one."""
+    parts = path.split("/")
+    for depth in range(1, len(parts)):
+        above = "/".join(parts[:depth])
+        info = root.state(above)
+        if info is None:
+            return None
+        if not stat.S_ISDIR(info.st_mode):
+            return above
+    return None
+
+
 def fits(found: FileState | None, wanted: FileState | None, other: FileState | None) -> bool:
     """True when `found` is the `wanted` end of a step whose other end is `other`."""
     if found is None or wanted is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.merge import merge_texts
-from gloveport.server.workspace.content import path_with_data
+from gloveport.server.workspace.content import blocking, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.plan import BaseStep, Plan, Step
@@ -61,7 +61,9 @@ def plan_refresh(drifts: tuple[Drift, ...], user: Look, worktree: Look, store: C
     conflicted: list[str] = []
     for drift in drifts:
         try:
-            theirs = _kept(user, drift.path, store)
+            theirs = None if drift.found is None else _kept(user, drift.path, store)
+            if theirs is not None and blocking(worktree.tree, drift.path) is not None:
+                raise _meeting(drift.path)
             ours = _kept(worktree, drift.path, store)
             merged = _merged(drift, theirs, ours, store)
         except GloveportError:

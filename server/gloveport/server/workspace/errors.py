@@ -27,6 +27,19 @@ _CODES: Final = MappingProxyType(
 )
 
 
+REASONS: Final = MappingProxyType(
+    {
+        ErrorCode.TOO_LARGE_FILE: "too_large",
+        ErrorCode.PROTECTED_PATH: "hard_link",
+        ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
+        ErrorCode.FILE_MISSING: "gone",
+        ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
+        ErrorCode.NOT_A_FILE: "special",
+    }
+)
+"""Why a path was left out, in a word."""
+
+
 class WorkspaceError(GloveportError):
     """A refusal or failure of the workspace room; `data` may hold `path` and hashes."""
 

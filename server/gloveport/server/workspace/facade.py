@@ -26,11 +26,11 @@ from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
-from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.plan import Plan, Selected
-from gloveport.server.workspace.planning import Planner, refuse_nested
+from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
 from gloveport.server.workspace.reconcile import (
     Reconciled,
@@ -243,12 +243,13 @@ class SessionWorkspace:
         """Take back the steps done of a plan found "partial"; the paths that were put back."""
         return await self._run(self._rolled_back, plan)
 
-    async def settle(self, plan: Plan) -> Settled:
+    async def settle(self, plan: Plan, *, suspects: Sequence[str] = ()) -> Settled:
         """End a plan whose end is not known: all of it or, where that cannot be, nothing; what is left is told.
 
-        Nothing of ours stays beside the files. Raises `workspace.missing` while the user's folder is away.
+        `suspects` are the paths of a `change.unsettled`. Nothing of ours stays beside the files.
+        Raises `workspace.missing` while the user's folder is away.
         """
-        return await self._run(self._settled, plan)
+        return await self._run(self._settled, plan, suspects)
 
     async def drift(self) -> tuple[Drift, ...]:
         """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
@@ -264,7 +265,7 @@ class SessionWorkspace:
 
     async def _run(self, call: Callable[..., Result], *args: object) -> Result:
         async with self._lock:
-            return await to_thread.run_sync(partial(call, *args))
+            return await to_thread.run_sync(partial(_typed, call, *args))
 
     def _withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
         return find_withheld(self.worktree, self._kept(is_kept), is_kept)
@@ -308,9 +309,12 @@ class SessionWorkspace:
 
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())
-        plan = planner.accept(selections) if action == "accept" else planner.reject(selections)
-        refuse_nested(plan)
-        return plan
+        try:
+            return planner.accept(selections) if action == "accept" else planner.reject(selections)
+        except WorkspaceError as error:
+            if error.code is ErrorCode.CHANGE_UNKNOWN and (left_out := self._look.not_covered):
+                error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
+            raise
 
     def _planned_undo(self, done: Plan) -> Plan:
         return self._planner(()).undo(done)
@@ -326,9 +330,9 @@ class SessionWorkspace:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return roll_back_plan(plan, trees)
 
-    def _settled(self, plan: Plan) -> Settled:
+    def _settled(self, plan: Plan, suspects: Sequence[str]) -> Settled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            return settle_plan(plan, trees)
+            return settle_plan(plan, trees, suspects)
 
     def _reconciled(self, plan: Plan) -> Reconciled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
@@ -367,6 +371,14 @@ class SessionWorkspace:
     def _save(self, state: WorkspaceState) -> None:
         save_state(self.session_dir, state)
         self._state = state
+
+
+def _typed(call: Callable[..., Result], *args: object) -> Result:
+    """Call; whatever the operating system refuses comes out with a code."""
+    try:
+        return call(*args)
+    except OSError as error:
+        raise os_failure(error, "") from error
 
 
 def _hidden(state: WorkspaceState) -> tuple[str, ...]:

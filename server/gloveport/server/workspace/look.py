@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.errors import REASONS, WorkspaceError
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.walk import NotCovered, Walk
@@ -106,13 +106,13 @@ class Look:
         except WorkspaceError as error:
             if strict:
                 raise
-            walk.leave_out(".", str(error.data.get("limit", error.code.value)))
+            walk.leave_out(".", str(error.data.get("limit", reason_of(error))))
             self.unknown.everything = True
             return []
 
     def _take(self, path: str, info: os.stat_result, walk: Walk, current: dict[str, FileState]) -> None:
         if any(path == each or path.startswith(f"{each}/") for each in self.hidden):
-            walk.leave_out(path, ErrorCode.PROTECTED_PATH.value)
+            walk.leave_out(path, "protected")
             return
         found = self._state(path, info, walk)
         if found is not None:
@@ -123,7 +123,7 @@ class Look:
             info = self.tree.state(path)
         except WorkspaceError as error:
             if path not in self.unknown and not _is_replaced(path, current):
-                walk.leave_out(path, error.code.value)
+                walk.leave_out(path, reason_of(error))
             return
         if info is not None:
             self._take(path, info, walk, current)
@@ -136,7 +136,7 @@ class Look:
         try:
             state, info = self._read(path, info)
         except GloveportError as error:
-            walk.leave_out(path, error.code.value)
+            walk.leave_out(path, reason_of(error))
             return None
         if state is not None:
             self.seen[path] = Seen(stamp_of(info), state, at_ns)
@@ -172,3 +172,8 @@ def _is_replaced(path: str, current: Mapping[str, FileState]) -> bool:
     """True when a file or link that is content lies where a folder above `path` was: nothing can lie at `path`."""
     parts = path.split("/")
     return any("/".join(parts[:depth]) in current for depth in range(1, len(parts)))
+
+
+def reason_of(error: GloveportError) -> str:
+    """Why a look failed, in a word."""
+    return REASONS.get(error.code, error.code.value)

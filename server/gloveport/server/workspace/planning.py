@@ -5,7 +5,8 @@ Invariant: all contents a plan names are durable in the store before the plan is
 Must never: write into the user's folder or the worktree, or plan over content that is not the expected one.
 """
 
-from collections.abc import Sequence
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.hunks import Hunk, diff_hunks
 from gloveport.server.edit.render import unified_diff
 from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.content import fits, path_state, path_with_data
+from gloveport.server.workspace.content import blocking, fits, path_state, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.plan import BaseStep, Decided, Plan, Selected, Side, Step
@@ -42,8 +43,12 @@ class Planner:
         base_steps: list[BaseStep] = []
         decided: list[Decided] = []
         with Root(self.state.root) as root:
-            for proposal, hunks in self._chosen(selections):
+            chosen = self._chosen(selections)
+            _refuse_nested({proposal.path: proposal.result for proposal, _ in chosen})
+            for proposal, hunks in chosen:
                 after = self._accepted(proposal, hunks)
+                if after is not None:
+                    _refuse_blocked(root, proposal.path)
                 found, data = path_with_data(root, proposal.path, self.limits)
                 if not fits(found, after, proposal.base):
                     if not fits(found, proposal.base, after):
@@ -59,8 +64,12 @@ class Planner:
         """The chosen hunks leave the worktree."""
         steps = []
         decided = []
-        for proposal, hunks in self._chosen(selections):
+        chosen = self._chosen(selections)
+        _refuse_nested({proposal.path: proposal.base for proposal, _ in chosen})
+        for proposal, hunks in chosen:
             after = self._rejected(proposal, hunks)
+            if after is not None:
+                _refuse_blocked(self.worktree, proposal.path)
             before = path_state(self.worktree, proposal.path, self.limits)
             if not fits(before, proposal.result, after):
                 raise _superseded(proposal.path)
@@ -157,24 +166,34 @@ class Planner:
         )
 
 
-def refuse_nested(plan: Plan) -> None:
+def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
     """A file and a folder cannot have one name at one time: such decisions are made one after the other."""
-    ends = {step.path: step.after for step in plan.steps}
-    for step in plan.steps:
-        parts = step.path.split("/")
-        for depth in range(1, len(parts)):
-            above = "/".join(parts[:depth])
-            if above not in ends:
-                continue
-            first, then = (above, step.path) if ends[above] is None else (step.path, above)
-            raise WorkspaceError(
-                ErrorCode.CHANGE_CONFLICT,
-                f"{above} and {step.path} cannot be decided together: one is a file where the other needs a folder; "
-                "nothing was written",
-                hint=f"Decide on {first} first, then on {then}.",
-                path=above,
-                other=step.path,
-            )
+    for path in ends:
+        parts = path.split("/")
+        for above in ("/".join(parts[:depth]) for depth in range(1, len(parts))):
+            if above in ends:
+                first, then = (above, path) if ends[above] is None else (path, above)
+                raise _in_the_way(above, path, f"Decide on {first} first, then on {then}.")
+
+
+def _refuse_blocked(tree: Root, path: str) -> None:
+    above = blocking(tree, path)
+    if above is not None:
+        raise _in_the_way(above, path, f"Decide on {above} first.")
+    info = tree.state(path)
+    if info is not None and stat.S_ISDIR(info.st_mode) and not tree.is_hollow(path):
+        raise _in_the_way(path, f"{path}/…", f"Decide on what lies in {path} first.")
+
+
+def _in_the_way(above: str, below: str, hint: str) -> WorkspaceError:
+    return WorkspaceError(
+        ErrorCode.CHANGE_CONFLICT,
+        f"{above} and {below} cannot be there together: one is a file where the other needs a folder; "
+        "nothing was written",
+        hint=hint,
+        path=above,
+        other=below,
+    )
 
 
 def _hunks(proposal: Proposal, digests: tuple[str, ...] | None) -> tuple[Hunk, ...] | None:

@@ -16,7 +16,7 @@ from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
-from gloveport.server.workspace.look import Look
+from gloveport.server.workspace.look import Look, reason_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -99,7 +99,7 @@ class Comparison:
         try:
             return self._proposal(path, base, result)
         except GloveportError as error:
-            self.look.leave_out(path, error.code.value)
+            self.look.leave_out(path, reason_of(error))
             return None
 
     def _proposal(self, path: str, base: FileState | None, result: FileState | None) -> Proposal:

@@ -6,6 +6,7 @@ all steps or none, and nothing of ours is left beside the user's files.
 Must never: guess from times, or drop content that is neither a step's before nor its after.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,7 @@ Place = Literal["before", "after", "other"]
 
 
 Holds = Literal["before", "after", "other", "suspect"]
+Aside = Literal["nothing", "before", "after", "half", "foreign"]
 Outcome = Literal["done", "not_done", "unsettled"]
 
 
@@ -109,9 +111,10 @@ def roll_back_plan(plan: Plan, trees: Trees) -> tuple[str, ...]:
     return tuple(sorted({step.path for _, step in back}))
 
 
-def settle_plan(plan: Plan, trees: Trees) -> Settled:
+def settle_plan(plan: Plan, trees: Trees, suspects: Sequence[str] = ()) -> Settled:
     """End a plan whose end is not known: all of it, or nothing of it; else say what each path holds.
 
+    `suspects` are paths that are known to have been written and not taken back.
     A base that was moved is the point of no return: what a path holds since then is a later edit of the user's.
     """
     for index in range(len(plan.steps)):
@@ -124,7 +127,7 @@ def settle_plan(plan: Plan, trees: Trees) -> Settled:
     if plan.base_steps and all(place == "after" for side, _, place in found.evidence if side == "base"):
         sweep(plan, trees)
         return Settled("done", found, Applied(plan.paths, plan.decided, plan.as_json()))
-    written = _written_then_changed(plan, found, trees)
+    written = tuple(dict.fromkeys((*suspects, *_written_then_changed(plan, found, trees))))
     if found.finding != "not_done":
         with suppress(WorkspaceError):
             roll_back_plan(plan, trees)
@@ -138,56 +141,74 @@ def settle_plan(plan: Plan, trees: Trees) -> Settled:
 def _written_then_changed(plan: Plan, found: Reconciled, trees: Trees) -> tuple[str, ...]:
     """Paths that hold neither end, where it cannot be excluded that the plan had written them.
 
-    What was put aside tells: the new content still waits there, or the former one lies there. Where a step's new
-    content was never put aside, no step was written at all.
+    What was put aside tells: the new content still waits there, or the former one lies there. Of a new file nothing
+    stays aside; but where some step's new content does not lie there whole, no step was written at all.
     """
     asides = [_aside(plan, index, trees) for index in range(len(plan.steps))]
     seen = list(zip(plan.steps, found.places, asides, strict=True))
-    if any(place == "before" and aside is None and step.after is not None for step, place, aside in seen):
-        return ()
+    unready = any(
+        place == "before" and step.after is not None and aside in ("nothing", "half") for step, place, aside in seen
+    )
     return tuple(
         step.path
         for step, place, aside in seen
-        if place == "other" and (step.before is None if aside is None else not same_content(aside, step.after))
+        if place == "other"
+        and (aside in ("before", "foreign") or (aside == "nothing" and step.before is None and not unready))
     )
 
 
-def _aside(plan: Plan, index: int, trees: Trees) -> FileState | None:
+def _aside(plan: Plan, index: int, trees: Trees) -> Aside:
     """What lies under a step's staged name."""
     step = plan.steps[index]
     with suppress(WorkspaceError), trees.handles[step.side].folder(step.path.rpartition("/")[0]) as fd:
-        return entry_state(fd, plan.staged(index), step.path, trees.limits)[0]
-    return None
+        state, data = entry_state(fd, plan.staged(index), step.path, trees.limits)
+        if state is None or data is None:
+            return "nothing"
+        if same_content(state, step.after):
+            return "after"
+        if same_content(state, step.before):
+            return "before"
+        return "half" if _is_half(state, data, step, trees) else "foreign"
+    return "nothing"
+
+
+def _is_half(state: FileState, data: bytes, step: Step, trees: Trees) -> bool:
+    """True for new content that was being written aside when the daemon ended."""
+    if step.after is None or (state.kind, step.after.kind) != ("file", "file"):
+        return False
+    return trees.store.get(step.after.digest).startswith(data)
 
 
 def sweep(plan: Plan, trees: Trees) -> None:
     """Remove staged files that hold nothing but the step's own contents, and folders made for what is not there."""
     for index, step in enumerate(plan.steps):
         folder, _, _ = step.path.rpartition("/")
-        with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
-            for name in (plan.staged(index), f"{plan.staged(index)}.old"):
-                state = entry_state(fd, name, step.path, trees.limits)[0]
-                if state is not None and is_own(state, step):
-                    placing.drop(fd, name)
+        staged = plan.staged(index)
+        with suppress(WorkspaceError, OSError), trees.handles[step.side].folder(folder) as fd:
+            if _aside(plan, index, trees) != "foreign":
+                placing.drop(fd, staged)
+            state = entry_state(fd, f"{staged}.old", step.path, trees.limits)[0]
+            if state is not None and is_own(state, step):
+                placing.drop(fd, f"{staged}.old")
         with suppress(WorkspaceError):
             if trees.found(step) is None:
                 trees.handles[step.side].drop_folders(step.new_folders)
 
 
 def _put_foreign_back(plan: Plan, index: int, trees: Trees) -> None:
-    """A staged name that holds the user's own later content: a crash came between the swap and the look at it."""
+    """A staged name that holds the user's own later content: a crash came between the swap and the look at it.
+
+    It came from there only if what the step was to bring is in its place; else it is new content, written in part.
+    """
     step = plan.steps[index]
     folder, _, name = step.path.rpartition("/")
-    with suppress(WorkspaceError), trees.handles[step.side].folder(folder) as fd:
-        staged = plan.staged(index)
-        state = entry_state(fd, staged, step.path, trees.limits)[0]
-        if state is None or is_own(state, step):
-            return
-        with suppress(OSError):
-            if trees.found(step) is None:
-                placing.move_to_free(fd, staged, name)
-            else:
-                placing.exchange(fd, name, staged)
+    if _aside(plan, index, trees) not in ("half", "foreign") or _place(step, trees) != "after":
+        return
+    with suppress(WorkspaceError, OSError), trees.handles[step.side].folder(folder) as fd:
+        if step.after is None:
+            placing.move_to_free(fd, plan.staged(index), name)
+        else:
+            placing.exchange(fd, name, plan.staged(index))
 
 
 def _place(step: Step, trees: Trees) -> Place:

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.workspace.beneath import Root, read_entry
-from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.errors import REASONS, WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.look import Seen, stamp_of
 from gloveport.server.workspace.state import (
@@ -36,16 +35,6 @@ from gloveport.server.workspace.walk import Entry, Walk, over_limit
 WORKTREE_NAME: Final = "worktree"
 PERMISSIONS: Final = 0o777
 _OWNER_MAY: Final = 0o600
-_REASONS: Final = MappingProxyType(
-    {
-        ErrorCode.TOO_LARGE_FILE: "too_large",
-        ErrorCode.PROTECTED_PATH: "hard_link",
-        ErrorCode.WORKSPACE_UNREADABLE: "unreadable",
-        ErrorCode.FILE_MISSING: "gone",
-        ErrorCode.OUTSIDE_WORKSPACE: "link_leaves_root",
-        ErrorCode.NOT_A_FILE: "special",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +62,7 @@ class _Taking:
             try:
                 self._take(entry)
             except WorkspaceError as error:
-                reason = _REASONS.get(error.code)
+                reason = REASONS.get(error.code)
                 if reason is None:
                     raise
                 self.walk.leave_out(entry.path, reason)

@@ -86,5 +86,6 @@ def decode_body(body_type: type[EventBody], payload: bytes | dict[str, Any]) -> 
         pydantic.ValidationError: the payload lacks a field or has one of the wrong type.
     """
     if isinstance(payload, bytes):
-        return body_type.model_validate_json(payload, extra="ignore")
+        body: EventBody = body_type.__pydantic_validator__.validate_json(payload, extra="ignore")
+        return body
     return body_type.model_validate(payload, extra="ignore", strict=False)

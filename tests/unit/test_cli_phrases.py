@@ -1,0 +1,84 @@
+"""Words of the command line: numbers, ends of ids, reasons, clauses that are said once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.server.cli.cards import common_end
+from gloveport.server.cli.hints import advice
+from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, short_ids, since
+
+CLAUSES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((0, 0, 0, 0), "no tests ran"),
+        ((1, 0, 1, 0), "1 passed, 0 failed, 1 error"),
+        ((3, 2, 2, 4), "3 passed, 2 failed, 2 errors, 4 skipped"),
+        ((0, 0, 0, 1), "0 passed, 0 failed, 1 skipped"),
+    ],
+)
+def test_counts_of_tests(numbers: tuple[int, ...], words: str) -> None:
+    """Nothing is counted that there is not, and one is not many."""
+    assert counts_of_tests(dict(zip(("passed", "failed", "errors", "skipped"), numbers, strict=True))) == words
+
+
+def test_one_and_many() -> None:
+    """Singular and plural, in numbers and in times."""
+    assert (counted(1, "hunk"), counted(0, "hunk")) == ("1 hunk", "0 hunks")
+    assert since(0, 61) == "1 minute ago"
+    assert since(0, 7_300) == "2 hours ago"
+
+
+@given(st.lists(st.text("0123456789abcdef", min_size=7, max_size=12), min_size=1, max_size=30, unique=True))
+def test_short_ids_name_one_session(names: list[str]) -> None:
+    """Each is found in one id only, unless the whole id is a part of another."""
+    for name, short in short_ids(names).items():
+        assert name.endswith(short)
+        assert len(short) >= 6
+        assert sum(short in other for other in names) == 1 or short == name
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5).map(", ".join), min_size=2, max_size=4)
+)
+def test_what_all_say_is_said_once(sentences: list[str]) -> None:
+    """Each sentence is what is left of it and the common end; none is left empty; nothing more is common."""
+    end = common_end(sentences)
+    rest = [sentence.removesuffix(end) for sentence in sentences]
+    assert all(sentence.endswith(end) for sentence in sentences)
+    assert all(rest)
+    assert common_end(rest) == ""
+
+
+def test_a_reason_is_one() -> None:
+    """The first line of a program's output is no reason; its exit code is. Two stops never follow one another."""
+    failed = {"state": "failed", "exitCode": 2, "result": "all is well\n[exit code 2]", "outputBytes": 12}
+    assert reason_of(failed) == "exit code 2"
+    denied = {"state": "denied", "exitCode": None, "result": "Not allowed: so. Choose another way.", "outputBytes": 0}
+    assert reason_of(denied) == "Not allowed: so"
+    late = {
+        "state": "timeout",
+        "exitCode": None,
+        "evidence": "timeout: after 2 s; killed",
+        "result": "x",
+        "outputBytes": 1,
+    }
+    assert reason_of(late) == "timeout: after 2 s"
+
+
+def test_a_call_is_named_by_what_it_asked_for() -> None:
+    """Arguments as a person would say them; what is no JSON names the tool."""
+    assert call_title("run_command", '{"argv": ["ls", "-l"]}') == "Run ls -l"
+    assert call_title("write_file", '{"path": "a.txt", "content": "x"}') == "write_file a.txt"
+    assert call_title("x", "{") == "x"
+    assert call_title("x", "[1]") == "x"
+
+
+def test_own_words_of_a_failure_stay() -> None:
+    """A hint made for the case is shown as it is; the table's stands in for words that name a method."""
+    assert advice("change.unknown", "Only this once.") == "Only this once."
+    assert advice("approval.unknown", "List them: grant/list.") == "See what waits: gloveport approve"
+    assert advice("newer.code", "Words of a newer daemon.") == "Words of a newer daemon."
