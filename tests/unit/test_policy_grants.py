@@ -446,8 +446,8 @@ def test_a_card_differs_wherever_the_call_does() -> None:
     [
         (command("curl", "https://evil.example"), ["has no network"]),
         (command("pip", "install", "x"), ["has no network"]),
-        (command("pytest", sandbox=PROCESS), ["leaves the network open", "act as you"]),
-        (command("pytest"), []),
+        (command("pytest", sandbox=PROCESS), ["leaves the network open", "act as you", "have changed"]),
+        (command("pytest"), ["have changed"]),
         (request(effect("write", "conftest.py")), []),
     ],
     ids=lambda value: str(value)[:20],

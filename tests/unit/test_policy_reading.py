@@ -5,8 +5,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.policy_cases import BUBBLEWRAP, command, default_rules, judge, with_user_rules
+from tests.kit.policy_cases import BUBBLEWRAP, command, context, default_rules, judge, with_user_rules
 
+from gloveport.server.policy.card import build_card
 from gloveport.server.policy.commands import derived_effects
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.protected import is_sensitive, runs_by_itself
@@ -66,6 +67,14 @@ def test_files_of_build_tools_run_by_themselves(path: str) -> None:
     """A lasting right to run `make` is a right to run what these say, so each writing of one is asked about."""
     assert runs_by_itself(path)
     assert not is_sensitive(path)
+
+
+def test_a_card_says_that_a_lasting_right_is_one_for_changing_files() -> None:
+    """Where one is offered; not where the answer holds for this call alone."""
+    for argv, says in ((("make",), True), (("sh", "-c", "make"), False)):
+        call = command(*argv, sandbox=BUBBLEWRAP)
+        notes = build_card(call, judge(call), context())["notes"]
+        assert any("have changed" in note for note in notes) == says
 
 
 @pytest.mark.parametrize(

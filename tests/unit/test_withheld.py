@@ -92,6 +92,20 @@ async def test_what_a_kept_link_leads_to_is_kept_and_so_are_its_copies(tmp_path:
     workspace.close()
 
 
+async def test_a_copy_stays_kept_when_the_user_changes_the_secret(tmp_path: Path) -> None:
+    """The token was renewed in the user's folder; the former one still lies in the copy under another name."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / ".env").write_text("old token")
+    workspace = await SessionWorkspace.create(root, tmp_path / "session")
+    shutil.copy(workspace.worktree / ".env", workspace.worktree / "copy.txt")
+    assert await workspace.withheld(is_sensitive) == {".env", "copy.txt"}
+    (root / ".env").write_text("new token!")
+    assert (await workspace.refresh()).taken == (".env",)
+    assert await workspace.withheld(is_sensitive) == {".env", "copy.txt"}
+    workspace.close()
+
+
 @pytest.mark.parametrize(
     ("path", "end"),
     [

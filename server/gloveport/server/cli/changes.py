@@ -111,7 +111,7 @@ def _decision(
 def accept(
     paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE, unseen: Unseen = False
 ) -> None:
-    """Write proposals into your files, as they were shown to you: all, some paths, or some hunks."""
+    """Write proposals into your files, as they were shown: all, paths, hunks; what runs by itself only by name."""
     _decision(True, paths, hunk, session, root, unread=unseen)
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.ids import Sha256
+from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.decide import Decision
 from gloveport.server.policy.display import argv_text, command_display, escape_display, hidden_characters
 from gloveport.server.policy.effects import OUTGOING_KINDS, PATH_KINDS, Effect, EffectKind
@@ -71,7 +72,7 @@ def build_card(request: Request, decision: Decision, context: Context, *, summar
         ),
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
-        "notes": list(_notes(request, decision)),
+        "notes": [*_notes(request, decision), *_lasting_notes(offers)],
         "provenance": _provenance(request.label),
         "intent": request.intent,
         "reversible": request.reversible,
@@ -154,6 +155,12 @@ def _notes(request: Request, decision: Decision) -> Iterator[str]:
         yield "The sandbox leaves the network open: the program can reach any host."
     if sandbox.strength <= STRENGTH_PROCESS:
         yield "Code that runs here can act as you; the sandbox guards against accidents only."
+
+
+def _lasting_notes(offers: tuple[Offer, ...]) -> Iterator[str]:
+    """What a right to run that lasts means beside its sentence."""
+    if any(offer.scope is not Scope.once and EffectKind.execute in offer.capability.kinds for offer in offers):
+        yield "A right that lasts also holds when files that the program runs or reads have changed."
 
 
 def _provenance(label: Label) -> dict[str, Any]:

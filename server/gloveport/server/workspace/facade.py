@@ -284,7 +284,9 @@ class SessionWorkspace:
         known = self._kept_content
         if known is None or known[0] is not self._state.base or known[1] is not is_kept:
             found = kept_content(self._state, self._store, self._links(), is_kept)
-            known = self._kept_content = (self._state.base, is_kept, found)
+            # What was kept before the user changed or moved it may still lie somewhere in the worktree.
+            former = known[2] if known is not None and known[1] is is_kept else found
+            known = self._kept_content = (self._state.base, is_kept, former | found)
         return known[2]
 
     def _write(self, path: str, data: bytes, expected: Sha256 | None, at: str | None) -> Sha256:

@@ -34,6 +34,10 @@ class KeptContent:
     origins: Mapping[Sha256, str]
     sizes: frozenset[int]
 
+    def __or__(self, other: "KeptContent") -> "KeptContent":
+        """What either keeps; the other's names count."""
+        return KeptContent({**self.origins, **other.origins}, self.sizes | other.sizes)
+
 
 @dataclass(slots=True)
 class Links:
