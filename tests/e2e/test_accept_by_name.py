@@ -22,6 +22,7 @@ def test_all_leaves_what_runs_by_itself_until_it_is_named(tmp_path: Path) -> Non
     root.mkdir()
     with running_command_line(steps) as cli:
         run_json(cli, root, "many", "--approve", "turn")
+        cli("diff", cwd=root)
         taken = cli("accept", cwd=root)
         assert "accepted: a.txt" in taken.stdout
         assert all(path in taken.stderr for path in paths[1:])
