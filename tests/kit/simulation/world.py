@@ -95,8 +95,8 @@ class World:
                 self.judging.discard(call_id)
             case inp.ToolEnded(call_id):
                 self.runs.pop(call_id, None)
-            case inp.ApplyUnsettled(apply_id, waits=True):
-                self.applies.add(apply_id)  # looked at again with each command
+            case inp.ApplyUnsettled(waits=True):
+                pass
             case inp.ApplyDone(apply_id) | inp.ApplyRefused(apply_id) | inp.ApplyUnsettled(apply_id):
                 self.applies.discard(apply_id)
 
@@ -137,7 +137,10 @@ class World:
         for call_id, truth in self.truths.items():
             finding = truth if truth == "still_running" or self.rng.random() < 0.85 else "unknown"
             found.append(inp.CallReconciled(call_id, finding, f"probe says {finding}"))
-        found += [self._apply_end(apply_id, state) for apply_id in state.applying]
+        ends = [self._apply_end(apply_id, state) for apply_id in state.applying]
+        # Those that wait are looked at again with each command.
+        self.applies |= {end.apply_id for end in ends if isinstance(end, inp.ApplyUnsettled) and end.waits}
+        found += ends
         return found
 
     # --- offers
