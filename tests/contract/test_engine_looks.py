@@ -18,6 +18,7 @@ from gloveport.server.engine import perform
 from gloveport.server.workspace import limits
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
+from gloveport.server.workspace.plan import Plan
 
 DONE = {"text": "Done."}
 WRITES = {"when": {"turns_total": 0}, "calls": [call("write_file", path="a.txt", content="two\n")]}
@@ -175,6 +176,24 @@ async def test_a_folder_that_is_away_at_the_restart(home: Home, monkeypatch: pyt
         assert (await fields(kit, session, "apply"))["state"] == "refused"
         await kit.call("change/accept", kit.decision(session, *(await kit.changes(session)).values()))
         assert (home.root / "a.txt").read_text() == "two\n"
+
+
+async def test_what_ended_decisions_left_beside_is_swept_at_opening(home: Home) -> None:
+    """A staged file of a plan of its own goes, also when the decision had ended; nobody else's goes."""
+    home.play(WRITES, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.idle(session)
+        await kit.call("change/accept", kit.decision(session, *(await kit.changes(session)).values()))
+        begun = [event["payload"] for event in await kit.events(session) if event["type"] == "ChangeApplyStarted"]
+    mine = home.root / Plan.from_json(begun[0]["plan"]).staged(0)
+    mine.write_text("one\n")
+    other = home.root / ".gloveport-0123456789abcdef-0"
+    other.write_text("one\n")
+    async with home.room() as kit:
+        await kit.sessions.open(session)
+        assert (mine.exists(), other.exists()) == (False, True)
 
 
 async def test_what_is_left_in_part_is_told_path_by_path(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

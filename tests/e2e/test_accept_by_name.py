@@ -22,17 +22,18 @@ def test_all_leaves_what_runs_by_itself_until_it_is_named(tmp_path: Path) -> Non
     root.mkdir()
     with running_command_line(steps) as cli:
         run_json(cli, root, "many", "--approve", "turn")
-        taken = cli("accept", "--unseen", cwd=root)
+        cli("diff", cwd=root)
+        taken = cli("accept", cwd=root)
         assert "accepted: a.txt" in taken.stdout
         assert all(path in taken.stderr for path in paths[1:])
         assert [path.name for path in root.iterdir()] == ["a.txt"]
-        left = cli("accept", "--unseen", "sub", cwd=root)
+        left = cli("accept", "sub", cwd=root)
         assert "sub/conftest.py" in left.stderr
         assert not (root / "sub").exists()
-        cli("accept", "--unseen", "Makefile", "sub/conftest.py", cwd=root)
+        cli("accept", "Makefile", "sub/conftest.py", cwd=root)
         assert (root / "Makefile").exists()
         assert (root / "sub/conftest.py").exists()
         assert "undone: " in cli("undo", cwd=root).stdout
         assert sum(path.is_file() for path in root.rglob("*")) == 2
         cli("reject", cwd=root)
-        assert "Nothing" in cli("accept", "--unseen", cwd=root).stdout
+        assert "Nothing" in cli("accept", cwd=root).stdout

@@ -48,6 +48,8 @@ def test_the_newest_session_elsewhere_is_left_alone(cli: Cli, tmp_path: Path) ->
     mine, other, empty = (folder_of(tmp_path, name) for name in ("mine", "other", "empty"))
     run_json(cli, mine, "edit")
     newer = run_json(cli, other, "edit")[-1]["sessionId"]
+    cli("diff", cwd=mine)
+    cli("diff", cwd=other)
     assert f"accepted: a.txt, b.txt in {mine}" in cli("accept", cwd=mine / "inner").stdout
     assert not (other / "b.txt").exists()
     for words in (("diff",), ("accept",), ("reject",), ("undo",), ("why",), ("show",), ("resume",), ("approve",),

@@ -348,9 +348,8 @@ def test_a_changed_record_is_caught() -> None:
     """A payload that was changed after it was stored breaks the chain."""
     run = Simulation(1)
     run.feed(inp.SendMessage("m1", "t1", "hello", queue=False))
-    run.ledger.stored[2] = replace(
-        run.ledger.stored[2], payload=run.ledger.stored[2].payload.replace(b"hello", b"jello")
-    )
+    stored = run.ledger.stored[2]
+    run.ledger.stored[2] = stored._replace(payload=stored.payload.replace(b"hello", b"jello"))
     with pytest.raises(AssertionError):
         run.checkpoint()
 

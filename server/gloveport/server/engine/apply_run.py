@@ -5,7 +5,8 @@ Invariant: an apply ends as done with its hashes read back, as refused with noth
 Must never: write what the plan does not name.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -108,6 +109,15 @@ async def settle_waiting(actor: Actor) -> tuple[Effect, ...]:
             continue
         effects += await settle_apply(actor, started)
     return tuple(effects)
+
+
+async def sweep_leftovers(actor: Actor, begun: Iterable[ChangeApplyStarted]) -> None:
+    """Remove what ended decisions left beside the files; what cannot be removed now is tried at the next opening."""
+    for started in begun:
+        if started.apply_id in actor.state.applying or actor.state.read_only:
+            continue
+        with suppress(GloveportError):
+            await actor.workspace.sweep(Plan.from_json(started.plan))
 
 
 async def done(actor: Actor, started: ChangeApplyStarted, applied: Applied) -> ApplyDone:

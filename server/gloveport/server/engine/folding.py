@@ -5,14 +5,18 @@ Invariant: the same events give the same state and view, in a daemon and in a re
 Must never: skip an event silently: one of a newer version is counted, an erased one is shown as such.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
 from gloveport.protocol.journal.events import (
     REGISTRY,
+    ChangeApplyStarted,
     ChangeRefused,
     ChangeUnsettled,
     EventBody,
@@ -26,6 +30,8 @@ from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
 
+PLANS_KEPT_MAX: Final = 4
+
 
 @dataclass(slots=True)
 class Loaded:
@@ -36,6 +42,8 @@ class Loaded:
     epoch: int = 1
     seq: int = 0
     digest: str = GENESIS_DIGEST
+    plans: deque[ChangeApplyStarted] = field(default_factory=partial(deque, maxlen=PLANS_KEPT_MAX))
+    """The last decisions that were begun; what they may have left beside the files is swept at opening."""
     refusals: dict[str, ChangeRefused | ChangeUnsettled] = field(default_factory=dict)
 
 
@@ -71,6 +79,8 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
             loaded.state = fold_event(_fold_pieces(loaded.state, pieces), body)
         if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
+        if isinstance(body, ChangeApplyStarted):
+            loaded.plans.append(body)
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
     loaded.state = _fold_pieces(loaded.state, pieces)

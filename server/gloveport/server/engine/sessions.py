@@ -18,7 +18,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.events import SessionCreated, SnapshotTaken
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.actor import Actor
-from gloveport.server.engine.apply_run import settle_waiting
+from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.perform import start
 from gloveport.server.engine.room import Room
@@ -124,6 +124,7 @@ class Sessions:
             actor = Actor(name, self.room, loaded, await self._workspace(name, known))
             self._put(name, actor)
             start(actor, await self._recover(actor))
+            await sweep_leftovers(actor, loaded.plans)
             self._forget_idle(name)
             return actor
 

@@ -39,6 +39,7 @@ from gloveport.server.workspace.reconcile import (
     reconcile_plan,
     roll_back_plan,
     settle_plan,
+    sweep_staged,
 )
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
 from gloveport.server.workspace.state import (
@@ -251,6 +252,10 @@ class SessionWorkspace:
         """
         return await self._run(self._settled, plan, suspects)
 
+    async def sweep(self, plan: Plan) -> None:
+        """Remove what an ended plan may have left beside the files. Raises `workspace.missing` like `settle`."""
+        await self._run(self._swept, plan)
+
     async def drift(self) -> tuple[Drift, ...]:
         """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
         return await self._run(self._drift)
@@ -335,6 +340,10 @@ class SessionWorkspace:
     def _settled(self, plan: Plan, suspects: Sequence[str]) -> Settled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return settle_plan(plan, trees, suspects)
+
+    def _swept(self, plan: Plan) -> None:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            sweep_staged(plan, trees)
 
     def _reconciled(self, plan: Plan) -> Reconciled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:

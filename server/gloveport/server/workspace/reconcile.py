@@ -181,18 +181,23 @@ def _is_half(state: FileState, data: bytes, step: Step, trees: Trees) -> bool:
 
 def sweep(plan: Plan, trees: Trees) -> None:
     """Remove staged files that hold nothing but the step's own contents, and folders made for what is not there."""
+    sweep_staged(plan, trees)
+    for step in plan.steps:
+        with suppress(WorkspaceError):
+            if trees.found(step) is None:
+                trees.handles[step.side].drop_folders(step.new_folders)
+
+
+def sweep_staged(plan: Plan, trees: Trees) -> None:
+    """Remove staged files that hold nothing but the step's own contents."""
     for index, step in enumerate(plan.steps):
-        folder, _, _ = step.path.rpartition("/")
         staged = plan.staged(index)
-        with suppress(WorkspaceError, OSError), trees.handles[step.side].folder(folder) as fd:
+        with suppress(WorkspaceError, OSError), trees.handles[step.side].folder(step.path.rpartition("/")[0]) as fd:
             if _aside(plan, index, trees) != "foreign":
                 placing.drop(fd, staged)
             state = entry_state(fd, f"{staged}.old", step.path, trees.limits)[0]
             if state is not None and is_own(state, step):
                 placing.drop(fd, f"{staged}.old")
-        with suppress(WorkspaceError):
-            if trees.found(step) is None:
-                trees.handles[step.side].drop_folders(step.new_folders)
 
 
 def _put_foreign_back(plan: Plan, index: int, trees: Trees) -> None:
