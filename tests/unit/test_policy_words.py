@@ -16,7 +16,6 @@ from gloveport.protocol.wire.place import PolicyShowResult
 from gloveport.server.policy import checks
 from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card
-from gloveport.server.policy.commands import named_paths
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.explain import KERNEL_CHECKS, explain, show
 from gloveport.server.policy.intake import request_from_plan
@@ -190,19 +189,6 @@ def test_tools_declare_only_kinds_that_policy_knows() -> None:
     }
     assert declared
     assert declared <= {str(kind) for kind in EffectKind}
-
-
-@pytest.mark.parametrize(
-    ("argv", "files"),
-    [
-        (("sh", "script.sh"), ("sh", "script.sh")),
-        (("./run", "-x", "a/../b.py", "k=v", "../out", "b.py"), ("run", "b.py")),
-        ((), ()),
-    ],
-)
-def test_files_that_a_command_names(argv: tuple[str, ...], files: tuple[str, ...]) -> None:
-    """B16: what is digested when an answer is bound to the files involved."""
-    assert named_paths(argv) == files
 
 
 def test_the_room_loads_neither_pydantic_nor_a_toml_parser() -> None:

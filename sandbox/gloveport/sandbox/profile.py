@@ -98,12 +98,6 @@ class Profile:
             raise ValueError("environment names are non-empty and hold no '='")
 
 
-SMALL_TOOL_LIMITS: Final = Limits(
-    wall_s=3.0, cpu_s=3, memory_bytes_max=128 * 1024 * 1024, processes_max=32, file_bytes_max=64 * 1024 * 1024
-)
-"""Default limits of a small tool: 3 seconds and 128 MiB."""
-
-
 def is_below(path: str, root: str) -> bool:
     """Whether `path` equals `root` or lies beneath it, component by component."""
     return path == root or path.startswith(root if root.endswith("/") else root + "/")

@@ -135,9 +135,7 @@ class BubblewrapSandbox(SupervisedRung):
             "isolation": "namespaces",
             "namespaces": list(_NAMESPACES),
             "network": "loopback only",
-            "seccomp": "none"
-            if build_filter(profile.tool_kind) is None
-            else f"deny list for {profile.tool_kind} tools",
+            "seccomp": _name_filter(profile.tool_kind),
             "capabilities": "none",
             "uid": os.getuid(),
             "environment_names": sorted(profile.environment),

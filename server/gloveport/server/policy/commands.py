@@ -135,12 +135,6 @@ def _commands_by_program() -> Mapping[str, tuple[tuple[EffectKind, Argv], ...]]:
     return MappingProxyType({program: tuple(commands) for program, commands in found.items()})
 
 
-def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
-    """The words that can be files of the workspace; those that exist are digested, so that an answer binds them."""
-    words = [word for word in argv if is_plain_name(word)]
-    return tuple(dict.fromkeys(path_facts(word).text for word in words))
-
-
 def run_effect(argv: Argv) -> Effect:
     """The effect of starting this program."""
     return Effect(EffectKind.execute, argv_text(argv), (("from", "argv"),))

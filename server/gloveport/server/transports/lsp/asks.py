@@ -34,11 +34,6 @@ class Asks:
         self._open: dict[str, _Ask] = {}
         self._count = 0
 
-    @property
-    def open_count(self) -> int:
-        """Questions without an answer yet."""
-        return len(self._open)
-
     async def ask(self, method: str, params: object, timeout_s: float) -> object:
         """The client's result.
 

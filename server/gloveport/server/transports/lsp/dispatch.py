@@ -71,11 +71,6 @@ class Dispatcher:
         self._abandoned = False
         self._running = anyio.Semaphore(desk.limits.running_max, fast_acquire=True)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests taken and not yet answered."""
-        return len(self._flights)
-
     async def wait_idle(self) -> None:
         """Wait until every request that was taken is answered."""
         while self._flights:
