@@ -26,7 +26,7 @@ def offers(rng: Random, state: SessionState, number: Callable[[], int]) -> Itera
     waiting = [message.message_id for message in (*state.queue, *state.steering)]
     yield 2 if state.turn is not None else 1, partial(_steer, rng, running, number)
     yield 1, partial(_interrupt, rng, running, number)
-    yield 1, partial(_edit, rng, [*waiting, "m-other"])
+    yield 2 if waiting else 1, partial(_edit, rng, [*waiting * 3, "m-other"])
     for message_id in waiting:
         kind = rng.choice(KINDS)
         yield 1, partial(inp.SteerMessage, message_id, running, None, kind, "user")

@@ -6,10 +6,11 @@ Must never: decide against the user, who may name the kind; or look at anything 
 
 The rules, the first that fits, on the text in lower case without the space around it:
 
-1. *ask*: it ends with a question mark and has no line break, or it begins with one of `ASKING`.
+1. *ask*: it begins with one of `ASKING`.
 2. *replace*: it begins with one of `REPLACING`: another task takes the place of this one.
 3. *correct*: it begins with one of `CORRECTING`: the direction is wrong.
-4. *supplement*: everything else. It stops nothing, so a wrong reading costs least.
+4. *ask*: it is one line and ends with a question mark.
+5. *supplement*: everything else. It stops nothing, so a wrong reading costs least.
 
 A phrase fits at the beginning, where no letter of a Latin word follows it: `no` fits "No, the other one" and not
 "Note the date". A question that begins with a correcting phrase ("don't you need the lock?") is a correction: to stop
