@@ -40,7 +40,8 @@ def run_seeds(first: int, steps: int) -> tuple[Pairs, int, int]:
     crashes = histories = 0
     while pairs.total() < steps:
         seed = first + histories
-        crashes += Simulation(seed, crash_rate=CRASH_RATES[seed % len(CRASH_RATES)], stepper=counting).run(MOVES).crashes
+        rate = CRASH_RATES[seed % len(CRASH_RATES)]
+        crashes += Simulation(seed, crash_rate=rate, stepper=counting).run(MOVES).crashes
         histories += 1
     return pairs, histories, crashes
 
