@@ -17,7 +17,7 @@ from gloveport.protocol.journal.envelope import (
     StoredEvent,
     next_point,
 )
-from gloveport.server.journal.errors import JournalError, corrupt
+from gloveport.server.journal.errors import JournalError, corrupt_event
 from gloveport.server.journal.records import SessionRow, VerifyReport, shares_digest
 
 READ_EVENTS_MAX: Final = 10_000
@@ -53,21 +53,45 @@ def to_event(row: tuple[Any, ...]) -> StoredEvent:
 def read_events(
     connection: sqlite3.Connection, stream: str, after_seq: int, limit: int, bytes_max: int
 ) -> tuple[StoredEvent, ...]:
-    """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one."""
+    """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one.
+
+    Raises JournalError(CORRUPT) with `stream` and `seq` in its data when the first of them cannot be read.
+    """
     events: list[StoredEvent] = []
     budget = min(bytes_max, READ_BYTES_MAX)
     cursor = connection.execute(_SELECT_AFTER, (stream, after_seq, min(limit, READ_EVENTS_MAX)))
-    for row in cursor:
-        name, epoch, seq, kind, version, at, payload, digest, erased = row
-        if type(payload) is not bytes or type(digest) is not bytes:
-            raise corrupt(f"{stream}: event {seq} is damaged")
-        budget -= len(payload) + EVENT_OVERHEAD_BYTES
-        if budget < 0 and events:
-            break
-        kept = erased.hex() if erased else None
-        events.append(_make_event((name, epoch, seq, kind, version, at, payload, digest.hex(), kept)))
-    cursor.close()
+    try:
+        for row in cursor:
+            name, epoch, seq, kind, version, at, payload, digest, erased = row
+            if type(payload) is not bytes or type(digest) is not bytes:
+                raise corrupt_event(stream, seq)
+            budget -= len(payload) + EVENT_OVERHEAD_BYTES
+            if budget < 0 and events:
+                break
+            kept = erased.hex() if erased else None
+            events.append(_make_event((name, epoch, seq, kind, version, at, payload, digest.hex(), kept)))
+    except sqlite3.OperationalError as error:
+        if not _is_no_text(error):
+            raise
+        if not events:
+            raise corrupt_event(stream, _seq_after(connection, stream, after_seq)) from error
+    except JournalError:
+        if not events:
+            raise
+    finally:
+        cursor.close()  # an open one would hold the log, and show old data to whoever reads next
     return tuple(events)
+
+
+def _is_no_text(error: sqlite3.OperationalError) -> bool:
+    return "decode to UTF-8" in str(error)
+
+
+def _seq_after(connection: sqlite3.Connection, stream: str, after_seq: int) -> int:
+    found: int = connection.execute(
+        "SELECT min(seq) FROM event WHERE stream=? AND seq>?", (stream, after_seq)
+    ).fetchone()[0]
+    return found
 
 
 def find_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str] | None:
@@ -118,6 +142,16 @@ def read_streams(connection: sqlite3.Connection, prefix: str, after: str, limit:
     rows = connection.execute(
         "SELECT name FROM stream WHERE name > ? AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
         (max(after, prefix[:-1]), len(prefix), prefix, max(0, min(limit, STREAMS_PAGE_MAX))),
+    )
+    return tuple(row[0] for row in rows)
+
+
+def read_unlisted(connection: sqlite3.Connection, prefix: str, limit: int) -> tuple[str, ...]:
+    """Streams with this prefix that have events and no row in the session index, those changed last at the end."""
+    rows = connection.execute(
+        "SELECT name FROM stream WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 AND next_seq > 1"
+        " AND substr(name, length(?1) + 1) NOT IN (SELECT session_id FROM session_index) ORDER BY touched LIMIT ?2",
+        (prefix, limit),
     )
     return tuple(row[0] for row in rows)
 

@@ -70,6 +70,11 @@ _SECOND: Final = (
 )
 
 
+_DERIVED: Final = frozenset(
+    {"session_index", "session_index_position", "fold_snapshot", "blob_use", "blob_use_stream", "quarantine", "request"}
+)
+
+
 def _create(connection: sqlite3.Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
@@ -79,6 +84,22 @@ def _add_sizes_snapshots_and_deletion(connection: sqlite3.Connection) -> None:
     for statement in _SECOND:
         connection.execute(statement)
     find_uses(connection)
+
+
+def make_derived(connection: sqlite3.Connection) -> None:
+    """Make tables anew that can be filled from the log, where they are gone. Raises sqlite3.Error."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    made = [
+        statement
+        for statement in (*_TABLES, *_SECOND)
+        if statement.startswith("CREATE") and (name := statement.split()[2]) in _DERIVED and name not in there
+    ]
+    if made:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in made:
+            connection.execute(statement)
+        find_uses(connection)
+        connection.execute("COMMIT")
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (_create, _add_sizes_snapshots_and_deletion)

@@ -51,6 +51,7 @@ from gloveport.server.journal.schema import DATABASE_FILE, connect
 from gloveport.server.journal.writer import Pending, Writer
 
 READERS: Final = 2
+UNLISTED_MAX: Final = 100_000
 WAL_ALARM_BYTES: Final = 64 * 1024 * 1024
 
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class Journal:
         self._lease = lease
         self._owns_lease = owns_lease
         self._ballast_bytes = BALLAST_BYTES
+        self._damaged = False
         self._writer = Writer(0, 0)
         self._write_door: Door | None = None
         self._read_doors: list[Door] = []
@@ -167,6 +169,10 @@ class Journal:
         """One session of the index."""
         return await self._read(lambda c: reader.read_session(c, session_id))
 
+    async def unlisted(self, prefix: str, limit: int = UNLISTED_MAX) -> tuple[str, ...]:
+        """Streams `prefix<session id>` that have events and no row in the index, those changed last at the end."""
+        return await self._read(lambda c: reader.read_unlisted(c, prefix, limit))
+
     async def streams(
         self, prefix: str = "", *, after: str = "", limit: int = reader.STREAMS_PAGE_MAX
     ) -> tuple[str, ...]:
@@ -208,6 +214,18 @@ class Journal:
         """Begin a new epoch of streams that lost acknowledged events, and remember each loss until it is `told`."""
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.declare_lost(c, wanted)))
+
+    async def set_aside(self, stream: str, seq: int, reason: str) -> Loss:
+        """Move a stream's events from `seq` on into the quarantine and begin its next epoch; durable.
+
+        The loss is remembered until it is `told`. Raises JournalError (NOT_SAVED, DATA_FULL).
+        """
+        now = self._clock()
+        return await self._writing().run(lambda c: self._writer.set_aside(c, stream, seq, reason, now))
+
+    async def untold_loss(self, stream: str) -> Loss | None:
+        """What a stream lost that nobody was told yet."""
+        return await self._read(lambda c: losses.untold_of(c, stream))
 
     async def told(self, lost: Iterable[Loss]) -> None:
         """Forget losses: those whom they concern know."""
@@ -277,7 +295,7 @@ class Journal:
                     self._lease.release()
 
     async def _open_doors(self, acknowledged: dict[str, int]) -> None:
-        found = Found(self._directory, self._clock(), self._boot_id, acknowledged)
+        found = Found(self._directory, self._clock(), self._boot_id, acknowledged, damaged=self._damaged)
         results: list[Opened] = []
 
         def make() -> sqlite3.Connection:
@@ -294,6 +312,7 @@ class Journal:
             await self._close_doors(clean=False)
             raise
         opened = results[0]
+        self._damaged = False
         self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
         self.report = replace(opened.report, has_ballast=reserved)
 
@@ -327,6 +346,8 @@ class Journal:
             return await self._read_doors[next(self._next_reader)].run(work)
         except sqlite3.Error as error:
             if is_damage(error):
+                self._damaged = True
+                self._writer.stopped_reason = self._writer.stopped_reason or "a page of the database cannot be read"
                 raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
             raise not_saved(f"the journal cannot be read ({error})") from error
 

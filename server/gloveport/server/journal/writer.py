@@ -27,9 +27,10 @@ from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
 from gloveport.server.journal.identity import OpenFiles
-from gloveport.server.journal.records import Append, Appended
+from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
+from gloveport.server.journal.tail import lose_tail
 
 GROUP_APPENDS_MAX: Final = 256
 GROUP_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -126,6 +127,13 @@ class Writer:
         if durability is Durability.FULL:
             self._note_synced()
         return outcome
+
+    def set_aside(self, connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
+        """Move a stream's events from `seq` on into the quarantine; raises JournalError(NOT_SAVED)."""
+        loss = self.note(connection, lambda: lose_tail(connection, stream, seq, reason, now))
+        if self._notes is not None:
+            self._notes.cut(stream, loss.from_seq - 1)
+        return loss
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
         """Replace payloads by `ERASED_PAYLOAD`, keeping their hashes; the number of events erased.
