@@ -6,6 +6,7 @@ Must never: write, checkpoint, or answer a list by reading events.
 """
 
 import sqlite3
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -169,25 +170,46 @@ def shares_past(connection: sqlite3.Connection, stream: str, cursor: Cursor) -> 
     return row is not None and row[0] <= cursor.epoch and shares_digest(row[1].hex(), cursor)
 
 
-def verify_stream(connection: sqlite3.Connection, stream: str) -> VerifyReport:
-    """Follow the whole chain of a stream in one read and compare its end with the head."""
+@dataclass(slots=True)
+class Verifying:
+    """How far a chain was followed. A whole stream takes many short reads, so that none holds the log."""
+
+    stream: str
+    point: ChainPoint = field(default_factory=ChainPoint)
+    erased: list[int] = field(default_factory=list)
+
+
+def verify_on(connection: sqlite3.Connection, done: Verifying, limit: int = READ_EVENTS_MAX) -> VerifyReport | None:
+    """Follow a chain over the next events; its report at the end, where the head has to agree, or at a break."""
     connection.text_factory = tolerant_text
+    connection.execute("BEGIN")  # events and head of one moment
     try:
-        return _verify(connection, stream)
+        return _verify_on(connection, done, limit)
     finally:
+        connection.execute("ROLLBACK")
         connection.text_factory = str
 
 
-def _verify(connection: sqlite3.Connection, stream: str) -> VerifyReport:
-    point = ChainPoint()
-    erased: list[int] = []
-    for row in connection.execute(_SELECT_AFTER, (stream, 0, -1)):
+def verify_stream(connection: sqlite3.Connection, stream: str) -> VerifyReport:
+    """Follow the whole chain of a stream."""
+    done = Verifying(stream)
+    while (report := verify_on(connection, done)) is None:
+        pass
+    return report
+
+
+def _verify_on(connection: sqlite3.Connection, done: Verifying, limit: int) -> VerifyReport | None:
+    stream, point, erased = done.stream, done.point, done.erased
+    before = point.seq
+    for row in connection.execute(_SELECT_AFTER, (stream, before, limit)):
         step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
         if isinstance(step, ChainBreak):
             return VerifyReport(stream, point.seq, tuple(erased), step.seq, step.reason)
-        point = step
+        done.point = point = step
         if row[8] is not None:
             erased.append(point.seq)
+    if point.seq - before == limit:
+        return None
     _epoch, next_seq, digest = read_place(connection, stream)
     if (next_seq, digest) != (point.seq + 1, point.digest):
         reason = "the head does not agree with the last event"

@@ -22,7 +22,6 @@ RESCUED_FILE: Final = "journal.db.rescued"
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
 BUSY_TIMEOUT_MS: Final = 5_000
 WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
-WAL_CHECKPOINT_PAGES: Final = 2_000
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -116,12 +115,12 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def set_writer_pragmas(connection: sqlite3.Connection) -> None:
-    """WAL, durable commits, checkpoints by this connection; raises JournalError(UNSUPPORTED_FS) without WAL."""
+    """WAL, durable commits, checkpoints when they are asked for; raises JournalError(UNSUPPORTED_FS) without WAL."""
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
         raise JournalError(ErrorCode.UNSUPPORTED_FS, f"the file system does not carry a write-ahead log ({mode})")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(f"PRAGMA wal_autocheckpoint={WAL_CHECKPOINT_PAGES}")
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # `Checkpoints` says when; the hook would drop their errors
     connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES_MAX}")
 
 

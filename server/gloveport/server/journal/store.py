@@ -19,6 +19,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import losses, reader
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
 from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
 from gloveport.server.journal.filesystem import (
@@ -52,7 +53,6 @@ from gloveport.server.journal.writer import Pending, Writer
 
 READERS: Final = 2
 UNLISTED_MAX: Final = 100_000
-WAL_ALARM_BYTES: Final = 64 * 1024 * 1024
 
 T = TypeVar("T")
 
@@ -118,6 +118,8 @@ class Journal:
         door = self._writing()
         self._writer.submit(item)
         await door.run(lambda connection: self._writer.drain(connection, item))
+        if self._writer.checkpoints.due and self._write_door is door:
+            door.post(self._writer.checkpoint)  # after the answers of this commit, before whatever comes next
         if item.error is not None:
             raise item.error
         if item.outcome is None:
@@ -181,7 +183,10 @@ class Journal:
 
     async def verify(self, stream: str) -> VerifyReport:
         """Follow the whole digest chain of a stream."""
-        return await self._read(lambda c: reader.verify_stream(c, stream))
+        done = reader.Verifying(stream)
+        while (report := await self._read(lambda c: reader.verify_on(c, done))) is None:
+            pass
+        return report
 
     async def erase(self, stream: str, seqs: Iterable[int]) -> int:
         """Replace the payloads of events (a leaked secret); their hashes stay, so the chain still verifies."""
@@ -198,7 +203,7 @@ class Journal:
         door = self._writing()
         return await door.run(
             lambda c: self._writer.note(
-                c, lambda: write_snapshot(c, stream, seq, digest, kind, state), Durability.RELAXED
+                c, lambda: write_snapshot(c, stream, seq, digest, kind, state), Durability.RELAXED, len(state)
             )
         )
 
@@ -262,6 +267,7 @@ class Journal:
             has_ballast=has_ballast(self._directory),
             wal_bytes=wal_bytes,
             wal_alarm=wal_bytes > WAL_ALARM_BYTES,
+            wal_pinned=self._writer.checkpoints.pinned,
         )
 
     def release_ballast(self) -> bool:
