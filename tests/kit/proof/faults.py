@@ -68,7 +68,7 @@ def ack_before_commit() -> None:
         made: sqlite3.Connection = inner(*arguments, **{**named, "factory": Late})
         return made
 
-    sqlite3.connect = connect  # type: ignore[assignment]
+    sqlite3.connect = connect  # type: ignore[assignment]  # - a faulty one takes its place
 
 
 def dropped_grant_use() -> None:
