@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from tests.kit.simulation.retry_rules import RetryRules
+from tests.kit.simulation.rules import BrokenRuleError as BrokenRuleError
+from tests.kit.simulation.rules import hold as hold
+
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import TurnBody
 from gloveport.protocol.text import utf16_length
@@ -19,20 +23,6 @@ from gloveport.protocol.text import utf16_length
 # They begin a turn, or (a proposal that a refused apply found changed) speak of one that may be over.
 _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
 UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled"})
-
-
-class BrokenRuleError(AssertionError):
-    """A rule does not hold; `rule` is its name."""
-
-    def __init__(self, rule: str, detail: object) -> None:
-        super().__init__(f"{rule}: {detail}")
-        self.rule = rule
-
-
-def hold(condition: bool, rule: str, detail: object) -> None:
-    """Raise BrokenRuleError unless the condition holds."""
-    if not condition:
-        raise BrokenRuleError(rule, detail)
 
 
 @dataclass
@@ -73,6 +63,7 @@ class Monitor:
         self.grants: set[str] = set()
         self.used_up: set[str] = set()
         self.seen: dict[str, set[str]] = {}
+        self.retries = RetryRules()
 
     def take(self, body: ev.EventBody) -> None:
         """Check one event. Raises BrokenRuleError."""
@@ -81,6 +72,7 @@ class Monitor:
         check = _CHECKS.get(type(body))
         if check is not None:
             check(self, body)
+        self.retries.take(body)
 
     def _in_turn(self, body: Any) -> None:
         hold(self.turn is not None, "turn open", type(body).__name__)

@@ -70,6 +70,26 @@ class Story(Simulation):
     def model_fails(self, code: str = "model.unreachable") -> "Story":
         return self.when(inp.RequestFailed(self.request_id, code, "the line broke", "Try again."))
 
+    def model_breaks(
+        self, error_class: str, *, pause_us: int | None = None, words: str = "the line broke", now_us: int = 1_000_000
+    ) -> "Story":
+        """The request fails in a way that the table of retries knows."""
+        trouble = inp.Trouble(error_class, now_us, pause_us, "req_7")
+        return self.when(inp.RequestFailed(self.request_id, "model.unreachable", words, "Try again.", trouble))
+
+    def pause_ends(self) -> "Story":
+        """The timer of the pause under way."""
+        return self.when(inp.RetryDue(self.pause.request_id))
+
+    def context_shrinks(self, *call_ids: str, kept: int = 200, after: int = 50) -> "Story":
+        """The compaction under way ends with these results shortened."""
+        results = tuple(ev.ShortenedResult(call_id=one, kept_chars=kept) for one in call_ids)
+        return self.when(inp.ContextShrunk(self.compaction_id, results, 100, after))
+
+    def shrinking_fails(self, words: str = "nothing is left to shorten") -> "Story":
+        """The compaction under way gives nothing."""
+        return self.when(inp.ShrinkFailed(self.compaction_id, words))
+
     def policy_says(self, verdict: str, *, grant_id: str | None = None, left: int | None = None) -> "Story":
         """Policy judges the call that is next."""
         judged = self.next_call
@@ -120,6 +140,18 @@ class Story(Simulation):
         assert self.state.turn is not None
         assert self.state.turn.request is not None
         return self.state.turn.request.request_id
+
+    @property
+    def pause(self) -> ev.RetryScheduled:
+        assert self.state.turn is not None
+        assert self.state.turn.retry is not None
+        return self.state.turn.retry
+
+    @property
+    def compaction_id(self) -> str:
+        assert self.state.turn is not None
+        assert self.state.turn.compaction is not None
+        return self.state.turn.compaction
 
     @property
     def next_call(self) -> Call:

@@ -17,6 +17,7 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
+from gloveport.server.turn.retry import Treatment, treatment_of
 
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
@@ -257,7 +258,7 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
         )
     )
     draft.emit_all(given.facts)
-    if given.outcome in ("lost", "unknown") and draft.turn.cancelled_by is None:
+    if treatment_of(given.outcome) is Treatment.ASK_USER and draft.turn.cancelled_by is None:
         withdraw_unstarted(draft, UNKNOWN_TEXT)
         flow.end_unknown(draft, call.tool)
     else:

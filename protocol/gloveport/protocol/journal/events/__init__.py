@@ -42,6 +42,17 @@ from gloveport.protocol.journal.events.model import (
     UsageRecorded,
 )
 from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.retry import (
+    BreakerClosed,
+    BreakerOpened,
+    CompactionDiscarded,
+    CompactionStarted,
+    ContextCompacted,
+    ContextOverflowed,
+    RetryScheduled,
+    RetryStarted,
+    ShortenedResult,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -77,6 +88,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
+    BreakerOpened, BreakerClosed,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -85,12 +98,18 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BreakerClosed",
+    "BreakerOpened",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
     "ChangeRefused",
     "ChangeUnsettled",
     "ChangeWithdrawn",
+    "CompactionDiscarded",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextOverflowed",
     "DaemonStarted",
     "EditsTaken",
     "EventBody",
@@ -110,9 +129,12 @@ __all__ = [
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",
+    "RetryScheduled",
+    "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
+    "ShortenedResult",
     "SnapshotTaken",
     "TestRunFinished",
     "ToolCallProposed",
