@@ -13,6 +13,7 @@ from tests.kit.simulation.world import Truth
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.tool import Outcome
+from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import Call, CallStage, Phase
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
@@ -89,6 +90,12 @@ class Story(Simulation):
     def shrinking_fails(self, words: str = "nothing is left to shorten") -> "Story":
         """The compaction under way gives nothing."""
         return self.when(inp.ShrinkFailed(self.compaction_id, words))
+
+    def fact_is_written(self, body: ev.EventBody) -> "Story":
+        """A command writes a fact beside the machine."""
+        self.mark = self.ledger.seq
+        self._store((body,), fold_event(self.state, body))
+        return self
 
     def policy_says(self, verdict: str, *, grant_id: str | None = None, left: int | None = None) -> "Story":
         """Policy judges the call that is next."""

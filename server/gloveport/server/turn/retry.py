@@ -13,8 +13,6 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final, Literal
 
-from gloveport.protocol.errors import ERRORS, ErrorCode
-
 SECOND_US: Final = 1_000_000
 ATTEMPTS_MAX: Final = 5
 """Attempts to get one answer, the first included; a pause that a breaker asked for is no attempt."""
@@ -79,11 +77,11 @@ _TREATMENTS: Final[Mapping[str, Treatment]] = MappingProxyType(
 )
 NOT_REPEATED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "auth": "It was asked once and is not asked again by itself.",
-        "quota": "A used-up quota does not come back by waiting a moment, so it was not asked again.",
+        "auth": "it was asked once and is not asked again by itself",
+        "quota": "a used-up quota does not come back in a moment, so it is not asked again by itself",
     }
 )
-"""Words for endings without a retry; they stand before the code's own hint."""
+"""Words for endings without a retry; they stand behind what happened."""
 
 
 def treatment_of(failure: str) -> Treatment:
@@ -142,21 +140,16 @@ def plan_retry(
     return Again(attempt, backoff, "breaker" if paused else "retry_after")
 
 
-def stop_hint(failure: str, hint: str) -> str:
-    """What to do next after a failure that is not tried again."""
-    return f"{NOT_REPEATED[failure]} {hint}".rstrip() if failure in NOT_REPEATED else hint
-
-
-OVERFLOW_HINT: Final = (
-    f"{ERRORS[ErrorCode.MODEL_CONTEXT].hint} What the agent has changed is kept, and so is the whole record."
-)
+def stop_words(failure: str, words: str) -> str:
+    """What happened, for a failure that is not tried again."""
+    return f"{_stopped(words)}; {NOT_REPEATED[failure]}" if failure in NOT_REPEATED else words
 
 
 def overflow_words(tries: int, why: str) -> str:
     """Words for a conversation that does not fit and cannot be made to."""
     times = "once" if tries == 1 else f"{tries} times"
     shortened = f" after it was shortened {times}" if tries > 0 else ""
-    return f"the conversation does not fit the model's window{shortened}: {why}"
+    return f"the conversation does not fit the model's window{shortened}: {_stopped(why)}; what was changed is kept"
 
 
 _SPREAD: Final = 1 << 16

@@ -8,7 +8,7 @@ Must never: believe a timer of a pause that is over, or count an overflow less b
 
 from typing import Any
 
-from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import Request, Turn
 from gloveport.server.turn import flow
@@ -17,14 +17,13 @@ from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import Effect, ShrinkContext, WaitRetry
 from gloveport.server.turn.retry import (
     ATTEMPTS_MAX,
-    OVERFLOW_HINT,
     OVERFLOW_TRIES_MAX,
     GiveUp,
     Treatment,
     Tried,
     overflow_words,
     plan_retry,
-    stop_hint,
+    stop_words,
     treatment_of,
 )
 
@@ -45,7 +44,7 @@ def failed(draft: Draft, given: inp.RequestFailed, request: Request) -> None:
         case Treatment.SHRINK:
             _overflowed(draft, given, request)
         case _:
-            flow.end_failed(draft, given.code, given.message, stop_hint(trouble.error_class, given.hint))
+            flow.end_failed(draft, given.code, stop_words(trouble.error_class, given.message), given.hint)
 
 
 def _back_off(draft: Draft, given: inp.RequestFailed, trouble: inp.Trouble, request: Request) -> None:
@@ -101,7 +100,8 @@ def _overflowed(draft: Draft, given: inp.RequestFailed, request: Request) -> Non
 
 def _end_overflowed(draft: Draft, why: str) -> None:
     tries = min(draft.state.overflows - 1, OVERFLOW_TRIES_MAX)
-    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(tries, why), OVERFLOW_HINT)
+    hint = ERRORS[ErrorCode.MODEL_CONTEXT].hint
+    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(tries, why), hint)
 
 
 def _compacting(draft: Draft, compaction_id: str) -> Turn | None:
