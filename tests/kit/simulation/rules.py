@@ -1,7 +1,7 @@
-"""How a rule of the house is held.
+"""Rules by name.
 
-Purpose: one error for every broken rule, with the rule's name.
-Invariant: a rule that holds says nothing.
+Purpose: say which rule of the house a history broke.
+Invariant: the name is the one under which the rule's control is known.
 """
 
 

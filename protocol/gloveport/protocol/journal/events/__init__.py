@@ -62,6 +62,13 @@ from gloveport.protocol.journal.events.session import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
+from gloveport.protocol.journal.events.steering import (
+    CallFate,
+    ResultSuperseded,
+    SteeringDecided,
+    ToolStopRequested,
+    UserMessageEdited,
+)
 from gloveport.protocol.journal.events.tool import (
     PlanUpdated,
     TestRunFinished,
@@ -90,6 +97,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
     RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
     BreakerOpened, BreakerClosed,
+    SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -100,6 +108,7 @@ __all__ = [
     "ApprovalResolved",
     "BreakerClosed",
     "BreakerOpened",
+    "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
@@ -129,6 +138,7 @@ __all__ = [
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",
+    "ResultSuperseded",
     "RetryScheduled",
     "RetryStarted",
     "SandboxChosen",
@@ -136,12 +146,14 @@ __all__ = [
     "SessionRenamed",
     "ShortenedResult",
     "SnapshotTaken",
+    "SteeringDecided",
     "TestRunFinished",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",
     "ToolExecutionStarted",
     "ToolReconciled",
+    "ToolStopRequested",
     "TurnCancelRequested",
     "TurnCancelled",
     "TurnCompleted",
@@ -149,6 +161,7 @@ __all__ = [
     "TurnStarted",
     "UsageRecorded",
     "UserMessageAdded",
+    "UserMessageEdited",
     "UserMessageQueued",
     "UserMessageUnqueued",
     "WorkspaceTrusted",
