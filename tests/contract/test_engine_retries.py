@@ -221,7 +221,7 @@ def too_long_while(marker: str) -> Behaviour:
 
 async def test_f03_a_long_result_is_shortened_for_the_model_and_the_turn_goes_on(home: Home) -> None:
     """The middle of it is what does not fit; head and tail stay; call and result stay together; the record is whole."""
-    filler = f"{'x' * 99}\n" * 250
+    filler = f"{'x' * 99}\n" * 100
     home.write(a__txt=f"HEAD\n{filler}MIDDLE\n{filler}TAIL\n")
     async with served(home, too_long_while("MIDDLE"), READ, ANSWER) as (server, _), home.room() as kit:
         session = await kit.begin()

@@ -260,3 +260,54 @@ def test_retries_of_a_model_do_not_touch_calls() -> None:
     assert story.effects == (RunTool("t1.c1"),)
     story.tool_ends().model_answers()
     story.ends()
+
+
+def test_what_is_said_in_a_pause_is_in_the_retry() -> None:
+    """A supplement waits for the next request as ever; the pause is as long as it was."""
+    story = Story().user_says().model_breaks("rate", pause_us=3 * SECOND).user_steers("also that", "supplement")
+    assert story.news == ["SteeringDecided"]
+    story.pause_ends()
+    assert story.news == ["UserMessageAdded", "RetryStarted", "ModelRequestStarted"]
+    story.model_answers()
+    story.ends()
+
+
+def test_a_correction_does_not_shorten_the_pause() -> None:
+    """The goal changes at once; the provider is left alone until it said it may be asked; the user is told."""
+    story = Story().user_says().model_breaks("rate", pause_us=3 * SECOND).user_steers("no, the other one", "correct")
+    assert story.news == ["SteeringDecided", "GoalRevised"]
+    assert story.effects == ()
+    assert "when its pause is over" in story.facts(ev.SteeringDecided)[0].words
+    story.pause_ends()
+    (begun,) = story.facts(ev.RetryStarted)
+    assert (begun.goal_revision, story.facts(ev.ModelRequestStarted)[-1].goal_revision) == (2, 2)
+    story.model_answers()
+    story.ends()
+
+
+def test_a_correction_in_a_compaction_waits_for_its_end() -> None:
+    """The next request is the corrected one, shortened."""
+    story = long_result(Story().user_says()).model_breaks("context_overflow").user_steers("no", "correct")
+    assert story.effects == ()
+    story.context_shrinks("t1.c1")
+    assert story.news == ["ContextCompacted", "UserMessageAdded", "ModelRequestStarted"]
+    story.model_answers()
+    story.ends()
+
+
+def test_an_interruption_in_a_pause_begins_the_next_turn_at_once() -> None:
+    """The timer is dropped; whether the provider may be asked now is the breaker's to say."""
+    story = Story().user_says().model_breaks("server")
+    failed = story.pause.request_id
+    story.user_interrupts("that instead")
+    assert DropWait(failed) in story.effects
+    assert story.state.turn is not None
+    assert (story.state.turn.retry, story.state.turn.attempt) == (None, 1)
+    story.model_answers()
+    story.ends()
+
+
+def test_how_far_are_you_is_answered_in_a_pause() -> None:
+    """Words from the state: what it waits for, and which attempt comes."""
+    story = Story().user_says().model_breaks("server").user_steers("how far are you?", "ask")
+    assert "attempt 2 of 5" in story.facts(ev.SteeringDecided)[0].words
