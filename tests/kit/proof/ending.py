@@ -47,10 +47,13 @@ def turns_of(record: Record, house: House) -> dict[str, list[Any]]:
     """The last try of each message, as what is compared of it."""
     found: dict[str, list[Any]] = {}
     current: list[Any] = []
+    reconciled = {body["call_id"] for body in record.bodies("ToolReconciled")}
     for event in record.session:
         if event.type not in KEPT:
             continue
         body = json.loads(event.payload)
+        if body.get("outcome") == "killed" and body["call_id"] in reconciled:
+            body["outcome"] = "cancelled"  # the stop was the last daemon's; the record tells of it
         if event.type == "UserMessageAdded":
             name, _, attempt = str(body["text"]).partition(" try ")
             current = found[name] = []
