@@ -61,11 +61,11 @@ def ack_before_commit() -> None:
     async def early(house: House, params: TurnStartParams, caller: Caller, once: Once) -> TurnStartResult:
         actor = await house.sessions.open(params.session_id)
         room = house.sessions.room
-        answer = TurnStartResult(turn_id=room.new_id("turn"), message_id=room.new_id("message"), queued=False)
+        answer = TurnStartResult(turn_id=room.new_id("turn"), message_id=room.new_id("message"))
 
         async def later() -> None:
             await anyio.sleep(LATE_S)
-            given = SendMessage(answer.message_id, str(answer.turn_id), params.text, params.queue)
+            given = SendMessage(answer.message_id, answer.turn_id, params.text, queue=False)
             perform.start(actor, await actor.submit(given, once.request(answer)))
 
         room.tasks.start_soon(later)
