@@ -68,6 +68,11 @@ def _mark(state: str, usual: str) -> str:
     return "" if state == usual else f" [{state}]"
 
 
+def _said(text: str) -> list[tuple[str, str]]:
+    """An answer, if there is anything of it."""
+    return [(text, "")] if text else []
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
@@ -76,8 +81,7 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
         case "steering":
             return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
         case "message.assistant":
-            text = f"{fields['text']}{_mark(fields['state'], 'done')}"
-            return [(text, "")] if text else []
+            return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]
