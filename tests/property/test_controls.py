@@ -293,7 +293,10 @@ DEAF_RULES = {
     "a stop reaches what runs",
 }
 MACHINE_FAULTS: dict[str, tuple[Stepper, set[str]]] = {
-    "loses the end of a call": (loses(ev.ToolExecutionFinished), {"the carried state is the fold"}),
+    "loses the end of a call": (
+        loses(ev.ToolExecutionFinished),
+        {"the carried state is the fold", "history is valid before a request"},
+    ),
     "loses a decision": (loses(ev.PolicyDecided), {"runs only when allowed", "asked after an ask"}),
     "loses a delta": (loses(ev.ModelTextDelta), {"the carried state is the fold"}),
     "forgets to judge": (forgets(eff.JudgeCall), {"pending effects are the unfinished ones"}),

@@ -18,7 +18,7 @@ from gloveport.server.session.views.ops import project_ops
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
-    "DaemonStarted", "WorkspaceTrusted", "EditsTaken",
+    "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "DriftDetected",
 }  # fmt: skip
 # They belong to other streams, or only carry an id that no client shows.
 NOT_SHOWN = {"ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted"}

@@ -18,7 +18,7 @@ from gloveport.protocol.text import utf16_length
 
 # They begin a turn, or (a proposal that a refused apply found changed) speak of one that may be over.
 _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
-UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled"})
+UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled", "unknown"})
 
 
 class BrokenRuleError(AssertionError):

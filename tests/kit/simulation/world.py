@@ -25,6 +25,8 @@ FREE_OUTCOMES: Final[tuple[Outcome, ...]] = (
 )  # fmt: skip
 STOPPED_OUTCOMES: Final[tuple[Outcome, ...]] = ("killed", "cancelled", "ok", "lost")
 APPROVAL_LIFE_US: Final = 40_000
+LOSS_RATE: Final = 0.1
+"""How many restarts find that acknowledged events are gone."""
 
 
 @dataclass
@@ -133,7 +135,8 @@ class World:
         found: list[inp.Input] = []
         if state.turn is not None and state.turn.request is not None:
             request_id = state.turn.request.request_id
-            found.append(inp.RequestFailed(request_id, "model.broken_stream", "the daemon stopped", "send again"))
+            fate = self.rng.choice(("finished", "never_accepted", "unknown"))
+            found.append(inp.RequestInterrupted(request_id, fate, "the provider was asked"))
         for call_id, truth in self.truths.items():
             finding = truth if truth == "still_running" or self.rng.random() < 0.85 else "unknown"
             found.append(inp.CallReconciled(call_id, finding, f"probe says {finding}"))
@@ -141,7 +144,10 @@ class World:
         # Those that wait are looked at again with each command.
         self.applies |= {end.apply_id for end in ends if isinstance(end, inp.ApplyUnsettled) and end.waits}
         found += ends
-        return found
+        changed = [one for one in state.approvals if self.rng.random() < 0.3]
+        found += [inp.ApprovalRechecked(one, holds=one not in changed) for one in state.approvals]
+        lost = [inp.RecordLost("the log was damaged")] if self.rng.random() < LOSS_RATE else []
+        return [*lost, *found, inp.TakenUp()]
 
     # --- offers
 

@@ -16,7 +16,12 @@ Payload = dict[str, Any]
 Upcaster = Callable[[Payload], Payload]
 Registry = Mapping[tuple[str, int], Upcaster]
 
-UPCASTERS: Final[Registry] = MappingProxyType({})
+
+def _summary_with_items(payload: Payload) -> Payload:
+    return {**payload, "items": []}
+
+
+UPCASTERS: Final[Registry] = MappingProxyType({("RecoverySummarised", 1): _summary_with_items})
 
 
 def upcast(event_type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:

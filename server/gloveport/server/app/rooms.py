@@ -43,7 +43,7 @@ from gloveport.server.journal.records import Append, Loss, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
-from gloveport.server.recovery.losses import recover_and_tell
+from gloveport.server.recovery.recover import recover
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -103,7 +103,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
-        return await recover_and_tell(actor, by_stream.pop(actor.stream, None))
+        return await recover(actor, by_stream.pop(actor.stream, None))
 
     sessions = Sessions(room, take_up)
     house = House(

@@ -35,7 +35,7 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
     failure = RequestFailed(request_id, ErrorCode.CANCELLED, "stopped by the user", "")
     with scope:
         try:
-            if actor.state.turn is not None and actor.state.turn.requests == 1:
+            if actor.state.turn is not None and actor.state.turn.calls_made == 0:
                 await take_over_edits(actor)
             provider = actor.room.providers.provider(actor.state.provider, actor.state.model)
             stream = provider.stream(model_request(actor.state, actor.room.toolbox.specs()))

@@ -19,6 +19,7 @@ from gloveport.server.models.contract import (
     ToolSpec,
     UserText,
 )
+from gloveport.server.session.pairing import paired
 from gloveport.server.session.state import AssistantEntry, Entry, ResultEntry, SessionState, UserEntry
 
 STANDING: Final = """You are a coding agent working for the user of an editor.
@@ -42,9 +43,12 @@ def _message(entry: Entry) -> ChatMessage:
 
 
 def _told(history: tuple[Entry, ...]) -> Iterator[ChatMessage]:
-    for entry in history:
+    whole = paired(history)
+    for entry, following in zip(whole, (*whole[1:], None), strict=True):
         if isinstance(entry, AssistantEntry) and not entry.text and not entry.calls:
             continue
+        if isinstance(entry, AssistantEntry) and entry.interrupted and not isinstance(following, UserEntry):
+            continue  # the same question is asked again: its answer begins anew
         yield _message(entry)
 
 

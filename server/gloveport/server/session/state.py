@@ -56,6 +56,8 @@ class Call:
     started: ToolExecutionStarted | None = None
     shown_utf16: int = 0
     asks: int = 0
+    is_unknown: bool = False
+    """It ended, and whether it took effect is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Request:
     provider_request_id: str | None = None
     text: str = ""
     text_utf16: int = 0
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Turn:
     request: Request | None = None
     calls: tuple[Call, ...] = ()
     calls_made: int = 0
+    restarts: int = 0
+    """How often in a row an answer of it broke off with the daemon."""
     cancelled_by: str | None = None
 
     @property
@@ -175,6 +181,9 @@ class SessionState:
     input_tokens: int = 0
     output_tokens: int = 0
     unknown_events: int = 0
+    faults: tuple[str, ...] = ()
+    """In what its record contradicts itself, as far as it was told."""
+    sealed: bool = False
 
     @property
     def phase(self) -> Phase:
@@ -190,8 +199,15 @@ class SessionState:
 
     @property
     def read_only(self) -> bool:
-        """True when the log holds events of a newer version: nothing may be written on top of them."""
-        return self.unknown_events > 0
+        """True when nothing may be written on top of the log; `read_only_words` says why."""
+        return self.unknown_events > 0 or self.sealed
+
+    @property
+    def read_only_words(self) -> str:
+        """Why nothing may be written: events of a newer version, or a record that contradicts itself."""
+        if self.sealed:
+            return f"this session's record contradicts itself ({'; '.join(self.faults)})"
+        return f"this session holds {self.unknown_events} events of a newer version"
 
     def call(self, call_id: str) -> Call | None:
         """The call of the current batch with this id."""

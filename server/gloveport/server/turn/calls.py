@@ -67,10 +67,11 @@ def propose_calls(draft: Draft, records: tuple[CallRecord, ...]) -> None:
     for record in records:
         if record.arguments_error is not None:
             text = f"The arguments were not taken and nothing ran: {record.arguments_error}"
-            _finish_unrun(draft, record.call_id, record.tool, "invalid", text)
+            finish_unrun(draft, record.call_id, record.tool, "invalid", text)
 
 
-def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str) -> None:
+def finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str) -> None:
+    """End a call that never began."""
     draft.emit(
         ev.ToolExecutionFinished(
             **_born(draft, call_id),
@@ -89,20 +90,26 @@ def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str
 
 def withdraw_unstarted(draft: Draft, why: str = STOPPED_TEXT) -> tuple[str, ...]:
     """Finish every call that has not begun; the ids of those that run are returned, to be stopped."""
-    for approval in tuple(draft.state.approvals.values()):
-        _resolve(draft, approval, "withdrawn", None, "stop")
+    withdraw_cards(draft, "stop")
     running = []
     for call in draft.turn.calls:
         if call.stage is CallStage.RUNNING:
             running.append(call.call_id)
         elif call.stage is not CallStage.FINISHED:
-            _finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
+            finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
     return tuple(running)
 
 
-def _resolve(
+def withdraw_cards(draft: Draft, by: str) -> None:
+    """Take every card back."""
+    for approval in tuple(draft.state.approvals.values()):
+        resolve_card(draft, approval, "withdrawn", None, by)
+
+
+def resolve_card(
     draft: Draft, approval: ev.ApprovalRequested, decision: Any, grant: ev.GrantIssued | None, by: str
 ) -> None:
+    """Write how a card ended."""
     draft.emit(
         ev.ApprovalResolved(
             turn_id=approval.turn_id,
@@ -159,7 +166,7 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
         _ask(draft, call, given.card)
     else:
         text = f"Not allowed: {judgement.reason.rstrip('.')}. Choose another way."
-        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 
 
@@ -204,7 +211,7 @@ def rejected(draft: Draft, given: inp.CallRejected) -> None:
     call = _call_to_judge(draft, given.call_id)
     if call is None:
         return
-    _finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
+    finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
     flow.advance(draft)
 
 
@@ -219,14 +226,14 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
         raise TurnError(ErrorCode.INVALID_PARAMS, "an answer carries a grant exactly when it allows")
     if given.grant is not None:
         draft.emit(given.grant)
-        _resolve(draft, approval, "allowed", given.grant, given.by)
+        resolve_card(draft, approval, "allowed", given.grant, given.by)
         draft.need(JudgeCall(approval.call_id))
         return
-    _resolve(draft, approval, given.decision, None, given.by)
+    resolve_card(draft, approval, given.decision, None, given.by)
     call = draft.state.call(approval.call_id)
     if call is not None:
         text = "The user said no." if given.decision == "denied" else "Nobody answered in time."
-        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 
 
@@ -257,11 +264,14 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
         )
     )
     draft.emit_all(given.facts)
-    if given.outcome in ("lost", "unknown") and draft.turn.cancelled_by is None:
+    _go_on(draft, unknown=given.outcome in ("lost", "unknown"))
+
+
+def _go_on(draft: Draft, *, unknown: bool) -> None:
+    """After a call's end; one whose outcome is unknown lets nothing begin any more, and what runs beside it end."""
+    if unknown and draft.turn.cancelled_by is None:
         withdraw_unstarted(draft, UNKNOWN_TEXT)
-        flow.end_unknown(draft, call.tool)
-    else:
-        flow.advance(draft)
+    flow.advance(draft)
 
 
 def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
@@ -272,9 +282,10 @@ def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
     stopping = draft.turn.cancelled_by is not None
     draft.emit(ev.ToolReconciled(**_born(draft, call.call_id), finding=given.finding, evidence=given.evidence))
     if given.finding == "unknown":
-        _finish_unknown(draft, call, given.evidence)
+        finish_unknown(draft, call, given.evidence)
+        _go_on(draft, unknown=True)
     elif given.finding == "not_started" and stopping:
-        _finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
+        finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
         flow.end_cancelled(draft)
     elif given.finding == "not_started":
         draft.need(RunTool(call.call_id))
@@ -284,7 +295,8 @@ def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
             draft.need(StopTool(call.call_id))
 
 
-def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
+def finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
+    """End a call of which nobody knows whether it took effect."""
     draft.emit(
         ev.ToolExecutionFinished(
             **_born(draft, call.call_id),
@@ -299,8 +311,3 @@ def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
             label=OWN_LABEL,
         )
     )
-    if draft.turn.cancelled_by is not None:
-        flow.end_cancelled(draft)
-        return
-    withdraw_unstarted(draft, UNKNOWN_TEXT)
-    flow.end_unknown(draft, call.tool)

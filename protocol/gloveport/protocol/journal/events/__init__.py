@@ -41,7 +41,14 @@ from gloveport.protocol.journal.events.model import (
     ModelTextDelta,
     UsageRecorded,
 )
-from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.recovery import (
+    DriftDetected,
+    FaultsFound,
+    ModelRequestReconciled,
+    RecoveredItem,
+    RecoverySummarised,
+    ToolReconciled,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -76,7 +83,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
-    ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
+    WorkspaceTrusted,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -92,8 +100,10 @@ __all__ = [
     "ChangeUnsettled",
     "ChangeWithdrawn",
     "DaemonStarted",
+    "DriftDetected",
     "EditsTaken",
     "EventBody",
+    "FaultsFound",
     "GoalRevised",
     "GrantIssued",
     "GrantRevoked",
@@ -101,6 +111,7 @@ __all__ = [
     "HunkDecided",
     "HunkRecord",
     "ModelRequestAccepted",
+    "ModelRequestReconciled",
     "ModelRequestStarted",
     "ModelResponseReceived",
     "ModelSelected",
@@ -109,6 +120,7 @@ __all__ = [
     "PathState",
     "PlanUpdated",
     "PolicyDecided",
+    "RecoveredItem",
     "RecoverySummarised",
     "SandboxChosen",
     "SessionCreated",
