@@ -351,6 +351,7 @@ class Home:
             now_us=now_us,
             new_id=new_id,
             create_workspace=shelf.create,
+            keep_workspace=shelf.keep,
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),

@@ -94,8 +94,8 @@ class Story(Simulation):
         """Kill it; read the log again; find out what became of what was under way."""
         self.mark = self.ledger.seq
         self._reload_with(finding)
-        whole = [given for given in self.recovering if not isinstance(given, inp.RecordLost)]
-        self.recovering = [inp.RecordLost(lost), *whole] if lost else whole
+        told: list[inp.Input] = [inp.RecordLost(lost)] if lost else []
+        self.recovering = [*told, *(given for given in self.recovering if not isinstance(given, inp.RecordLost))]
         effects: list[eff.Effect] = []
         while self.recovering:
             given = self.recovering[0]

@@ -25,6 +25,7 @@ FREE_OUTCOMES: Final[tuple[Outcome, ...]] = (
 )  # fmt: skip
 STOPPED_OUTCOMES: Final[tuple[Outcome, ...]] = ("killed", "cancelled", "ok", "lost")
 APPROVAL_LIFE_US: Final = 40_000
+FATES: Final[tuple[Literal["finished", "never_accepted", "unknown"], ...]] = ("finished", "never_accepted", "unknown")
 LOSS_RATE: Final = 0.1
 """How many restarts find that acknowledged events are gone."""
 
@@ -135,8 +136,7 @@ class World:
         found: list[inp.Input] = []
         if state.turn is not None and state.turn.request is not None:
             request_id = state.turn.request.request_id
-            fate = self.rng.choice(("finished", "never_accepted", "unknown"))
-            found.append(inp.RequestInterrupted(request_id, fate, "the provider was asked"))
+            found.append(inp.RequestInterrupted(request_id, self.rng.choice(FATES), "the provider was asked"))
         for call_id, truth in self.truths.items():
             finding = truth if truth == "still_running" or self.rng.random() < 0.85 else "unknown"
             found.append(inp.CallReconciled(call_id, finding, f"probe says {finding}"))

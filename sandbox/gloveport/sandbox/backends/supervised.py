@@ -5,6 +5,7 @@ Invariant: a run folder belongs to one lease; it is removed only when its run is
 Must never: know how a rung isolates; that is the `plan_run` a rung gives.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, kill_run
+from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
 from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
@@ -137,6 +138,23 @@ class RunFolders:
                 groups.remove_groups(request.cgroup)
         return tuple(reaped)
 
+    def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Remove the folder of every run that is over and that nobody follows or keeps; returns their ids."""
+        swept = []
+        for folder in self._folders():
+            status = rundir.read_status(folder)
+            if folder.name in self._followed or folder.name in keep:
+                continue
+            if status is not None and rundir.read_exit(folder) is None and is_supervised(status):
+                continue
+            with contextlib.suppress(OSError, JailFormatError):
+                request = rundir.read_request(folder)
+                if request.cgroup is not None:
+                    groups.remove_groups(request.cgroup)
+            shutil.rmtree(folder, ignore_errors=True)
+            swept.append(folder.name)
+        return tuple(swept)
+
     def close(self) -> None:
         """Stop following and let the fork server end; runs go on."""
         for execution in self._followed.values():
@@ -215,6 +233,10 @@ class SupervisedRung(ABC):
     async def reap(self) -> tuple[str, ...]:
         """Kill every run of an earlier daemon that was not attached."""
         return self.folders.reap()
+
+    async def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Remove what ended runs of an earlier daemon left, but those of `keep` and those attached."""
+        return self.folders.sweep(keep)
 
     async def close(self) -> None:
         """Let go of the fork server; runs go on."""

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from anyio.abc import TaskGroup
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import DAEMON_STREAM, SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted, encode_body
@@ -39,11 +39,12 @@ from gloveport.server.engine.reckoning import reckon
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
-from gloveport.server.journal.records import Append, Loss, StreamAppend
+from gloveport.server.journal.records import Append, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.recover import recover
+from gloveport.server.recovery.start import runs_asked_about, take_up_all, tell_losses
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -86,6 +87,7 @@ class Opened:
     ladder: Ladder
     models: ModelShelf
     rules: RuleSet
+    shelf: WorkspaceShelf
 
 
 async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
@@ -119,9 +121,12 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         stop=front.stop.set,
     )
     await _announce_start(front, house.facts)
-    await _recover_all(front.journal, sessions)
-    await _tell_losses(front.journal, sessions, losses)
+    whole = await take_up_all(front.journal, sessions)
+    await tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()
+    if whole and not losses:  # else the folder of a run may be all that is known of it
+        await opened.ladder.sweep(runs_asked_about(sessions))
+    await opened.shelf.sweep(partial(_is_recorded, front.journal))
     return OpenRooms(Commands(house), projections_of(sessions))
 
 
@@ -135,12 +140,11 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
-    return Opened(blobs, audit, ladder, models, rules)
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+    return Opened(blobs, audit, ladder, models, rules, shelf)
 
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
-    data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
     return Room(
         journal=front.journal,
         blobs=opened.blobs,
@@ -154,8 +158,9 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         tasks=tasks,
         now_us=front.now_us,
         new_id=front.new_id,
-        create_workspace=shelf.create,
-        open_workspace=shelf.open,
+        create_workspace=opened.shelf.create,
+        keep_workspace=opened.shelf.keep,
+        open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
     )
@@ -184,31 +189,5 @@ async def _announce_start(front: Front, facts: Facts) -> None:
     await front.journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), front.now_us()))
 
 
-async def _recover_all(journal: Journal, sessions: Sessions) -> None:
-    """Open every session in which something was under way; one that cannot be opened stays as it is."""
-    before: int | None = None
-    while rows := await journal.sessions(RECOVER_PAGE, before=before):
-        before = rows[-1].order
-        for row in rows:
-            if row.state == "idle":
-                continue
-            try:
-                await sessions.open(row.session_id)
-            except Exception:  # noqa: BLE001 - outer edge: one damaged session must not keep the daemon from serving the others
-                _log.exception("session %s could not be recovered", row.session_id)
-
-
-async def _tell_losses(journal: Journal, sessions: Sessions, losses: Sequence[Loss]) -> None:
-    """Open every session that lost events, which tells it; the audit log has a line for each already."""
-    told: list[Loss] = []
-    for loss in losses:
-        _log.warning("%s lost %d events from %d on: %s", loss.stream, loss.events, loss.from_seq, loss.reason)
-        try:
-            if loss.stream.startswith(SESSION_PREFIX):
-                await sessions.open(loss.stream.removeprefix(SESSION_PREFIX))
-        except GloveportError as error:
-            if error.code in (ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL):
-                continue
-        told.append(loss)
-    if told:
-        await journal.told(told)
+async def _is_recorded(journal: Journal, session_id: str) -> bool:
+    return await journal.head(session_stream(SessionId(session_id))) is not None

@@ -94,6 +94,7 @@ class Sessions:
         )
         async with self._opening[session_id]:  # whoever sees it in a list must not read a second one meanwhile
             await actor.record((created, snapshot), request)
+            await self.room.keep_workspace(session_id)
             self._put(session_id, actor)
         self._forget_idle(session_id)
         return actor
