@@ -17,11 +17,20 @@ Upcaster = Callable[[Payload], Payload]
 Registry = Mapping[tuple[str, int], Upcaster]
 
 
+def _plan_items_of_a_goal(payload: Payload) -> Payload:
+    """PlanUpdated 2: each item names its goal; until then that was the goal of the update."""
+    items = [{**item, "goal_revision": payload["goal_revision"]} for item in payload["items"]]
+    return {**payload, "items": items}
+
+
 def _summary_with_items(payload: Payload) -> Payload:
+    """RecoverySummarised 2: what was found stands item by item; until then it stood in the words alone."""
     return {**payload, "items": []}
 
 
-UPCASTERS: Final[Registry] = MappingProxyType({("RecoverySummarised", 1): _summary_with_items})
+UPCASTERS: Final[Registry] = MappingProxyType(
+    {("PlanUpdated", 1): _plan_items_of_a_goal, ("RecoverySummarised", 1): _summary_with_items}
+)
 
 
 def upcast(event_type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:

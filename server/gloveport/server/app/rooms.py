@@ -29,22 +29,22 @@ from gloveport.server.app.resources import (
     load_rules,
     readable_roots,
 )
+from gloveport.server.app.taking_up import runs_asked_about, take_up_all, tell_losses
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.commands.house import Facts, House
 from gloveport.server.commands.port import Commands
 from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
-from gloveport.server.engine.reckoning import reckon
+from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
-from gloveport.server.journal.records import Append, StreamAppend
+from gloveport.server.journal.records import Append, Loss, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.recover import recover
-from gloveport.server.recovery.start import runs_asked_about, take_up_all, tell_losses
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -101,11 +101,19 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     audit_path = front.places.data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
-    by_stream = {loss.stream: loss for loss in losses}
+
+    found_later: list[Loss] = []
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
-        return await recover(actor, by_stream.pop(actor.stream, None))
+        loss = await front.journal.untold_loss(actor.stream)
+        if loss is not None and loss not in losses:  # it was found when the session was read
+            found_later.append(loss)
+            await opened.audit.record_all((loss_entry(loss, front.now_us()),))
+        effects = await recover(actor, loss)
+        if loss is not None:
+            await front.journal.told((loss,))
+        return effects
 
     sessions = Sessions(room, take_up)
     house = House(
@@ -121,10 +129,11 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         stop=front.stop.set,
     )
     await _announce_start(front, house.facts)
+    await sessions.relist()
     whole = await take_up_all(front.journal, sessions)
     await tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()
-    if whole and not losses:  # else the folder of a run may be all that is known of it
+    if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
         await opened.ladder.sweep(runs_asked_about(sessions))
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
     return OpenRooms(Commands(house), projections_of(sessions))

@@ -41,7 +41,7 @@ def interrupted(draft: Draft, given: inp.RequestInterrupted) -> None:
 def _mark(draft: Draft, turn: Turn, request: Request, given: inp.RequestInterrupted) -> None:
     born: dict[str, Any] = {
         "turn_id": turn.turn_id,
-        "goal_revision": turn.goal_revision,
+        "goal_revision": request.goal_revision,
         "request_id": given.request_id,
     }
     draft.emit(
@@ -68,7 +68,7 @@ def record_lost(draft: Draft, given: inp.RecordLost) -> None:
         return
     if turn.request is not None:
         _mark(draft, turn, turn.request, inp.RequestInterrupted(turn.request.request_id, "unknown", given.reason))
-    calls.withdraw_cards(draft, "recovery")
+    calls.withdraw_cards(draft, "withdrawn", "recovery")
     for call in draft.turn.calls:
         if call.stage is not CallStage.FINISHED:
             calls.finish_unknown(draft, call, given.reason)
@@ -93,11 +93,11 @@ def taken_up(draft: Draft, _given: inp.TakenUp) -> None:
     if turn is None or turn.request is not None or turn.is_busy:
         return
     if turn.cancelled_by is not None:
-        calls.withdraw_unstarted(draft)
+        calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)
         flow.end_cancelled(draft)
     elif turn.next_proposed is None:
         unrecorded = _unrecorded(draft.state)
-        calls.propose_calls(draft, unrecorded)
+        calls.propose_calls(draft, unrecorded, turn.goal_revision)
         for record in unrecorded:
             calls.finish_unrun(draft, record.call_id, record.tool, "cancelled", UNRECORDED_TEXT)
         flow.advance(draft)

@@ -58,6 +58,13 @@ from gloveport.protocol.journal.events.session import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
+from gloveport.protocol.journal.events.steering import (
+    CallFate,
+    ResultSuperseded,
+    SteeringDecided,
+    ToolStopRequested,
+    UserMessageEdited,
+)
 from gloveport.protocol.journal.events.tool import (
     PlanUpdated,
     TestRunFinished,
@@ -84,7 +91,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
-    WorkspaceTrusted,
+    WorkspaceTrusted, SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -93,6 +100,7 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
@@ -122,16 +130,19 @@ __all__ = [
     "PolicyDecided",
     "RecoveredItem",
     "RecoverySummarised",
+    "ResultSuperseded",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
     "SnapshotTaken",
+    "SteeringDecided",
     "TestRunFinished",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",
     "ToolExecutionStarted",
     "ToolReconciled",
+    "ToolStopRequested",
     "TurnCancelRequested",
     "TurnCancelled",
     "TurnCompleted",
@@ -139,6 +150,7 @@ __all__ = [
     "TurnStarted",
     "UsageRecorded",
     "UserMessageAdded",
+    "UserMessageEdited",
     "UserMessageQueued",
     "UserMessageUnqueued",
     "WorkspaceTrusted",
