@@ -265,6 +265,24 @@ def test_row_6_the_result_is_recorded_and_the_model_has_not_seen_it(world: World
     assert not list((world.daemon.home / "runs").glob("*/*")), "what the sandbox kept of the run is given back"
 
 
+def test_row_7_a_compaction_is_half_done(world: World) -> None:
+    """Log: compacting. World: the history as it was. Recovery: the half is dropped and made again from the whole."""
+    (world.root / "long.txt").write_text("word " * 4_000 + "MIDDLE " + "word " * 400)
+    world.play(
+        {"when": {"result_contains": "MIDDLE"}, "error": {"error_class": "context_overflow"}},
+        {"when": {"turn": 0}, "calls": [{"name": "read_file", "arguments": {"path": "long.txt"}}]},
+        DONE,
+    )
+    world.dies("after CompactionStarted 1")
+    assert world.kinds()[-1] == "CompactionStarted"
+    whole = world.of("ToolExecutionFinished")
+    items = world.goes_on()
+    assert turn_of(items) == "completed"
+    assert world.of("ToolExecutionFinished") == whole
+    counts = Counter(world.starts_again())
+    assert (counts["CompactionStarted"], counts["ContextCompacted"], counts["CompactionDiscarded"]) == (1, 1, 0)
+
+
 def test_row_8_the_turn_is_complete_and_no_client_has_seen_it(world: World) -> None:
     """Log: completed. World: done. Recovery: the client catches up from its cursor; no turn starts anew."""
     world.play(ANSWER)
@@ -300,7 +318,7 @@ def test_f07_done_calls_are_not_made_again_when_a_later_answer_is_cut(world: Wor
     """Killed in the answer after the first of two calls: the done one stays done, the second is made once. F07"""
     second = {"name": "write_file", "arguments": {"path": "b.txt", "content": "new\n"}}
     world.play(
-        {"when": {"result_contains": "a.txt written"}, "text": "Now the second.", "calls": [second]},
+        {"when": {"result_contains": "a.txt written"}, "calls": [second]},
         {"when": {"result_contains": "b.txt written"}, "text": "Both are done."},
         {"when": {"turn": 0}, "calls": [EDIT]},
     )

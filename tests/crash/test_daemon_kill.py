@@ -52,7 +52,8 @@ def streaming(tmp_path: Path) -> Iterator[Daemon]:
         "wait_for_file": str(tmp_path / "never"),
         "wait_after_chunks": 1,
     }
-    with running_daemon(write_script(tmp_path, {"when": {"turns_total": 0}, **step}, {"text": "Going on."})) as daemon:
+    steps = ({"when": {"user_contains": "go on"}, "text": "Going on."}, step)
+    with running_daemon(write_script(tmp_path, *steps)) as daemon:
         yield daemon
 
 

@@ -241,6 +241,7 @@ def takes_any_answer(state: SessionState, given: inp.Input) -> Step:
 
 DEAF_RULES = {
     "no start after a stop",
+    "no retry after a stop",
     "no effect without intent",
     "stopped turns end as stopped",
     "a stop reaches what runs",

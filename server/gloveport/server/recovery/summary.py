@@ -60,6 +60,12 @@ def _items(state: SessionState, findings: Findings, loss: Loss | None) -> Iterat
 
 def _request(state: SessionState, findings: Findings) -> Iterator[RecoveredItem]:
     turn, request = state.turn, findings.request
+    if turn is not None and turn.retry is not None:
+        words = "The pause before the model is asked again goes on."
+        yield RecoveredItem(kind="request", ref=turn.retry.request_id, outcome="waits", text=words, next="")
+    if turn is not None and turn.compaction is not None:
+        words = "Shortening what the model is shown was broken off; it left nothing and is made again from the whole."
+        yield RecoveredItem(kind="request", ref=turn.compaction, outcome="made_again", text=words, next="")
     if turn is None or request is None:
         return
     kept = "the text that had arrived is kept and marked"

@@ -55,6 +55,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
@@ -131,7 +132,7 @@ def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
-    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label)
+    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label, overflows=0)
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
@@ -177,7 +178,7 @@ def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionS
     if state.turn is None:
         return state
     request = Request(body.request_id, body.goal_revision, provider=body.provider, model=body.model)
-    return _turn(state, request=request, requests=state.turn.requests + 1, calls=())
+    return _turn(state, request=request, requests=state.turn.requests + 1, calls=(), retry=None, compaction=None)
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
@@ -198,7 +199,8 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
     kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
-    return _turn(evolve(state, history=kept), request=None, calls_made=made, restarts=0)
+    state = evolve(state, history=kept, overflows=0)
+    return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0, restarts=0)
 
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
@@ -351,6 +353,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        **RETRY_HANDLERS,
     }
 )
 

@@ -12,7 +12,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.model import CallRecord
 from gloveport.server.session.state import AssistantEntry, CallStage, Request, ResultEntry, SessionState, Turn
-from gloveport.server.turn import calls, flow
+from gloveport.server.turn import calls, flow, retrying
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import JudgeCall
@@ -90,7 +90,7 @@ def rechecked(draft: Draft, given: inp.ApprovalRechecked) -> None:
 def taken_up(draft: Draft, _given: inp.TakenUp) -> None:
     """Go on with a turn that waits for nothing: its log ends where no step of the machine ends."""
     turn = draft.state.turn
-    if turn is None or turn.request is not None or turn.is_busy:
+    if turn is None or turn.request is not None or turn.is_busy or retrying.pending(turn) is not None:
         return
     if turn.cancelled_by is not None:
         calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)

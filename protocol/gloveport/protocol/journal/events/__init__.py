@@ -49,6 +49,17 @@ from gloveport.protocol.journal.events.recovery import (
     RecoverySummarised,
     ToolReconciled,
 )
+from gloveport.protocol.journal.events.retry import (
+    BreakerClosed,
+    BreakerOpened,
+    CompactionDiscarded,
+    CompactionStarted,
+    ContextCompacted,
+    ContextOverflowed,
+    RetryScheduled,
+    RetryStarted,
+    ShortenedResult,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -91,7 +102,9 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
-    WorkspaceTrusted, SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
+    WorkspaceTrusted, RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted,
+    CompactionDiscarded, BreakerOpened, BreakerClosed,
+    SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -100,6 +113,8 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BreakerClosed",
+    "BreakerOpened",
     "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
@@ -107,6 +122,10 @@ __all__ = [
     "ChangeRefused",
     "ChangeUnsettled",
     "ChangeWithdrawn",
+    "CompactionDiscarded",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextOverflowed",
     "DaemonStarted",
     "DriftDetected",
     "EditsTaken",
@@ -131,9 +150,12 @@ __all__ = [
     "RecoveredItem",
     "RecoverySummarised",
     "ResultSuperseded",
+    "RetryScheduled",
+    "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
+    "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",
     "TestRunFinished",
