@@ -267,7 +267,7 @@ def test_row_6_the_result_is_recorded_and_the_model_has_not_seen_it(world: World
 
 def test_row_7_a_compaction_is_half_done(world: World) -> None:
     """Log: compacting. World: the history as it was. Recovery: the half is dropped and made again from the whole."""
-    (world.root / "long.txt").write_text("word " * 4_000 + "MIDDLE " + "word " * 400)
+    (world.root / "long.txt").write_text("a line of words\n" * 500 + "MIDDLE\n" + "a line of words\n" * 500)
     world.play(
         {"when": {"result_contains": "MIDDLE"}, "error": {"error_class": "context_overflow"}},
         {"when": {"turn": 0}, "calls": [{"name": "read_file", "arguments": {"path": "long.txt"}}]},
@@ -344,3 +344,17 @@ def test_a_daemon_that_dies_in_its_recovery_is_recovered(world: World, moment: s
     assert turn_of(items) == "completed"
     happened_once(world, "edit")
     assert Counter(world.starts_again())["ToolExecutionFinished"] == 1
+
+
+def test_a_session_that_was_never_recorded_leaves_no_folder(world: World) -> None:
+    """Killed between the snapshot and the first event: the next start removes what was begun, and nothing else."""
+    world.play(ANSWER)
+    world.dies("after TurnCompleted 1")
+    kept = world.session_id
+    world.dies("before SessionCreated 1")
+    sessions = world.daemon.home / "sessions"
+    assert len(list(sessions.iterdir())) == 2
+    world.daemon.start()
+    world.session_id = kept
+    world.starts_again()
+    assert [folder.name for folder in sessions.iterdir()] == [kept]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.kit.daemon import Daemon, accept_all, allow_all, running_daemon, send, start_session, trust
 from tests.kit.require import require_bubblewrap
 
+from gloveport.sandbox.runner import rundir
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
@@ -214,3 +216,43 @@ async def test_a_pending_card_waits_through_a_kill(testing: Daemon, workspace: P
         assert of_kind(items, "tests")[0]["passed"] == 1
         assert "began" in await accept_all(client, session_id)
     assert (workspace / "began").read_text() == "yes"
+
+
+async def test_two_kills_in_a_row_attach_to_the_run_once(testing: Daemon, workspace: Path) -> None:
+    """Killed, started, killed, started: the same run is followed each time, and its end is written once."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    for _ in range(2):
+        testing.kill()
+        testing.start()
+        async with testing.client() as client:
+            await client.call("daemon/status")
+    async with testing.client() as client:
+        (worktree / "go").write_text("now")
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
+        )
+    assert [call["state"] for call in of_kind(items, "tool")] == ["ok"]
+    assert (worktree / "runs").read_text() == "ran\n"
+
+
+async def test_a_run_whose_supervisor_died_is_unknown_and_leaves_nothing(testing: Daemon, workspace: Path) -> None:
+    """Nobody saw its end: unknown is said, it is not run again, and what it left is ended by its recorded identity."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    testing.kill()
+    (folder,) = (testing.home / "runs").glob("*/turn-*")
+    status = rundir.read_status(folder)
+    assert status is not None
+    os.kill(status.supervisor_pid, signal.SIGKILL)
+    testing.start()
+    async with testing.client() as client:
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "failed"
+        )
+        (call,) = of_kind(items, "tool")
+        assert (call["state"], call["finding"]) == ("unknown", "unknown")
+        assert "Look whether it took effect" in of_kind(items, "recovery")[0]["text"]
+        await client.call("daemon/status")
+    assert not folder.exists()
+    assert not (worktree / "runs").exists()
+    testing.stop()
+    await asyncio.to_thread(wait_none_left, str(testing.home))
