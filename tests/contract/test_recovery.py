@@ -9,13 +9,13 @@ import anyio
 import pytest
 from tests.kit.room import Home, Kit, call, new_home, run
 
-from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.model import CallRecord
-from gloveport.protocol.wire.session import SessionExportParams
+from gloveport.protocol.wire.session import SessionExportParams, SessionRenameParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.engine import perform
 from gloveport.server.engine.actor import Actor
@@ -336,6 +336,34 @@ async def test_a_card_past_its_time_holds_no_more(home: Home) -> None:
         assert await card_holds(actor, asked, evolve(waits, goal_revision=9)) is False
         assert await card_holds(actor, asked, evolve(waits, arguments_digest="1" * 64)) is False
         assert await card_holds(actor, asked, evolve(waits, tool="no_such_tool")) is None
+
+
+# --- what could not be saved
+
+
+async def test_d02_a_turn_that_could_not_be_saved_is_resumed_after_a_kill(home: Home) -> None:
+    """The journal refuses in mid-turn, then the daemon is killed: nothing is lost, and the program ran once. D02"""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await running_call(kit, session)
+        door = kit.journal._writing()
+        await door.run(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchone())
+        refusals = []
+        for number in range(200):
+            rename = SessionRenameParams(client_request_id=f"r{number}", session_id=session, title=f"{number:0200d}")
+            try:
+                await kit.call("session/rename", rename)
+            except GloveportError as error:
+                refusals.append(error)
+                break
+        assert [error.code in (ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL) for error in refusals] == [True]
+    async with home.room() as kit:
+        await kit.sessions.open(session)
+        home.ladder.go.set()
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
+        assert await kit.ends(session) == ["ok"]
+        assert home.ladder.starts["hold"] == 1
 
 
 # --- losses

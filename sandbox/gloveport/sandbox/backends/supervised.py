@@ -1,7 +1,8 @@
 """What the process and bubblewrap rungs share: run folders, leases, attach and reap.
 
 Purpose: everything between a checked profile and a supervisor, the same for every local rung.
-Invariant: a run folder belongs to one lease; it is removed only when its run is over.
+Invariant: a run folder belongs to one lease; its name is on disk before its run begins, and it is removed only when
+    its run is over.
 Must never: know how a rung isolates; that is the `plan_run` a rung gives.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
@@ -61,6 +63,13 @@ class RunFolders:
         except FileExistsError as error:
             words = f"A run with the id {command.run_id!r} exists already."
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(sync_names, self._dir)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            words = f"The run's folder could not be written ({error.strerror})."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words) from error
         execution = await self._launch(folder, request)
         if execution is None and not was_begun(folder):
             # The fork server died with the message in its hands; nothing was started, so asking again is safe.
@@ -258,6 +267,16 @@ class SupervisedRung(ABC):
             return None
         said = result.output.decode("utf-8", "replace").strip()[-TRIAL_WORDS_MAX:]
         return f"A trial run failed: {said or result.evidence}"
+
+
+def sync_names(folder: Path) -> None:
+    """Make the names in a folder outlast the machine: where no run folder is found, no run was begun."""
+    for one in (folder, folder.parent):
+        fd = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def was_begun(folder: Path) -> bool:
