@@ -6,6 +6,7 @@ Invariant: only the sandbox starts no process (the memory rung); its runs outliv
 Must never: stand in for any part of the engine.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -75,7 +76,8 @@ class Ladder:
     def __init__(self) -> None:
         self.go, self.began = anyio.Event(), anyio.Event()
         self.starts: Counter[str] = Counter()
-        programs = {"hold": self._hold, PYTHON: self._pytest, "leak": self._leak}
+        programs = {"hold": self._hold, "alembic": self._hold, "stubborn": self._stubborn}
+        programs |= {PYTHON: self._pytest, "leak": self._leak}
         self._backends: dict[str, Sandbox] = {"memory": MemorySandbox(programs)}
         self.report = b""
         self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
@@ -88,6 +90,14 @@ class Ladder:
         self.began.set()
         await self.go.wait()
         stage.write(b"went on\n")
+        return 0
+
+    async def _stubborn(self, stage: Stage) -> int:
+        """Say that it began, and do not end before it is let go, whatever it is told."""
+        self.began.set()
+        while not self.go.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.go.wait()
         return 0
 
     async def _leak(self, stage: Stage) -> int:
