@@ -116,7 +116,7 @@ class Story(Simulation):
         """Policy judges the call that is next, which can be stopped as its class says."""
         judged = self.next_call
         card = mat.card(f"{judged.call_id}.{judged.asks}", None) if verdict == "ask" else None
-        plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type] # a class by its name
+        plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type]  # named by its class
         return self.when(inp.CallJudged(judged.call_id, plan, mat.judgement(verdict, grant_id, left), card))
 
     def tool_is_refused(self, message: str) -> "Story":
