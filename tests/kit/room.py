@@ -296,6 +296,10 @@ class Kit:
         """The types of all events."""
         return [event["type"] for event in await self.events(session_id)]
 
+    async def bodies(self, session_id: str, kind: str) -> list[Any]:
+        """The payloads of all events of a type."""
+        return [event["payload"] for event in await self.events(session_id) if event["type"] == kind]
+
     async def ends(self, session_id: str) -> list[str]:
         """The outcomes of all calls, in order; each call has exactly one."""
         events = await self.events(session_id)
@@ -348,9 +352,12 @@ class Home:
         for name, text in files.items():
             (self.root / name.replace("__", ".")).write_text(text)
 
-    def play(self, *steps: dict[str, Any]) -> None:
-        """What the model says: the steps whose conditions hold first; asked again from the next room on."""
-        self.script.write_text(json.dumps({"name": "test", "steps": list(steps)}))
+    def play(self, *steps: dict[str, Any], lookup: str | None = None) -> None:
+        """What the model says: the steps whose conditions hold first; asked again from the next room on.
+
+        `lookup` is what it says later of a request that it took.
+        """
+        self.script.write_text(json.dumps({"name": "test", "steps": list(steps), "lookup": lookup}))
 
     def worktree(self, session_id: str) -> Path:
         """The agent's copy."""
@@ -397,6 +404,7 @@ class Home:
             sleep=self.sleep,
             new_id=new_id,
             create_workspace=shelf.create,
+            keep_workspace=shelf.keep,
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),
