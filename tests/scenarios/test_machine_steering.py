@@ -235,6 +235,7 @@ def test_a_card_of_the_old_goal_cannot_be_answered() -> None:
     assert (resolved.decision, resolved.by, resolved.goal_revision) == ("superseded", "steering", 1)
     assert story.item(f"approval/{card.approval_id}")["state"] == "superseded"
     assert [body.text for body in story.facts(ev.ToolExecutionFinished)] == [REVISED_TEXT] * 2
+    assert not any(entry.is_late for entry in story.state.history if isinstance(entry, ResultEntry))
     grant = mat.grant("g1", "once", card.call_id)
     assert story.when(inp.ApprovalAnswered(card.approval_id, card.card_digest, "allowed", grant, "user")).refused
     story.model_answers().ends()
