@@ -73,15 +73,13 @@ def _said(text: str) -> list[tuple[str, str]]:
     return [(text, "")] if text else []
 
 
-def _turn(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A turn that failed or waits; of another there is nothing to say."""
-    match fields["state"]:
-        case "failed":
-            return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
-        case "retrying":
-            return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
-        case _:
-            return []
+def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A turn that is in trouble; others show themselves by what they do."""
+    if fields["state"] == "failed":
+        return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+    if fields["state"] == "retrying":
+        return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+    return []
 
 
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
@@ -103,7 +101,7 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn":
-            return _turn(fields)
+            return _turn_lines(fields)
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:
