@@ -99,9 +99,8 @@ def _overflowed(draft: Draft, given: inp.RequestFailed, request: Request) -> Non
 
 
 def _end_overflowed(draft: Draft, why: str) -> None:
-    tries = min(draft.state.overflows - 1, OVERFLOW_TRIES_MAX)
     hint = ERRORS[ErrorCode.MODEL_CONTEXT].hint
-    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(tries, why), hint)
+    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(draft.state.overflows, why), hint)
 
 
 def _compacting(draft: Draft, compaction_id: str) -> Turn | None:
