@@ -6,8 +6,8 @@ Must never: open more of a session than is shown.
 """
 
 import os
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from rich.padding import Padding
@@ -73,6 +73,15 @@ def _said(text: str) -> list[tuple[str, str]]:
     return [(text, "")] if text else []
 
 
+def _turn(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A turn that did not go well so far."""
+    if fields["state"] == "failed":
+        return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+    if fields["state"] == "retrying":
+        return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+    return []
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
@@ -91,10 +100,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
-        case "turn" if fields["state"] == "failed":
-            return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
-        case "turn" if fields["state"] == "retrying":
-            return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+        case "turn":
+            return _turn(fields)
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:
