@@ -8,6 +8,7 @@ from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.effects import CallModel, DropWait, RunTool, ShrinkContext, WaitRetry
+from gloveport.server.turn.flow import TURN_REQUESTS_MAX
 from gloveport.server.turn.machine import pending_effects
 from gloveport.server.turn.retry import ATTEMPTS_MAX, OVERFLOW_TRIES_MAX
 
@@ -319,3 +320,15 @@ def test_how_far_are_you_is_answered_in_a_pause() -> None:
     """Words from the state: what it waits for, and which attempt comes."""
     story = Story().user_says().model_breaks("server").user_steers("how far are you?", "ask")
     assert "attempt 2 of 5" in story.facts(ev.SteeringDecided)[0].words
+
+
+def test_retries_count_among_the_requests_of_a_turn() -> None:
+    """The most requests that a turn may make is a limit for all of them: a retry beyond it ends the turn."""
+    story = Story().user_says()
+    for _ in range(TURN_REQUESTS_MAX - 1):
+        long_result(story, 10)
+    story.user_steers("and this", "supplement").model_breaks("server").pause_ends()
+    assert story.news == ["TurnFailed", "UserMessageUnqueued"]
+    assert story.facts(ev.TurnFailed)[0].code == ErrorCode.LIMIT
+    assert len(story.facts(ev.ModelRequestStarted)) == TURN_REQUESTS_MAX
+    story.ends()
