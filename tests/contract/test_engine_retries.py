@@ -140,6 +140,19 @@ async def test_f07_a_cut_after_a_tool_keeps_the_text_and_the_tool_is_not_run_aga
         assert "no message of the user" in server.requests[-1].body["messages"][5]["content"]
 
 
+async def test_what_a_broken_answer_had_cost_is_recorded(home: Home) -> None:
+    """The provider had counted what it was sent: that is paid for twice, and the record says so."""
+    broken = Behaviour(text=("Half",), cut_after=4, usage=(70, 9, 0), uses_max=1)
+    async with served(home, broken, ANSWER, dialect="anthropic"), home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.idle(session)
+        first, second = await facts(kit, session, "UsageRecorded")
+        (interrupted,) = await facts(kit, session, "ModelStreamInterrupted")
+        assert (first["request_id"], first["input_tokens"]) == (interrupted["request_id"], 70)
+        assert kit.actor(session).state.input_tokens == 70 + second["input_tokens"]
+
+
 async def test_f07_a_cut_after_the_first_of_two_calls_runs_neither(home: Home) -> None:
     """What arrived of the calls is not believed; the whole answer comes with the retry."""
     home.write(a__txt="the file\n")
