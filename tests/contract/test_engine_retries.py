@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.contract.test_engine_failures import rename_until_refused, set_pages
 from tests.kit.clock import START_US, VirtualClock
 from tests.kit.model_server import Behaviour, Call, ModelServer
 from tests.kit.room import Home, Kit, new_home
@@ -225,6 +226,26 @@ async def test_a_restart_in_a_pause_waits_for_what_is_left_of_it(home: Home) -> 
             assert kinds[-1] == "TurnCompleted"
             assert clock.sleeps[1] == pytest.approx(asked - 60)
             assert len(server.requests) == 2
+
+
+async def test_d02_a_refusal_of_the_journal_in_a_pause_loses_neither_the_pause_nor_the_turn(home: Home) -> None:
+    """The session is read again and waits again for the same moment; it is asked once more, and once."""
+    busy = Behaviour(status=503, body={}, uses_max=1)
+    async with served(home, busy, ANSWER) as (server, clock), home.room() as kit:
+        clock.held = True
+        session = await kit.begin()
+        await kit.send(session)
+        await clock.asleep.wait()
+        actor = kit.actor(session)
+        await set_pages(kit, 1)
+        await rename_until_refused(kit, session)
+        assert actor.stale
+        await actor.wait_quiet()
+        clock.release()
+        again = await kit.sessions.open(session)
+        assert again is not actor
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
+        assert len(server.requests) == 2
 
 
 def too_long_while(marker: str) -> Behaviour:
