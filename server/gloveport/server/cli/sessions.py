@@ -73,8 +73,8 @@ def _said(text: str) -> list[tuple[str, str]]:
     return [(text, "")] if text else []
 
 
-def _turn(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A turn that did not go well so far."""
+def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A turn that is in trouble; others show themselves by what they do."""
     if fields["state"] == "failed":
         return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
     if fields["state"] == "retrying":
@@ -101,7 +101,7 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn":
-            return _turn(fields)
+            return _turn_lines(fields)
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:
