@@ -208,8 +208,11 @@ async def test_e01_stop_in_a_pause_is_at_once_and_nothing_is_asked_after(home: H
         assert (await kit.kinds(session))[-2:] == ["TurnCancelRequested", "TurnCancelled"]
 
 
-async def test_a_restart_in_a_pause_waits_for_what_is_left_of_it(home: Home) -> None:
-    """The moment stands in the record: a new daemon waits for the rest, and asks then."""
+@pytest.mark.parametrize(("passed_s", "waits_for_s"), [(0, 0), (60, -60), (1_000, None), (-3_600, 0)])
+async def test_d10_a_restart_in_a_pause_waits_for_what_is_left_of_it(
+    home: Home, passed_s: float, waits_for_s: float | None
+) -> None:
+    """The moment stands in the record: a new daemon waits for the rest; by a clock set back never for longer."""
     throttled = Behaviour(status=429, headers={"retry-after": "100"}, body=SLOW_DOWN, uses_max=1)
     async with served(home, throttled, ANSWER) as (server, clock):
         clock.held = True
@@ -218,13 +221,14 @@ async def test_a_restart_in_a_pause_waits_for_what_is_left_of_it(home: Home) -> 
             await kit.send(session)
             await clock.asleep.wait()
         (asked,) = clock.sleeps
-        clock.pass_s(60)
+        clock.pass_s(passed_s)
         clock.held = False
         async with home.room() as kit:
             await kit.sessions.open(session)
             kinds = await kit.idle(session)
             assert kinds[-1] == "TurnCompleted"
-            assert clock.sleeps[1] == pytest.approx(asked - 60)
+            slept = [] if waits_for_s is None else [pytest.approx(asked + waits_for_s, abs=1e-3)]
+            assert clock.sleeps[1:] == slept
             assert len(server.requests) == 2
 
 
