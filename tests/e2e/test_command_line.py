@@ -139,6 +139,18 @@ def test_records(cli: Cli, root: Path) -> None:
     assert cli("audit", "verify", PYTHONIOENCODING="ascii").stdout.startswith("\\u2713")
 
 
+def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
+    """Without `--yes` nothing goes where nobody can be asked; proposals need a word of their own; then it is gone."""
+    session = run_json(cli, root, "edit")[-1]["sessionId"]
+    assert "Say --yes" in cli("delete", session, code=1, cwd=root).stderr
+    assert "wait for your decision" in cli("delete", session, "--yes", code=1, cwd=root).stderr
+    assert "Deleted session" in cli("delete", session, "--yes", "--undecided", cwd=root).stdout
+    assert session not in cli("sessions", cwd=root).stdout
+    assert cli("show", session, code=1, cwd=root).stderr
+    assert (root / "a.txt").read_text() == TEXT
+    assert "events bytes:" in cli("daemon", "status").stdout
+
+
 def test_doctor_as_json(cli: Cli) -> None:
     """One object: who serves, which models, each rung with what it holds; of one rung when asked."""
     done = subprocess.run(

@@ -7,13 +7,16 @@ Must never: choose in place of the user.
 
 import importlib.resources
 import os
+import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
@@ -21,6 +24,7 @@ from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
+from gloveport.server.cli.seen import FOLDER as SHOWN_FOLDER
 from gloveport.server.commands.house import Rungs
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
@@ -176,6 +180,20 @@ class WorkspaceShelf:
         target = self._folder / session_id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)
+
+    async def there(self) -> tuple[str, ...]:
+        """Sessions that have a worktree here."""
+
+        def look() -> tuple[str, ...]:
+            return tuple(sorted(os.listdir(self._folder))) if self._folder.is_dir() else ()
+
+        return await anyio.to_thread.run_sync(look)
+
+    async def remove(self, session_id: str) -> None:
+        """Remove a session's worktree; what the disk keeps is removed at a later start."""
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, self._folder / session_id, ignore_errors=True))
+        note = self._folder.parent / SHOWN_FOLDER / f"{session_id}.json"
+        await anyio.to_thread.run_sync(partial(note.unlink, missing_ok=True))
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""

@@ -36,6 +36,7 @@ from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.reckoning import loss_entry, reckon
+from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
@@ -92,12 +93,14 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     """Open everything that does the work; `stack` closes it again. Raises GloveportError."""
     opened = await _open(front, stack)
     announcer = Announcer(front.hub)
-    room = _room(front, opened, tasks, announcer)
+    data_dir = front.places.data_dir
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+    room = _room(front, opened, tasks, announcer, shelf)
     opened.audit.use_rules(room.rules.hash)
     trust = Trust(front.journal, front.settings().default_trust, front.now_us)
     await trust.load()
 
-    audit_path = front.places.data_dir / AUDIT_FILE
+    audit_path = data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
@@ -111,6 +114,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         return effects
 
     sessions = Sessions(room, take_up)
+    retention = Retention(sessions, lambda: front.settings().retention, Folders(shelf.there, shelf.remove))
     house = House(
         sessions=sessions,
         settings=front.settings,
@@ -122,12 +126,14 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         model_label=opened.models.label,
         clients=front.clients,
         stop=front.stop.set,
+        retention=retention,
     )
     await _announce_start(front, house.facts)
     await sessions.relist()
     await _recover_all(front.journal, sessions)
     await _tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()
+    tasks.start_soon(retention.run)
     return OpenRooms(Commands(house), projections_of(sessions))
 
 
@@ -144,9 +150,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     return Opened(blobs, audit, ladder, models, rules)
 
 
-def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
-    data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer, shelf: WorkspaceShelf) -> Room:
     return Room(
         journal=front.journal,
         blobs=opened.blobs,

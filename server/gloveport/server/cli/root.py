@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.wire.base import Empty
-from gloveport.server.cli import approvals, changes, choices, demo, doctor, records, run, sessions
+from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.records import ReplayReport
@@ -48,6 +48,7 @@ def command_line(doors: Doors) -> typer.Typer:
         demo.demo,
         sessions.sessions,
         sessions.show,
+        deleting.delete,
         run.resume,
         choices.cancel,
         changes.diff,
@@ -107,10 +108,15 @@ def status() -> None:
 
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
-        for name, value in found.model_dump(mode="json", by_alias=False).items():
+        plainly = found.model_dump(mode="json", by_alias=False)
+        data = plainly.pop("data")
+        told = data.pop("told")
+        for name, value in (plainly | data).items():
             if name == "started_at":
                 value = f"{local_time(value)} ({since(value, time.time())})"
             out().print(plain(f"{name.replace('_', ' ')}: {value}"))
+        for words in told:
+            out().print(plain(words, "yellow"))
 
     with_client(work)
 

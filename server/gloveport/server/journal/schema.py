@@ -159,6 +159,8 @@ def migrate(
         return None
     if version > 0:
         write_backup(connection, path, version)
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file that shrinks when sessions are deleted
     connection.execute("BEGIN IMMEDIATE")
     try:
         for number in range(version, newest):

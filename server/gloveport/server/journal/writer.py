@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.burial import PURGE_EVENTS, give_back, purge_some
 from gloveport.server.journal.checkpoints import Checkpoints
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
@@ -156,6 +157,24 @@ class Writer:
         self.checkpoints.count(size_bytes)
         return outcome
 
+    def purge(self, connection: sqlite3.Connection) -> int:
+        """Delete some rows of deleted streams, overwriting them; how many, 0 when none is left."""
+        connection.execute("PRAGMA secure_delete=ON")
+        count = self.note(connection, lambda: purge_some(connection), Durability.RELAXED, PURGE_EVENTS * 1_000)
+        connection.execute("PRAGMA secure_delete=OFF")
+        if self.checkpoints.due:
+            self.checkpoint(connection)
+        return count
+
+    def give_back(self, connection: sqlite3.Connection) -> bool:
+        """After the last purge: shrink the file and empty the log; False where a reader holds old bytes."""
+        self.note(connection, lambda: None)
+        try:
+            give_back(connection)
+            return self.checkpoints.empty(connection)
+        except sqlite3.Error as error:
+            raise self._stop(connection, error) from error
+
     def set_aside(self, connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
         """Move a stream's events from `seq` on into the quarantine; raises JournalError(NOT_SAVED)."""
         loss = self.note(connection, lambda: lose_tail(connection, stream, seq, reason, now))
@@ -248,6 +267,10 @@ class Writer:
         if wrote and self._notes is not None:
             heads_now = ((stream, place.next_seq - 1) for done in wrote for stream, place in done.places.items())
             self._notes.add(heads_now, full=self._level is Durability.FULL)
+        for removal in (one for item, done in staged if done.answered is None for one in item.batch.removed):
+            self.unsynced.pop(removal.stream, None)
+            if self._notes is not None:
+                self._notes.cut(removal.stream, 0)
         self.checkpoints.count(sum(item.size_bytes for item, _done in staged))
         for item, done in staged:
             heads = {

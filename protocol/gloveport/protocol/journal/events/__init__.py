@@ -42,6 +42,7 @@ from gloveport.protocol.journal.events.model import (
     UsageRecorded,
 )
 from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.retention import SessionDeleted
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -77,6 +78,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    SessionDeleted,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -112,6 +114,7 @@ __all__ = [
     "RecoverySummarised",
     "SandboxChosen",
     "SessionCreated",
+    "SessionDeleted",
     "SessionRenamed",
     "SnapshotTaken",
     "TestRunFinished",
