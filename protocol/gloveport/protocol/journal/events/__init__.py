@@ -52,6 +52,13 @@ from gloveport.protocol.journal.events.session import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
+from gloveport.protocol.journal.events.steering import (
+    CallFate,
+    ResultSuperseded,
+    SteeringDecided,
+    ToolStopRequested,
+    UserMessageEdited,
+)
 from gloveport.protocol.journal.events.tool import (
     PlanUpdated,
     TestRunFinished,
@@ -79,6 +86,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
     SessionDeleted,
+    SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -87,6 +95,7 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
@@ -112,17 +121,20 @@ __all__ = [
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",
+    "ResultSuperseded",
     "SandboxChosen",
     "SessionCreated",
     "SessionDeleted",
     "SessionRenamed",
     "SnapshotTaken",
+    "SteeringDecided",
     "TestRunFinished",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",
     "ToolExecutionStarted",
     "ToolReconciled",
+    "ToolStopRequested",
     "TurnCancelRequested",
     "TurnCancelled",
     "TurnCompleted",
@@ -130,6 +142,7 @@ __all__ = [
     "TurnStarted",
     "UsageRecorded",
     "UserMessageAdded",
+    "UserMessageEdited",
     "UserMessageQueued",
     "UserMessageUnqueued",
     "WorkspaceTrusted",
