@@ -181,6 +181,7 @@ def _facts(front: Front) -> Facts:
         data_dir=data_dir,
         journal_path=data_dir / DATABASE_FILE,
         audit_path=data_dir / AUDIT_FILE,
+        older_data=front.older_data,
     )
 
 

@@ -42,8 +42,17 @@ async def data_info(house: House) -> DataInfo:
         log_bytes=health.wal_bytes,
         accepting=health.accepting,
         has_reserve=health.has_ballast,
-        told=tuple(_told(health, events_bytes + room.blobs.used_bytes, house.settings().retention)),
+        told=tuple(_older(house) + _told(health, events_bytes + room.blobs.used_bytes, house.settings().retention)),
     )
+
+
+def _older(house: House) -> list[str]:
+    here = house.facts.data_dir
+    return [
+        f"Found older data at {place}; this daemon uses {here}. To use the older data, end the daemon and set "
+        f"GLOVEPORT_HOME={place}."
+        for place in house.facts.older_data
+    ]
 
 
 def _told(health: JournalHealth, used_bytes: int, limits: RetentionLimits) -> list[str]:

@@ -29,6 +29,8 @@ class Facts:
     data_dir: Path
     journal_path: Path
     audit_path: Path
+    older_data: tuple[Path, ...] = ()
+    """Where other data of this user was found when this directory was a fresh one."""
 
 
 @dataclass(frozen=True, slots=True)

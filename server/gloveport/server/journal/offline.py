@@ -162,7 +162,8 @@ def _gate(connection: sqlite3.Connection) -> None:
     except sqlite3.Error as error:
         raise _unreadable(error) from error
     if version > len(MIGRATIONS):
-        raise JournalError(ErrorCode.NEWER_DATA, f"the data has version {version}; this gloveport is older")
+        words = f"the data has version {version}; this gloveport knows up to {len(MIGRATIONS)}"
+        raise JournalError(ErrorCode.NEWER_DATA, words)
     if version < len(MIGRATIONS):
         raise corrupt("the data is of an older version; start the daemon once to bring it up to date")
 

@@ -316,6 +316,7 @@ class Journal:
             raise self._writer.refusal()
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
         self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
+        self._damaged = self._damaged or self._writer.damaged
         if self._writer.full:
             release_ballast(self._directory)
         await self._close_doors(clean=False)

@@ -27,7 +27,7 @@ from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.burial import PURGE_EVENTS, give_back, purge_some
 from gloveport.server.journal.checkpoints import Checkpoints
 from gloveport.server.journal.checks import check_append
-from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
+from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_damage, is_full, not_saved
 from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
@@ -82,6 +82,8 @@ class Writer:
         self.checkpoints = Checkpoints()
         self.stopped_reason = ""
         self.full = False
+        self.damaged = False
+        """A page was met that cannot be read: the next open salvages."""
         self.gone = ""
         """The file that was removed or replaced while it was open."""
 
@@ -320,6 +322,7 @@ class Writer:
             return not_saved("another process holds the database; nothing was written")
         self.stopped_reason = str(error) or type(error).__name__
         self.full = isinstance(error, sqlite3.Error) and is_full(error)
+        self.damaged = isinstance(error, sqlite3.Error) and is_damage(error)
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
