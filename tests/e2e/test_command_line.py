@@ -128,6 +128,9 @@ def test_records(cli: Cli, root: Path) -> None:
     assert "project" in listed
     events = lines_of(cli("export", session))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert lines_of(cli("export", session, "--offline")) == events
+    assert [one["seq"] for one in lines_of(cli("replay", session, "--at", "3", "--view", "events"))] == [1, 2, 3]
+    assert "there is no event" in cli("replay", session, "--at", "9999", code=1).stderr
     replayed = cli("replay", session).stdout
     assert f"{len(events)} events, 0 of a newer version" in replayed
     assert "chain: holds" in replayed

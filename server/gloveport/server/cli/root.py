@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +17,6 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
-from gloveport.server.cli.records import ReplayReport
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
 
@@ -29,7 +27,8 @@ class Doors:
 
     serve_lsp: Callable[[], int]
     run_daemon: Callable[[], int]
-    replay: Callable[[Path, str], ReplayReport]
+    replay: records.Replay
+    export: records.Export
 
 
 def command_line(doors: Doors) -> typer.Typer:
@@ -59,10 +58,10 @@ def command_line(doors: Doors) -> typer.Typer:
         approvals.why,
         choices.trust,
         doctor.doctor,
-        records.export,
     ):
         app.command()(command)
     app.command("replay")(records.replay_with(doors.replay))
+    app.command("export")(records.export_with(doors.export))
     app.add_typer(choices.models, name="models")
     app.add_typer(records.audit, name="audit")
     app.add_typer(_daemon(doors), name="daemon")

@@ -43,6 +43,17 @@ from gloveport.protocol.journal.events.model import (
 )
 from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
 from gloveport.protocol.journal.events.retention import SessionDeleted
+from gloveport.protocol.journal.events.retry import (
+    BreakerClosed,
+    BreakerOpened,
+    CompactionDiscarded,
+    CompactionStarted,
+    ContextCompacted,
+    ContextOverflowed,
+    RetryScheduled,
+    RetryStarted,
+    ShortenedResult,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -86,6 +97,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
     SessionDeleted,
+    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
+    BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
@@ -95,6 +108,8 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BreakerClosed",
+    "BreakerOpened",
     "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
@@ -102,6 +117,10 @@ __all__ = [
     "ChangeRefused",
     "ChangeUnsettled",
     "ChangeWithdrawn",
+    "CompactionDiscarded",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextOverflowed",
     "DaemonStarted",
     "EditsTaken",
     "EventBody",
@@ -122,10 +141,13 @@ __all__ = [
     "PolicyDecided",
     "RecoverySummarised",
     "ResultSuperseded",
+    "RetryScheduled",
+    "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionDeleted",
     "SessionRenamed",
+    "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",
     "TestRunFinished",
