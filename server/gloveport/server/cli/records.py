@@ -61,7 +61,7 @@ def replay_with(read: Replay) -> Callable[..., None]:
         at: Annotated[int | None, typer.Option("--at", min=1, help="Only up to this event.")] = None,
         view: Annotated[str, typer.Option("--view", help="Print this view there: items, state, events.")] = "",
     ) -> None:
-        """Fold the log of a session or a file anew with today's code; prints what came of it, or a view at any event."""
+        """Fold the log of a session or a file anew with today's code; prints what came of it, or a view."""
         try:
             report = read(find_places().data_dir, session, at, view)
         except GloveportError as error:
