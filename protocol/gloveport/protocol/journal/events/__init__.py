@@ -41,7 +41,14 @@ from gloveport.protocol.journal.events.model import (
     ModelTextDelta,
     UsageRecorded,
 )
-from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.recovery import (
+    DriftDetected,
+    FaultsFound,
+    ModelRequestReconciled,
+    RecoveredItem,
+    RecoverySummarised,
+    ToolReconciled,
+)
 from gloveport.protocol.journal.events.retention import SessionDeleted
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
@@ -95,8 +102,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
-    ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
-    SessionDeleted,
+    ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
+    WorkspaceTrusted, SessionDeleted,
     RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
@@ -122,8 +129,10 @@ __all__ = [
     "ContextCompacted",
     "ContextOverflowed",
     "DaemonStarted",
+    "DriftDetected",
     "EditsTaken",
     "EventBody",
+    "FaultsFound",
     "GoalRevised",
     "GrantIssued",
     "GrantRevoked",
@@ -131,6 +140,7 @@ __all__ = [
     "HunkDecided",
     "HunkRecord",
     "ModelRequestAccepted",
+    "ModelRequestReconciled",
     "ModelRequestStarted",
     "ModelResponseReceived",
     "ModelSelected",
@@ -139,6 +149,7 @@ __all__ = [
     "PathState",
     "PlanUpdated",
     "PolicyDecided",
+    "RecoveredItem",
     "RecoverySummarised",
     "ResultSuperseded",
     "RetryScheduled",
