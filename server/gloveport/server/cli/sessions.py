@@ -40,6 +40,8 @@ def sessions(
         else:
             where = f" of {folder}" if folder else ""
             out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
+            for words in (await client.call("daemon/status")).data.told:
+                out().print(plain(words, "yellow"))
 
     with_client(work)
 
