@@ -66,6 +66,8 @@ class Step:
     pid: int
     verb: str
     path: str
+    source: str = ""
+    """Of a rename: the name before."""
 
 
 class Replayer:
@@ -193,7 +195,8 @@ class Replayer:
     def _moved(self, call: Call, old: str, new: str, flags: str = "") -> None:
         if self.disk.holds(old) and self.disk.holds(new):
             self.disk.rename(old, new, call.ended, exchange="EXCHANGE" in flags)
-            self._note(call, "exchange" if "EXCHANGE" in flags else "rename", new)
+            verb = "exchange" if "EXCHANGE" in flags else "rename"
+            self.steps.append(Step(call.ended, call.pid, verb, new, old))
         elif self.disk.holds(old) or self.disk.holds(new):
             self.disk.strange.append(f"{call.ended}: rename across the border: {old} {new}")
 

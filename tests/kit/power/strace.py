@@ -35,7 +35,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One system call. `strings` are its quoted arguments in order; `words` all arguments, quoted ones left out as ""."""
+    """One system call. `strings` are its quoted arguments in order; `words` all arguments, with empty quotes."""
 
     began: int
     ended: int

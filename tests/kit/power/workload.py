@@ -63,7 +63,14 @@ def _steps(folder: Path) -> list[dict[str, Any]]:
         step("second", 2, TALK),
         step("third", 0, "Last.", _call("write_file", path="README.md", content="Another project.\n")),
         step("third", 1, "Ready."),
-        {"when": {"user_contains": "hang"}, "text": TALK, "wait_for_file": str(folder / "never"), "wait_after_chunks": 6},
+        step("after", 0, "Going on.", _call("write_file", path="after.txt", content="after\n")),
+        step("after", 1, "It goes on."),
+        {
+            "when": {"user_contains": "hang"},
+            "text": TALK,
+            "wait_for_file": str(folder / "never"),
+            "wait_after_chunks": 6,
+        },
         {"text": "Going on."},
     ]
 

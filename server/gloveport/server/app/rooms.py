@@ -44,6 +44,7 @@ from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.losses import recover_and_tell
+from gloveport.server.recovery.mended import mend_worktree, tell_mended
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -103,7 +104,10 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
-        return await recover_and_tell(actor, by_stream.pop(actor.stream, None))
+        mended = await mend_worktree(actor)
+        effects = await recover_and_tell(actor, by_stream.pop(actor.stream, None))
+        await tell_mended(actor, mended)
+        return effects
 
     sessions = Sessions(room, take_up)
     house = House(
@@ -140,7 +144,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
     data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
     return Room(
         journal=front.journal,
         blobs=opened.blobs,
