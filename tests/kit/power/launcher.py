@@ -15,7 +15,7 @@ from typing import Any
 OTHER_BOOT = "0ther000-b007-4000-8000-000000000000"
 
 
-def put(module: ModuleType, name: str, value: object) -> None:
+def put(module: ModuleType | type, name: str, value: object) -> None:
     """Let a name of a module mean something else."""
     setattr(module, name, value)
 
@@ -36,7 +36,7 @@ def no_sync() -> None:
     _say_synchronous("OFF")
 
 
-def relaxed_intents() -> None:
+def relaxed_commits() -> None:
     """Every commit is as the one of a piece of text: written, not synced; and told as durable."""
     _say_synchronous("NORMAL")
 
@@ -61,6 +61,20 @@ def _say_synchronous(word: str) -> None:
     put(schema, "sqlite3", changed)
 
 
+def late_intents() -> None:
+    """An intent is committed like a piece of text, and truly said to be: its effect begins before it is on disk."""
+    from gloveport.protocol.journal.envelope import Durability
+    from gloveport.server.journal.writer import Pending, Writer
+
+    real = Writer._group_level
+
+    def level(self: Writer, group: list[Pending]) -> Durability:
+        types = {event.type for item in group for part in item.batch.streams for event in part.events}
+        return Durability.RELAXED if types & {"ToolExecutionStarted", "ChangeApplyStarted"} else real(self, group)
+
+    put(Writer, "_group_level", level)
+
+
 def unsynced_apply() -> None:
     """A new file is not synced before it gets its name."""
     from gloveport.server.workspace import placing
@@ -73,7 +87,7 @@ def unsynced_apply() -> None:
 
 
 NAMES: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (other_boot, no_sync, relaxed_intents, unsynced_apply)
+    each.__name__: each for each in (other_boot, no_sync, relaxed_commits, late_intents, unsynced_apply)
 }
 
 

@@ -179,3 +179,9 @@ def choose(recording: Recording, seed: int) -> Loss:
     return Loss(
         chance.choice((cut - 1, later[-1] if later else cut)), seed, chance.choice(POLICIES), chance.choice(ORDERS)
     )
+
+
+def place_of(recording: Recording, loss: Loss) -> str:
+    """The step before a cut, in words."""
+    before = [step for step in recording.steps if step.at <= loss.cut]
+    return f"{recording.kind(before[-1])}: {before[-1].verb}" if before else "before the first step"

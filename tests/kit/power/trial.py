@@ -67,7 +67,7 @@ def try_loss(recording: Recording, loss: Loss) -> Found:
     problems: list[str] = []
     try:
         asyncio.run(asyncio.wait_for(_drive(daemon, recording, loss, problems), WAIT_S))
-    except (AssertionError, GloveportError, TimeoutError, OSError) as error:
+    except (AssertionError, GloveportError, TimeoutError, OSError, sqlite3.DatabaseError) as error:
         problems.append(f"{type(error).__name__}: {str(error)[-1500:]}")
     finally:
         daemon.kill()
