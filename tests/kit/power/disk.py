@@ -79,6 +79,8 @@ class Disk:
             elif path.is_dir():
                 child = self._new("folder", mode, -1)
                 self._load(path, child)
+            elif path.is_socket():
+                child = self._new("socket", mode, -1)
             else:
                 child = self._new("file", mode, -1)
                 self.write(child, -1, 0, path.read_bytes())

@@ -7,6 +7,7 @@ Must never: be part of the product.
 """
 
 import os
+import sqlite3
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -42,20 +43,21 @@ def relaxed_commits() -> None:
 
 
 def _say_synchronous(word: str) -> None:
-    import sqlite3
-
-    from gloveport.server.journal import schema
-
     class Connection(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
             if sql.startswith("PRAGMA synchronous="):
                 sql = f"PRAGMA synchronous={word}"
             return super().execute(sql, *parameters)
 
-    real = sqlite3.connect
+    _connect_by(Connection)
+
+
+def _connect_by(factory: type[sqlite3.Connection]) -> None:
+    """Connections of the journal are of this class."""
+    from gloveport.server.journal import schema
 
     def connect(path: Any, **options: Any) -> sqlite3.Connection:
-        return real(path, factory=Connection, **options)
+        return sqlite3.connect(path, factory=factory, **options)
 
     changed = SimpleNamespace(**{**vars(sqlite3), "connect": connect})
     put(schema, "sqlite3", changed)
@@ -75,6 +77,21 @@ def late_intents() -> None:
     put(Writer, "_group_level", level)
 
 
+def deaf_commits() -> None:
+    """A commit that the disk refuses counts as done."""
+
+    class Deaf(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            try:
+                return super().execute(sql, *parameters)
+            except sqlite3.Error:
+                if sql != "COMMIT":
+                    raise
+                return super().execute("ROLLBACK" if self.in_transaction else "SELECT 1")
+
+    _connect_by(Deaf)
+
+
 def unsynced_apply() -> None:
     """A new file is not synced before it gets its name."""
     from gloveport.server.workspace import placing
@@ -87,7 +104,7 @@ def unsynced_apply() -> None:
 
 
 NAMES: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (other_boot, no_sync, relaxed_commits, late_intents, unsynced_apply)
+    each.__name__: each for each in (other_boot, no_sync, relaxed_commits, late_intents, deaf_commits, unsynced_apply)
 }
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,18 @@ class World:
     def remove(self) -> None:
         """Nothing stays."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class FaultyDaemon(Daemon):
+    """A daemon with what the launcher knows by these names."""
+
+    def __init__(self, home: Path, names: tuple[str, ...]) -> None:
+        super().__init__(home)
+        self._names = names
+
+    def command(self) -> list[str]:
+        """The launcher in place of the program."""
+        return [sys.executable, "-P", str(LAUNCHER), *self._names]
 
 
 class TracedDaemon(Daemon):

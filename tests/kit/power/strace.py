@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+_DETACHED: Final = "<detached ...>"
 _UNFINISHED: Final = "<unfinished ...>"
 _RESUMED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)$")
 _BEGUN = re.compile(r"^(\d+) +(\w+)\((.*)$")
@@ -102,6 +103,8 @@ def parse(lines: Iterable[str], first: int = 0) -> Iterator[Call | Ended]:
     waiting: dict[int, _Pending] = {}
     for number, line in enumerate(lines, first):
         line = line.rstrip("\n")
+        if line.endswith(_DETACHED):
+            continue
         if (ended := _ENDED.match(line)) is not None:
             waiting.pop(int(ended[1]), None)
             yield Ended(number, int(ended[1]))

@@ -10,14 +10,13 @@ import asyncio
 import hashlib
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kit.daemon import Daemon, allow_all, run_turn, send
 from tests.kit.power.promises import read_requests
-from tests.kit.power.record import LAUNCHER
+from tests.kit.power.record import FaultyDaemon
 from tests.kit.power.recording import Recording, Tree, read_tree
 from tests.kit.power.states import Loss, State
 
@@ -30,16 +29,6 @@ from gloveport.server.client.connect import Client
 WAIT_S = 60.0
 OTHER_BOOT_BYTES = b"0ther000-b007-4000-8000-000000000000"
 _AT_WORK = ("running", "stopping")
-
-
-class LateDaemon(Daemon):
-    """A daemon of the next boot; `faults` are named to the launcher."""
-
-    faults: tuple[str, ...] = ()
-
-    def command(self) -> list[str]:
-        """The launcher, which knows of the other boot."""
-        return [sys.executable, "-P", str(LAUNCHER), "other_boot", *self.faults]
 
 
 @dataclass(slots=True)
@@ -63,7 +52,7 @@ class Found:
 def try_loss(recording: Recording, loss: Loss) -> Found:
     """Build, recover, check, recover again, go on. One trial at a time: the paths are those of the recording."""
     build(recording, loss)
-    daemon = LateDaemon(recording.world.home)
+    daemon = FaultyDaemon(recording.world.home, ("other_boot",))
     problems: list[str] = []
     try:
         asyncio.run(asyncio.wait_for(_drive(daemon, recording, loss, problems), WAIT_S))
