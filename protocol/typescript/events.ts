@@ -25,6 +25,21 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** It answers again. */
+export interface BreakerClosed {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+}
+
+/** So many failures came in a row that nothing is sent there before `until_at` (UTC microseconds). */
+export interface BreakerOpened {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+  readonly failures: number;
+  readonly until_at: number;
+  readonly reason: string;
+}
+
 /** What a message does to one call that has not ended. */
 export interface CallFate {
   readonly call_id: string;
@@ -101,12 +116,52 @@ export interface ChangeWithdrawn {
   readonly reason: "accepted" | "rejected" | "reverted";
 }
 
+/** The compaction gave nothing; the model would be shown what it was shown before. */
+export interface CompactionDiscarded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** What the model is shown is about to be shortened; until the result is here nothing has changed. */
+export interface CompactionStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** From here on the model is shown these results shortened; the log holds them whole. */
+export interface ContextCompacted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly results: readonly ShortenedResult[];
+  readonly chars_before: number;
+  readonly chars_after: number;
+}
+
+/** The conversation is larger than the model's window, for the `count`-th time without a whole answer between. */
+export interface ContextOverflowed {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly count: number;
+}
+
 /** A daemon took the lease; `boot_id` tells a restart of the machine from one of the daemon. */
 export interface DaemonStarted {
   readonly pid: number;
   readonly program_version: string;
   readonly boot_id: string;
   readonly generation: number;
+}
+
+/** The user's folder changed since it was last looked at; `paths` are the first of `paths_total`. */
+export interface DriftDetected {
+  readonly paths: readonly string[];
+  readonly paths_total: number;
 }
 
 /** Before a turn the user's own edits were taken over; those that meet the agent's, and what could not be seen. */
@@ -122,6 +177,12 @@ export interface EditsTaken {
 export interface EffectRecord {
   readonly kind: string;
   readonly target: string;
+}
+
+/** The session's record contradicts itself. `read_only`: nothing can be built on it; else it was mended. */
+export interface FaultsFound {
+  readonly findings: readonly string[];
+  readonly read_only: boolean;
 }
 
 /** What a file edit does: hash before and after; null = the file is absent. */
@@ -193,6 +254,17 @@ export interface ModelRequestAccepted {
   readonly goal_revision: number;
   readonly request_id: string;
   readonly provider_request_id: string | null;
+}
+
+/** What is known of a request cut off with the daemon; `may_be_billed`: asking anew may cost more. */
+export interface ModelRequestReconciled {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly provider_request_id: string | null;
+  readonly fate: "finished" | "never_accepted" | "unknown";
+  readonly may_be_billed: boolean;
+  readonly evidence: string;
 }
 
 /** Intent: this request is about to be sent. */
@@ -275,13 +347,23 @@ export interface PolicyDecided {
   readonly grant_id: string | null;
 }
 
-/** What the restart found, in words for the user; written before the turn goes on. */
+/** One thing that a restart found: what it is about, what was found, and what the user can do (may be empty). */
+export interface RecoveredItem {
+  readonly kind: "request" | "call" | "approval" | "apply" | "drift" | "fault" | "loss";
+  readonly ref: string;
+  readonly outcome: string;
+  readonly text: string;
+  readonly next: string;
+}
+
+/** What the restart found, in words for the user and item by item; written before the turn goes on. */
 export interface RecoverySummarised {
   readonly interrupted_requests: number;
   readonly reconciled_calls: number;
   readonly pending_approvals: number;
   readonly unfinished_applies: number;
   readonly text: string;
+  readonly items: readonly RecoveredItem[];
 }
 
 /** The call ended after its goal was changed: its result is kept and shown, and nothing follows from it. `left_out` names the facts of the result that were not taken. */
@@ -290,6 +372,30 @@ export interface ResultSuperseded {
   readonly goal_revision: number;
   readonly call_id: string;
   readonly left_out: readonly string[];
+}
+
+/** The request failed in a way that passes: it is made again at `due_at` (UTC microseconds, by the daemon's clock). `attempt` is the number of the attempt to come, out of at most `attempts_max`. `floor` says what the pause may not be shorter than: nothing, what the provider asked for, or the breaker's own pause. */
+export interface RetryScheduled {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly attempt: number;
+  readonly attempts_max: number;
+  readonly error_class: string;
+  readonly backoff_us: number;
+  readonly floor: "none" | "retry_after" | "breaker";
+  readonly due_at: number;
+  readonly provider_request_id: string | null;
+  readonly reason: string;
+}
+
+/** The pause is over: `request_id` takes the place of the failed request `retry_of`. */
+export interface RetryStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly retry_of: string;
+  readonly attempt: number;
 }
 
 /** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
@@ -315,6 +421,12 @@ export interface SessionCreated {
 /** The user gave the session another title. */
 export interface SessionRenamed {
   readonly title: string;
+}
+
+/** A result of a tool of which the model is shown `kept_chars` characters, from both ends. */
+export interface ShortenedResult {
+  readonly call_id: string;
+  readonly kept_chars: number;
 }
 
 /** The immutable record of the workspace from which the worktree was made. */
@@ -566,9 +678,20 @@ export interface Events {
   readonly "ChangeUnsettled": ChangeUnsettled;
   readonly "EditsTaken": EditsTaken;
   readonly "ToolReconciled": ToolReconciled;
+  readonly "ModelRequestReconciled": ModelRequestReconciled;
+  readonly "DriftDetected": DriftDetected;
+  readonly "FaultsFound": FaultsFound;
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;
+  readonly "RetryScheduled": RetryScheduled;
+  readonly "RetryStarted": RetryStarted;
+  readonly "ContextOverflowed": ContextOverflowed;
+  readonly "CompactionStarted": CompactionStarted;
+  readonly "ContextCompacted": ContextCompacted;
+  readonly "CompactionDiscarded": CompactionDiscarded;
+  readonly "BreakerOpened": BreakerOpened;
+  readonly "BreakerClosed": BreakerClosed;
   readonly "SteeringDecided": SteeringDecided;
   readonly "UserMessageEdited": UserMessageEdited;
   readonly "ToolStopRequested": ToolStopRequested;

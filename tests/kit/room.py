@@ -6,6 +6,7 @@ Invariant: only the sandbox starts no process (the memory rung); its runs outliv
 Must never: stand in for any part of the engine.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -75,7 +76,8 @@ class Ladder:
     def __init__(self) -> None:
         self.go, self.began = anyio.Event(), anyio.Event()
         self.starts: Counter[str] = Counter()
-        programs = {"hold": self._hold, PYTHON: self._pytest, "leak": self._leak}
+        programs = {"hold": self._hold, "alembic": self._hold, "stubborn": self._stubborn}
+        programs |= {PYTHON: self._pytest, "leak": self._leak}
         self._backends: dict[str, Sandbox] = {"memory": MemorySandbox(programs)}
         self.report = b""
         self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
@@ -88,6 +90,14 @@ class Ladder:
         self.began.set()
         await self.go.wait()
         stage.write(b"went on\n")
+        return 0
+
+    async def _stubborn(self, stage: Stage) -> int:
+        """Say that it began, and do not end before it is let go, whatever it is told."""
+        self.began.set()
+        while not self.go.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.go.wait()
         return 0
 
     async def _leak(self, stage: Stage) -> int:
@@ -286,6 +296,10 @@ class Kit:
         """The types of all events."""
         return [event["type"] for event in await self.events(session_id)]
 
+    async def bodies(self, session_id: str, kind: str) -> list[Any]:
+        """The payloads of all events of a type."""
+        return [event["payload"] for event in await self.events(session_id) if event["type"] == kind]
+
     async def ends(self, session_id: str) -> list[str]:
         """The outcomes of all calls, in order; each call has exactly one."""
         events = await self.events(session_id)
@@ -327,6 +341,10 @@ class Home:
         self.folder, self.data, self.root = folder, folder / "data", folder / "root"
         self.script = folder / "script.json"
         self.ladder = Ladder()
+        self.models: tuple[ModelChoice, ...] = ()
+        """Models before the scripted ones."""
+        self.now_us: Callable[[], int] = now_us
+        self.sleep: Callable[[float], Awaitable[None]] = anyio.sleep
         self.root.mkdir()
 
     def write(self, **files: str) -> None:
@@ -334,9 +352,12 @@ class Home:
         for name, text in files.items():
             (self.root / name.replace("__", ".")).write_text(text)
 
-    def play(self, *steps: dict[str, Any]) -> None:
-        """What the model says: the steps whose conditions hold first; asked again from the next room on."""
-        self.script.write_text(json.dumps({"name": "test", "steps": list(steps)}))
+    def play(self, *steps: dict[str, Any], lookup: str | None = None) -> None:
+        """What the model says: the steps whose conditions hold first; asked again from the next room on.
+
+        `lookup` is what it says later of a request that it took.
+        """
+        self.script.write_text(json.dumps({"name": "test", "steps": list(steps), "lookup": lookup}))
 
     def worktree(self, session_id: str) -> Path:
         """The agent's copy."""
@@ -350,20 +371,23 @@ class Home:
             stack.push_async_callback(journal.close)
             audit = await AuditLog.open(self.data / AUDIT_FILE, clock=now_us, boot_id="test")
             stack.push_async_callback(audit.close)
+            models = await stack.enter_async_context(AsyncExitStack())
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            kit = await self._kit(journal, audit, await BlobStore.open(self.data), tasks)
+            kit = await self._kit(models, journal, audit, await BlobStore.open(self.data), tasks)
             try:
                 yield kit
             finally:
                 tasks.cancel_scope.cancel()
 
-    async def _kit(self, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+    async def _kit(self, stack: AsyncExitStack, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+        models = ModelShelf(lambda: settings, self.now_us)
+        stack.push_async_callback(models.close)
         settings = Settings(
-            (ModelChoice("scripted", "test", script=self.script), ModelChoice("scripted", "other", script=self.script)),
+            (*self.models, *(ModelChoice("scripted", name, script=self.script) for name in ("test", "other"))),
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        models, told, redactor = ModelShelf(lambda: settings, now_us), Told(), Redactor([SECRET])
+        told, redactor = Told(), Redactor([SECRET])
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -376,9 +400,11 @@ class Home:
             toolbox=builtin_toolbox(),
             redactor=redactor,
             tasks=tasks,
-            now_us=now_us,
+            now_us=self.now_us,
+            sleep=self.sleep,
             new_id=new_id,
             create_workspace=shelf.create,
+            keep_workspace=shelf.keep,
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),

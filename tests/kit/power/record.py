@@ -47,7 +47,7 @@ class FaultyDaemon(Daemon):
         super().__init__(home)
         self._names = names
 
-    def command(self) -> list[str]:
+    def command(self, program: tuple[str, ...]) -> list[str]:
         """The launcher in place of the program."""
         return [sys.executable, "-P", str(LAUNCHER), *self._names]
 
@@ -61,11 +61,11 @@ class TracedDaemon(Daemon):
         self._faults = faults
         self.traces: list[Path] = []
 
-    def command(self) -> list[str]:
+    def command(self, program: tuple[str, ...]) -> list[str]:
         """strace, then the daemon."""
         file = self._trace.with_name(f"{self._trace.name}.{len(self.traces)}")
         self.traces.append(file)
-        own = super().command()
+        own = super().command(program)
         if self._faults:
             own = [own[0], "-P", str(LAUNCHER), *self._faults]
         tracer = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES_MAX), "--decode-pids=pidns", "--seccomp-bpf"]

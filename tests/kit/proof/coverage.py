@@ -12,13 +12,17 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, Aim
+from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, SYSCALL, Aim
 from tests.kit.proof.workload import JOBS
 
 CELL_MIN: Final = 10
-KILLS_PER_LIFE: Final = 6
+KILLS_PER_LIFE: Final = 8
 TREE_SHARE: Final = 0.1
 ANY_SHARE: Final = 0.1
+SYSCALL_SHARE: Final = 0.04
+SYSCALLS_MAX: Final = 120
+COLD_SHARE: Final = 0.1
+"""Lives whose daemons are started as processes of their own; the others are forked from a loaded one."""
 ROWS: Final = (
     "CallModel", "StopModel", "JudgeCall", "RunTool/read_only", "RunTool/idempotent", "RunTool/fingerprinted",
     "RunTool/probeable", "StopTool", "AttachTool", "ApplyChanges/accept", "ApplyChanges/reject", "ApplyChanges/undo",
@@ -39,6 +43,15 @@ UNREACHABLE: Final[Mapping[str, str]] = MappingProxyType(
         f"{HOUSE}|performed": "no effect: starting, opening, answering",
     }
 )
+CONTROLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "effect_before_intent": "RunTool/probeable|intent",
+        "ack_before_commit": "CallModel|intent",
+        "dropped_grant_use": "RunTool/probeable|intended",
+        "running_runs_again": "RunTool/probeable|performing",
+    }
+)
+"""Where each negative control's fault shows; its lives aim there."""
 _ATTACHED_AFTER: Final = "RunTool/probeable|performing"
 
 
@@ -55,6 +68,7 @@ class Course:
 
     job: str
     aims: tuple[Aim, ...]
+    cold: bool = False
 
 
 @dataclass
@@ -63,6 +77,7 @@ class Table:
 
     traces: Mapping[str, Sequence[tuple[str, ...]]]
     between: bool = False
+    fault: str = ""
     hits: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -83,7 +98,10 @@ class Table:
         return self.wanted[seed % len(self.wanted)]
 
     def next_seed(self, seed: int) -> int:
-        """The first seed from `seed` on whose target needs kills most."""
+        """The first seed from `seed` on whose target needs kills most, or is where the fault shows."""
+        if self.fault:
+            cell = CONTROLS[self.fault]
+            return next(n for n in range(seed, seed + len(self.wanted)) if self.target(n) == cell)
         least = min(self.hits[cell] for cell in self.wanted)
         bound = CELL_MIN if least < CELL_MIN else least + CELL_MIN
         return next(n for n in range(seed, seed + len(self.wanted)) if self.hits[self.target(n)] < bound)
@@ -93,9 +111,9 @@ class Table:
         random, cell = Random(seed), self.target(seed)
         jobs = [job.name for job in JOBS if any(cell in labels for labels in self.traces[job.name])]
         if not jobs:  # only a restart reaches it
-            return Course("runs", self._after_restart(random, cell, most))
+            return Course("runs", self._after_restart(random, cell, most), random.random() < COLD_SHARE)
         job = random.choice(jobs)
-        return Course(job, self._along(random, self.traces[job], cell, most))
+        return Course(job, self._along(random, self.traces[job], cell, most), random.random() < COLD_SHARE)
 
     def _after_restart(self, random: Random, cell: str, most: int) -> tuple[Aim, ...]:
         """Die in a running command, then at the cell in the daemon that finds it; and again."""
@@ -113,7 +131,7 @@ class Table:
                 places.setdefault(label, []).append(n)
         others = sorted(places)
         labels_of = {random.choice(places[cell]): cell}
-        for label in random.choices(others, k=random.randint(0, most - 1)):
+        for label in random.choices(others, k=random.randint(1, most - 1)):
             labels_of.setdefault(random.choice(places[label]), label)
         aims, last = [], -1
         for place in sorted(labels_of):
@@ -122,6 +140,8 @@ class Table:
             if not self.between and label != cell and random.random() < ANY_SHARE:
                 label, n = ANY, place - last
             aims.append(Aim(label, max(1, n), random.random() < TREE_SHARE))
+            if label != cell and not self.between and random.random() < SYSCALL_SHARE:
+                aims[-1] = Aim(SYSCALL, random.randint(1, SYSCALLS_MAX))
             last = place
         return tuple(aims)
 
@@ -133,5 +153,7 @@ class Table:
         for row in rows:
             values = ["-" if f"{row}|{phase}" in UNREACHABLE else str(self.hits[f"{row}|{phase}"]) for phase in phases]
             out.append(f"{row:24}" + "".join(f"{value:>12}" for value in values))
+        calls = {cell.split("/")[1]: n for cell, n in self.hits.items() if cell.startswith(SYSCALL)}
+        out.append("system calls: " + (", ".join(f"{name} {n}" for name, n in sorted(calls.items())) or "none"))
         out += [f"- {cell}: {reason}" for cell, reason in UNREACHABLE.items()]
         return out

@@ -15,6 +15,7 @@ from tests.kit.simulation import ledger, opening
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.monitor import Monitor
+from tests.kit.simulation.retrying import WAITED
 from tests.kit.simulation.rules import BrokenRuleError, hold
 from tests.kit.simulation.world import World
 
@@ -39,6 +40,7 @@ WORLD_INPUTS: Final = (
     inp.TextArrived,
     inp.ResponseEnded,
     inp.RequestFailed,
+    *WAITED,
     inp.CallJudged,
     inp.CallRejected,
     inp.ToolProgressed,
@@ -51,6 +53,16 @@ CHECKPOINT_MOVES: Final = 200
 DRAIN_MOVES_MAX: Final = 60
 TRACE: Final = 12
 INTEGER_MAX: Final = 2**53 - 1
+
+RARE: Final[tuple[inp.Input, ...]] = (
+    inp.ApprovalRechecked("a0", holds=False),
+    inp.CallReconciled("c0", "unknown", "nobody knows"),
+    inp.RecordLost("the log was damaged"),
+    inp.TakenUp(),
+    inp.ApplyRefused("a0", "change.conflict", "it changed", ()),
+    inp.ApplyUnsettled("a0", "change.unsettled", "in part", {}, waits=False),
+)
+"""What seldom comes, as first examples for probes."""
 
 
 class Simulation:
@@ -80,7 +92,7 @@ class Simulation:
         self.crashes = 0
         self.recovering: list[inp.Input] = []
         self.past: deque[inp.Input] = deque(maxlen=150)
-        self.examples: dict[type[inp.Input], inp.Input] = {}
+        self.examples: dict[type[inp.Input], inp.Input] = {type(given): given for given in RARE}
         self.trace: deque[str] = deque(maxlen=TRACE)
         self.reached: set[tuple[str, str]] = set()
         self._snapshot: tuple[list[dict[str, Any]], int] = ([], 0)
@@ -235,6 +247,10 @@ class Simulation:
                 intended = intended and (late or (turn is not None and turn.cancelled_by is not None))
             case eff.ApplyChanges(apply_id):
                 intended = apply_id in state.applying
+            case eff.DropWait():
+                intended = turn is None or turn.retry is None or turn.cancelled_by is not None
+            case eff.WaitRetry() | eff.ShrinkContext():
+                intended = effect in self.world.waits.expected(state)
         hold(intended, "no effect without intent", effect)
 
     def _perform(self, effect: eff.Effect) -> None:
@@ -256,10 +272,12 @@ class Simulation:
             if (call := self.state.call(key)) is not None and call.stage is CallStage.PROPOSED
         }
         world.judging &= live
-        expected = {eff.JudgeCall(key) for key in live}
+        hold(world.waits.at_rest(self.state), "somebody works on it", f"waits of {self.state.phase}")
+        waited = world.waits.expected(self.state)
+        expected = {eff.JudgeCall(key) for key in live} | waited
         hold(set(pending_effects(self.state)) == expected, "pending effects are the unfinished ones", expected)
         if turn is not None:
-            at_work = bool(request or running or live or self.state.approvals)
+            at_work = bool(request or running or live or waited or self.state.approvals)
             hold(at_work, "somebody works on it", f"nothing is under way in {self.state.phase}")
             deaf_streams = [key for key, stream in world.streams.items() if not stream.stopped]
             wanted = turn.cancelled_by is None and not turn.is_request_late

@@ -15,7 +15,7 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of
+from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, retry_words, stopped
 
 _STATES: Final = MappingProxyType(
     {
@@ -126,6 +126,8 @@ class Feed:
             "TestRunFinished": self._tests,
             "ModelResponseReceived": self._answer,
             "ModelStreamInterrupted": self._interrupted,
+            "RetryScheduled": self._retry,
+            "ContextCompacted": self._compacted,
             "UsageRecorded": self._usage,
             "ChangeProposed": self._change,
             "ChangeApplied": self._applied,
@@ -137,12 +139,38 @@ class Feed:
             "RecoverySummarised": self._recovered,
             "PlanUpdated": self._plan,
             "UserMessageAdded": self._message,
+            "UserMessageQueued": self._queued,
+            "UserMessageUnqueued": self._returned,
+            "SteeringDecided": self._steered,
+            "ToolStopRequested": self._tool_stopping,
+            "ResultSuperseded": self._late,
         }.get(type_name)
         if printer is not None:
             printer(item, fields)
 
     def _message(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"› {fields['text']}", "bold")
+
+    def _queued(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"… queued: {fields['text']}", "dim")
+
+    def _returned(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.prose(f"↩ not sent ({fields['reason']}): {fields['text']}", "yellow", indent="  ")
+
+    def _steered(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("steering/"):
+            read = fields["rule"] or "as you chose"
+            self.prose(f"» {fields['verb']}: {fields['steeringKind']} ({read})", "cyan", indent="  ")
+            self.prose(f"  {fields['words']}", "dim", indent="  ")
+
+    def _tool_stopping(self, _item: str, fields: Mapping[str, Any]) -> None:
+        if fields["stopping"] != "stopped":
+            self.prose(f"■ {fields['stopWords']}", "yellow", indent="  ")
+
+    def _late(self, item: str, _fields: Mapping[str, Any]) -> None:
+        self.line(
+            f"  late result of the task before; kept, nothing follows from it: {self._titles.get(item, '')}", "dim"
+        )
 
     def _tool_proposed(self, item: str, fields: Mapping[str, Any]) -> None:
         self._titles[item] = call_title(str(fields["tool"]), str(fields["arguments"]))
@@ -174,8 +202,17 @@ class Feed:
             self.line(str(fields["text"]))
         self._close_line()
 
-    def _interrupted(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"[the answer broke off: {fields['reason']}]", "yellow")
+    def _interrupted(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item in self._streamed:  # of an answer that never began, the retry or the turn's end says why
+            self.line(f"[the answer broke off: {stopped(fields['reason'])}]", "yellow")
+
+    def _retry(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.prose(f"↻ {retry_words(fields['retry'])}", "yellow", indent="  ")
+
+    def _compacted(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("compaction/"):
+            counts = counted(int(fields["results"]), "long output")
+            self.line(f"↻ the conversation was too long for the model: {counts} shortened for it", "yellow")
 
     def _usage(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.input_tokens += int(fields["inputTokens"] or 0)
@@ -210,6 +247,6 @@ class Feed:
         self.line(f"↺ {fields['text']}", "magenta")
 
     def _plan(self, _item: str, fields: Mapping[str, Any]) -> None:
-        marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗"}
+        marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗", "superseded": "✗"}
         for step in fields["items"]:
             self.line(f"  {marks[step['state']]} {step['title']}", "dim")

@@ -9,13 +9,15 @@ from typing import Final
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import Sha256
-from gloveport.protocol.journal.events import ChangeProposed, RecoverySummarised
+from gloveport.protocol.journal.events import ChangeProposed
 from gloveport.server.engine.actor import Actor, is_fatal
+from gloveport.server.engine.tool_run import SANDBOX
+from gloveport.server.session.state import SessionState
+from gloveport.server.turn.inputs import CallReconciled
 from gloveport.server.workspace.mending import Expected
 from gloveport.server.workspace.state import FileState
 
 PATHS_TOLD_MAX: Final = 10
-_COUNTS: Final = ("interrupted_requests", "reconciled_calls", "pending_approvals", "unfinished_applies")
 
 
 async def mend_worktree(actor: Actor) -> str:
@@ -44,12 +46,11 @@ def _expected(change: ChangeProposed) -> Expected:
     return Expected(base, FileState("link" if is_link else "file", Sha256(change.result_hash), mode))
 
 
-async def tell_mended(actor: Actor, words: str) -> None:
-    """Add the words to what the session says of its recovery. Raises GloveportError (NOT_SAVED)."""
-    if not words or actor.state.read_only:
-        return
-    items = [item["fields"] for item in actor.view.items() if item["kind"] == "recovery"]
-    before = items[-1] if items else {}
-    counts = {name: before.get(name, 0) for name in _COUNTS}
-    text = f"{before.get('text', 'The daemon was started again.')} {words}"
-    await actor.record((RecoverySummarised(**counts, text=text),))
+def doubted(found: CallReconciled, state: SessionState) -> CallReconciled:
+    """A run that had ended before what it changed was recorded: that was put back, so nobody can build on it."""
+    call = state.call(found.call_id)
+    ran = call is not None and call.started is not None and call.started.executor.startswith(SANDBOX)
+    if not ran or found.finding not in ("succeeded", "failed"):
+        return found
+    evidence = f"{found.evidence}; the machine went down before what it changed was recorded, and that was put back"
+    return CallReconciled(found.call_id, "unknown", evidence)

@@ -19,11 +19,13 @@ from gloveport.protocol.journal.events import (
     ChangeUnsettled,
     ChangeWithdrawn,
     EventBody,
+    FaultsFound,
     GoalRevised,
     GrantIssued,
     GrantRevoked,
     GrantUsed,
     ModelRequestAccepted,
+    ModelRequestReconciled,
     ModelRequestStarted,
     ModelResponseReceived,
     ModelSelected,
@@ -53,6 +55,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
@@ -129,7 +132,7 @@ def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
-    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label)
+    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label, overflows=0)
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
@@ -174,9 +177,8 @@ def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> Session
 def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionState:
     if state.turn is None:
         return state
-    return _turn(
-        state, request=Request(body.request_id, body.goal_revision), requests=state.turn.requests + 1, calls=()
-    )
+    request = Request(body.request_id, body.goal_revision, provider=body.provider, model=body.model)
+    return _turn(state, request=request, requests=state.turn.requests + 1, calls=(), retry=None, compaction=None)
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
@@ -197,13 +199,22 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
     kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
-    return _turn(evolve(state, history=kept), request=None, calls_made=made)
+    state = evolve(state, history=kept, overflows=0)
+    return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0, restarts=0)
 
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
     kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
     return _turn(evolve(state, history=kept), request=None)
+
+
+def _request_reconciled(state: SessionState, _body: ModelRequestReconciled) -> SessionState:
+    return _turn(state, restarts=state.turn.restarts + 1) if state.turn is not None else state
+
+
+def _faults(state: SessionState, body: FaultsFound) -> SessionState:
+    return evolve(state, faults=(*state.faults, *body.findings), sealed=state.sealed or body.read_only)
 
 
 def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
@@ -264,7 +275,7 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
     is_late = call.started is not None and body.goal_revision < state.goal_revision
     entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok", is_late)
     state = evolve(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
-    return _call(state, body.call_id, stage=CallStage.FINISHED)
+    return _call(state, body.call_id, stage=CallStage.FINISHED, is_unknown=body.outcome in ("lost", "unknown"))
 
 
 def _stop_requested(state: SessionState, body: ToolStopRequested) -> SessionState:
@@ -337,9 +348,12 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeApplied: _applied,
         ChangeRefused: _refused,
         ChangeUnsettled: _unsettled,
+        ModelRequestReconciled: _request_reconciled,
+        FaultsFound: _faults,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        **RETRY_HANDLERS,
     }
 )
 

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     GrantIssued,
+    RetryScheduled,
     ToolExecutionStarted,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
@@ -31,6 +32,8 @@ class Phase(StrEnum):
     MODEL = "model"
     TOOLS = "tools"
     WAITING = "waiting"
+    RETRYING = "retrying"
+    COMPACTING = "compacting"
     STOPPING = "stopping"
 
 
@@ -57,6 +60,8 @@ class Call:
     started: ToolExecutionStarted | None = None
     shown_utf16: int = 0
     asks: int = 0
+    is_unknown: bool = False
+    """It ended, and whether it took effect is not known."""
     stop_requested: bool = False
 
 
@@ -69,11 +74,17 @@ class Request:
     provider_request_id: str | None = None
     text: str = ""
     text_utf16: int = 0
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth."""
+    """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth.
+
+    `attempt` counts the attempts to get the answer that is due, `waited_us` the pauses between them in microseconds;
+    `retry` is the pause under way, `compaction` the id of the one under way.
+    """
 
     turn_id: str
     goal_revision: int
@@ -81,7 +92,18 @@ class Turn:
     request: Request | None = None
     calls: tuple[Call, ...] = ()
     calls_made: int = 0
+    restarts: int = 0
+    """How often in a row an answer of it broke off with the daemon."""
     cancelled_by: str | None = None
+    attempt: int = 1
+    waited_us: int = 0
+    retry: RetryScheduled | None = None
+    compaction: str | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """True while the turn waits for a retry or a compaction: the next request comes by itself."""
+        return self.retry is not None or self.compaction is not None
 
     @property
     def is_request_late(self) -> bool:
@@ -155,13 +177,17 @@ class AssistantEntry:
 
 @dataclass(frozen=True, slots=True)
 class ResultEntry:
-    """What the model was told of a call; `is_late`: it ended after its goal was changed."""
+    """What the model was told of a call; `is_late`: it ended after its goal was changed.
+
+    `kept_chars` is how much of the text the model is shown, null the whole.
+    """
 
     call_id: str
     provider_call_id: str
     text: str
     is_error: bool
     is_late: bool = False
+    kept_chars: int | None = None
 
 
 Entry = UserEntry | AssistantEntry | ResultEntry
@@ -203,7 +229,13 @@ class SessionState:
     plan: tuple[PlanItem, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
+    overflows: int = 0
+    """How often in a row the conversation did not fit the model's window, over turns."""
+    compactions: int = 0
     unknown_events: int = 0
+    faults: tuple[str, ...] = ()
+    """In what its record contradicts itself, as far as it was told."""
+    sealed: bool = False
 
     @property
     def phase(self) -> Phase:
@@ -215,6 +247,10 @@ class SessionState:
             return Phase.STOPPING
         if any(call.stage is CallStage.WAITING for call in turn.calls):
             return Phase.WAITING
+        if turn.retry is not None:
+            return Phase.RETRYING
+        if turn.compaction is not None:
+            return Phase.COMPACTING
         return Phase.MODEL if turn.request is not None else Phase.TOOLS
 
     @property
@@ -224,8 +260,15 @@ class SessionState:
 
     @property
     def read_only(self) -> bool:
-        """True when the log holds events of a newer version: nothing may be written on top of them."""
-        return self.unknown_events > 0
+        """True when nothing may be written on top of the log; `read_only_words` says why."""
+        return self.unknown_events > 0 or self.sealed
+
+    @property
+    def read_only_words(self) -> str:
+        """Why nothing may be written: events of a newer version, or a record that contradicts itself."""
+        if self.sealed:
+            return f"this session's record contradicts itself ({'; '.join(self.faults)})"
+        return f"this session holds {self.unknown_events} events of a newer version"
 
     def call(self, call_id: str) -> Call | None:
         """The call of the current batch with this id."""

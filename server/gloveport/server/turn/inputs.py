@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gloveport.protocol.journal.events import EventBody, GrantIssued
+from gloveport.protocol.journal.events import EventBody, GrantIssued, ShortenedResult
 from gloveport.protocol.journal.events.base import Json, LabelRecord
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
@@ -114,13 +114,56 @@ class ResponseEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the shell knows of a failed request, for the table of retries.
+
+    `now_us` is the moment of the failure (UTC microseconds); `pause_us` is how long the provider, or the breaker before
+    it, asks to be left alone from that moment on, null when nobody asked.
+    """
+
+    error_class: str
+    now_us: int
+    pause_us: int | None = None
+    provider_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """The stream broke, was stopped or never began; `code` is of the error table."""
+    """The stream broke, was stopped or never began; `code` is of the error table.
+
+    Without `trouble` the failure is none of a provider's: it is never tried again.
+    """
 
     request_id: str
     code: str
     message: str
     hint: str
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The pause after the failed request `request_id` is over."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShrunk:
+    """What can be shown shorter; sizes in characters of the whole conversation."""
+
+    compaction_id: str
+    results: tuple[ShortenedResult, ...]
+    chars_before: int
+    chars_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkFailed:
+    """The compaction gave nothing."""
+
+    compaction_id: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +265,35 @@ class CallReconciled:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestInterrupted:
+    """After a restart: the answer broke off with the daemon; `fate` is what its provider knows of the request."""
+
+    request_id: str
+    fate: Literal["finished", "never_accepted", "unknown"]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRechecked:
+    """After a restart: whether a card that waits still says what would be done now."""
+
+    approval_id: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLost:
+    """After a restart: acknowledged events are gone, so what was under way may be further than the log says."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """After a restart: everything was found out; a turn that waits for nothing has to go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyRequested:
     """A decision about changes was planned; the plan names each step's hashes."""
 
@@ -275,12 +347,19 @@ Input = (
     | TextArrived
     | ResponseEnded
     | RequestFailed
+    | RetryDue
+    | ContextShrunk
+    | ShrinkFailed
     | CallJudged
     | CallRejected
     | ApprovalAnswered
     | ToolProgressed
     | ToolEnded
     | CallReconciled
+    | RequestInterrupted
+    | ApprovalRechecked
+    | RecordLost
+    | TakenUp
     | ApplyRequested
     | ApplyDone
     | ApplyRefused
