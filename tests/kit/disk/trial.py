@@ -37,7 +37,9 @@ from gloveport.server.client.connect import Client
 from gloveport.server.journal.lease import read_owner
 from gloveport.server.workspace.plan import Plan
 
-QUIET_S = 2.5
+STALLED_S = 1.5
+"""Under the fault: what stands still for so long waits for the fault to go."""
+PATIENCE_S = 20.0
 WAIT_S = 90.0
 DONE = ("completed", "failed", "cancelled")
 
@@ -74,6 +76,7 @@ class Trial:
         self.problems: list[str] = []
         self.session_id = ""
         self.healed = "restart"
+        self._patience_s = PATIENCE_S
         self.disk = Disk(str(self.world.folder))
         workload.write_project(self.world.project)
         self.daemon.use_script(workload.write_script(self.world.model))
@@ -101,8 +104,10 @@ class Trial:
         owner = read_owner(self.world.home)
         assert owner is not None
         aimed = paths_of(self.refusal.place, self.world.home, self.world.project, self.session_id)
+        self._patience_s = STALLED_S
         with refusing(owner.pid, self.refusal, aimed, self.traces / "trace"):
             await self._afternoon()
+        self._patience_s = PATIENCE_S
         if await self._heals():
             self.healed = "by itself"
         self.daemon.stop()
@@ -125,7 +130,7 @@ class Trial:
         follow = client.follow(self.session_id)
         try:
             while True:
-                async with asyncio.timeout(QUIET_S):
+                async with asyncio.timeout(self._patience_s):
                     update = await anext(follow)
                 if update.durable:
                     self.memory.durable.add(update.durable)
