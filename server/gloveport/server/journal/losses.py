@@ -39,7 +39,7 @@ def declare_lost(connection: sqlite3.Connection, losses: Iterable[Loss], *, begu
     kept = tuple(losses)
     for loss in kept:
         connection.execute(
-            "INSERT INTO stream VALUES (?,2,1,?,?) ON CONFLICT (name) DO UPDATE SET epoch=epoch+?",
+            "INSERT INTO stream VALUES (?,2,1,?,?,0) ON CONFLICT (name) DO UPDATE SET epoch=epoch+?",
             (loss.stream, bytes.fromhex(GENESIS_DIGEST), touched, 0 if begun else 1),
         )
     remember(connection, kept)

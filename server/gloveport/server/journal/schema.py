@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.server.journal.blob_uses import find_uses
 from gloveport.server.journal.errors import JournalError, corrupt
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 
@@ -50,12 +51,37 @@ _TABLES: Final = (
 )
 
 
+_SECOND: Final = (
+    # Bytes of a stream's events, so that sizes are known without reading a log.
+    "ALTER TABLE stream ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    """UPDATE stream SET bytes=(SELECT coalesce(sum(length(payload) + 200), 0)
+        FROM event WHERE event.stream=stream.name)""",
+    # A fold as it stood at `seq`, whatever its maker keeps in `state`; losing one costs time only.
+    """CREATE TABLE fold_snapshot (
+        stream TEXT NOT NULL, kind TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, state BLOB NOT NULL,
+        checksum BLOB NOT NULL, PRIMARY KEY (stream, kind))""",
+    """CREATE TABLE blob_use (
+        digest TEXT NOT NULL, stream TEXT NOT NULL, PRIMARY KEY (digest, stream)) WITHOUT ROWID""",
+    "CREATE INDEX blob_use_stream ON blob_use (stream)",
+    # Where a deleted stream ended: its name and numbers are never used again. `purged` when its rows are gone too.
+    """CREATE TABLE tombstone (
+        stream TEXT PRIMARY KEY, epoch INTEGER NOT NULL, next_seq INTEGER NOT NULL, digest BLOB NOT NULL,
+        deleted_at INTEGER NOT NULL, purged INTEGER NOT NULL) WITHOUT ROWID""",
+)
+
+
 def _create(connection: sqlite3.Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_create,)
+def _add_sizes_snapshots_and_deletion(connection: sqlite3.Connection) -> None:
+    for statement in _SECOND:
+        connection.execute(statement)
+    find_uses(connection)
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_create, _add_sizes_snapshots_and_deletion)
 """Entry n brings version n to version n + 1; version 0 is the empty file."""
 
 

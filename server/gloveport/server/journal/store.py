@@ -28,6 +28,13 @@ from gloveport.server.journal.filesystem import (
     prepare_directory,
     release_ballast,
 )
+from gloveport.server.journal.fold_snapshots import (
+    FoldSnapshot,
+    check_snapshot,
+    drop_snapshots,
+    read_snapshot,
+    write_snapshot,
+)
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
 from gloveport.server.journal.records import (
@@ -174,6 +181,28 @@ class Journal:
         """Replace the payloads of events (a leaked secret); their hashes stay, so the chain still verifies."""
         wanted = tuple(seqs)
         return await self._writing().run(lambda c: self._writer.erase(c, stream, wanted))
+
+    async def put_snapshot(self, stream: str, seq: int, digest: str, kind: str, state: bytes) -> bool:
+        """Keep a fold of a stream up to `seq`, whose event has `digest`; False, and nothing kept, where it has not.
+
+        It replaces the one of its kind, and survives the death of the process; a power loss may take it back.
+        Raises JournalError: LIMIT, INVALID_PARAMS, NOT_SAVED, DATA_FULL.
+        """
+        check_snapshot(kind, state)
+        door = self._writing()
+        return await door.run(
+            lambda c: self._writer.note(
+                c, lambda: write_snapshot(c, stream, seq, digest, kind, state), Durability.RELAXED
+            )
+        )
+
+    async def snapshot(self, stream: str, kind: str) -> FoldSnapshot | None:
+        """The kept fold of a kind, if there is one, whole, at an event that is still the same."""
+        return await self._read(lambda c: read_snapshot(c, stream, kind))
+
+    async def drop_snapshots(self, stream: str) -> None:
+        """Forget every kept fold of a stream."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: drop_snapshots(c, stream), Durability.RELAXED))
 
     async def declare_lost(self, lost: Iterable[Loss]) -> None:
         """Begin a new epoch of streams that lost acknowledged events, and remember each loss until it is `told`."""

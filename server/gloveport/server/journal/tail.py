@@ -10,7 +10,7 @@ import sqlite3
 from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, ChainBreak, ChainPoint, next_point
-from gloveport.server.journal.reader import EVENT_COLUMNS, is_well_formed, to_event
+from gloveport.server.journal.reader import EVENT_COLUMNS, EVENT_OVERHEAD_BYTES, is_well_formed, to_event
 from gloveport.server.journal.records import Quarantined
 
 TAIL_EVENTS: Final = 32
@@ -72,4 +72,14 @@ def set_aside(connection: sqlite3.Connection, stream: str, broken: ChainBreak, n
     ).fetchone()
     seq, digest = last if last is not None else (0, bytes.fromhex(GENESIS_DIGEST))
     connection.execute("UPDATE stream SET epoch=epoch+1, next_seq=?, digest=? WHERE name=?", (seq + 1, digest, stream))
+    recount(connection, stream)
     return Quarantined(stream, seq + 1, count, broken.reason)
+
+
+def recount(connection: sqlite3.Connection, stream: str) -> None:
+    """Set the size of a stream anew from its events, inside the caller's transaction."""
+    connection.execute(
+        "UPDATE stream SET bytes=(SELECT coalesce(sum(length(payload) + ?1), 0) FROM event WHERE stream=?2)"
+        " WHERE name=?2",
+        (EVENT_OVERHEAD_BYTES, stream),
+    )

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
@@ -35,6 +35,9 @@ GROUP_APPENDS_MAX: Final = 256
 GROUP_BYTES_MAX: Final = 8 * 1024 * 1024
 UNSYNCED_STREAMS_MAX: Final = 1_000
 """More streams than this with a relaxed tail make the next commit a FULL one."""
+
+
+T = TypeVar("T")
 
 
 class Pending:
@@ -106,18 +109,23 @@ class Writer:
         self._refuse_when_gone(connection)
         self._note_synced()
 
-    def note(self, connection: sqlite3.Connection, work: Callable[[], None]) -> None:
-        """Write rows that are no events, in a durable transaction of their own; raises JournalError(NOT_SAVED)."""
+    def note(
+        self, connection: sqlite3.Connection, work: Callable[[], T], durability: Durability = Durability.FULL
+    ) -> T:
+        """Write rows that are no events, in a transaction of their own; raises JournalError(NOT_SAVED)."""
         self._refuse_when_stopped()
         try:
-            self._set_level(connection, Durability.FULL)
+            self._set_level(connection, durability)
             connection.execute("BEGIN IMMEDIATE")
-            work()
+            outcome = work()
+            self._relaxed_commits = self._relaxed_commits or durability is Durability.RELAXED
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
         self._refuse_when_gone(connection)
-        self._note_synced()
+        if durability is Durability.FULL:
+            self._note_synced()
+        return outcome
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
         """Replace payloads by `ERASED_PAYLOAD`, keeping their hashes; the number of events erased.
