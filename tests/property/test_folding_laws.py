@@ -15,6 +15,7 @@ from gloveport.server.engine.folding import Loaded, body_of, fold_stored
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import project_ops
+from gloveport.server.session.views.paged import PagedView
 
 
 def recorded() -> list[EventBody]:
@@ -54,7 +55,7 @@ def test_pages_and_pieces_give_the_state_of_single_events(seed: int, page: int) 
         body = body_of(event)
         alone = fold_event(alone, body)
         view.apply(event.seq, project_ops(body, event.type, event.seq))
-    loaded = Loaded(SessionState(), View())
+    loaded = Loaded()
     for start in range(0, len(events), page):
         fold_stored(loaded, events[start : start + page])
     assert loaded.state == alone
@@ -71,12 +72,12 @@ def test_any_order_of_events_folds_alike(bodies: list[EventBody], erased: set[in
     for event in events:
         if event.erased is None:
             alone = fold_event(alone, body_of(event))
-    loaded = Loaded(SessionState(), _Blind())
+    loaded = Loaded(view=_Blind())
     fold_stored(loaded, events)
     assert loaded.state == alone
 
 
-class _Blind(View):
+class _Blind(PagedView):
     """A view that takes anything: these histories are not ones that a view could show."""
 
     def apply(self, seq: int, ops: object) -> bool:

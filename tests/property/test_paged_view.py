@@ -33,7 +33,7 @@ class Kept:
         captured = self.view.capture()
         self.root = captured.root
         self.pages.update(captured.pages)
-        self.view.written(captured)
+        self.view.written()
 
     def reopen(self) -> None:
         """Read what was written."""

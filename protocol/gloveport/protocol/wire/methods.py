@@ -33,6 +33,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/show": Method(SessionParams, session.SessionDetail),
         "session/rename": Method(session.SessionRenameParams, Empty),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
+        "session/widen": Method(session.WidenParams, Empty),
         "session/unsubscribe": Method(session.SubscriptionParams, Empty),
         "session/ack": Method(session.AckParams, Empty),
         "session/item/list": Method(session.ItemListParams, session.ItemListResult),

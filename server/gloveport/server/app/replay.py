@@ -10,10 +10,8 @@ from pathlib import Path
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.journal.offline import OfflineJournal
-from gloveport.server.session.state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def replay_session(data_dir: Path, wanted: str) -> ReplayReport:
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
         session_id = rows[0].session_id
         stream = session_stream(SessionId(session_id))
-        loaded = Loaded(SessionState(), View())
+        loaded = Loaded()
         while events := journal.read(stream, loaded.seq):
             fold_stored(loaded, events)
         chain = journal.verify(stream)

@@ -5,6 +5,9 @@ Invariant: words of a loss stand beside those of the recovery that came just bef
 Must never: guess what was lost; counts and places are all that is known.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from gloveport.protocol.journal.events import RecoverySummarised
 from gloveport.server.engine.actor import Actor
 from gloveport.server.journal.records import Loss
@@ -19,13 +22,11 @@ async def recover_and_tell(actor: Actor, loss: Loss | None) -> tuple[Effect, ...
     summarised = needs_recovery(actor.state) and not actor.state.read_only
     effects = await recover(actor)
     if loss is not None:
-        await actor.record((_told(actor, loss, summarised=summarised),))
+        await actor.record((_told(await actor.item("recovery") if summarised else {}, loss),))
     return effects
 
 
-def _told(actor: Actor, loss: Loss, *, summarised: bool) -> RecoverySummarised:
-    items = [item["fields"] for item in actor.view.items() if item["kind"] == "recovery"] if summarised else []
-    before = items[-1] if items else {}
+def _told(before: Mapping[str, Any], loss: Loss) -> RecoverySummarised:
     words = (
         f"{before.get('text', 'The daemon was started again.')} {loss.events} recorded event(s) of this session from"
         f" number {loss.from_seq} on are gone or were set aside as damaged: {loss.reason}. What is shown here ends"

@@ -55,6 +55,7 @@ class PagedView:
         self._cold_digests: list[str] = []
         self._thawed: dict[int, View] = {}
         self._dirty: set[int] = set()
+        self._flying: set[int] = set()
 
     @classmethod
     def opened(cls, root: "Root", pages: Mapping[int, bytes]) -> "PagedView":
@@ -140,6 +141,11 @@ class PagedView:
         candidates = self._candidates(item)
         return bool(candidates) and all(candidate < first for candidate in candidates)
 
+    def places(self, item: str) -> list[int]:
+        """The indexes at which an item may stand; one that is certain where its page is in memory."""
+        index = self._hot.index(item)
+        return self._candidates(item) if index is None else [index]
+
     def items(self, start: int = 0, stop: int | None = None) -> list[dict[str, Any]]:
         """The items from index `start` to `stop`; what is `missing` must have been thawed."""
         stop = len(self) if stop is None else min(stop, len(self))
@@ -174,7 +180,7 @@ class PagedView:
         digests = self._page_digests(0)
         for page in self._dirty & self._thawed.keys():
             self._cold_digests[page] = digests[page]
-        self._dirty = set()
+        self._dirty, self._flying = set(), set(pages)
         hot = self._hot
         first = max(hot.first, page_start(hot.end) - HOT_PAGES * PAGE_ITEMS)
         ids = self._cold_ids
@@ -192,16 +198,18 @@ class PagedView:
     def failed(self, captured: Captured) -> None:
         """What was captured could not be written: it is as unwritten as before."""
         self._dirty.update(captured.pages)
+        self._flying = set()
 
-    def written(self, captured: Captured) -> None:
+    def written(self) -> None:
         """What was captured can be had again: let go of the old pages that did not change since."""
-        del captured
+        self._flying = set()
         self._let_go_hot()
         self.trim()
 
     def trim(self) -> None:
         """Let go of old pages that were not used lately and did not change since they were written."""
-        for page in [page for page in self._thawed if page not in self._dirty]:
+        busy = self._dirty | self._flying
+        for page in [page for page in self._thawed if page not in busy]:
             if len(self._thawed) <= THAWED_PAGES:
                 break
             del self._thawed[page]
