@@ -29,6 +29,7 @@ from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
 from gloveport.server.session.views.paged import PagedView
+from gloveport.server.session.views.quick import quick_ops
 
 PLANS_KEPT_MAX: Final = 4
 
@@ -64,7 +65,9 @@ def body_of(event: StoredEvent) -> EventBody | None:
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:
-    """What a stored event does to the view."""
+    """What a stored event does to the view. Raises JournalError(CORRUPT)."""
+    if event.erased is None and (ops := quick_ops(event.type, event.version, event.payload)) is not None:
+        return ops
     return project_ops(body_of(event), event.type, event.seq)
 
 

@@ -28,13 +28,13 @@ class Entry:
         self.event = event
         self._ops = projections.ops
         self._encoded: bytes | None = None
-        self._items: tuple[str, ...] = ()
+        self._items: tuple[str, ...] | None = None
 
     @property
     def items(self) -> tuple[str, ...]:
         """The items of the view that the event changes."""
-        if self._encoded is None:
-            _ = self.encoded
+        if self._items is None:
+            self._items = tuple(str(op["item"]) for op in self._ops(self.event) if "item" in op)
         return self._items
 
     @property
@@ -46,9 +46,7 @@ class Entry:
     def encoded(self) -> bytes:
         """The event as JSON for the wire."""
         if self._encoded is None:
-            ops = self._ops(self.event)
-            self._items = tuple(str(op["item"]) for op in ops if "item" in op)
-            self._encoded = self._dump(ops)
+            self._encoded = self._dump(self._ops(self.event))
         return self._encoded
 
     def encoded_without(self, items: Collection[str]) -> bytes:
