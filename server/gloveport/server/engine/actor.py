@@ -266,9 +266,10 @@ class Actor:
             self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
         self._changed.set()
         self._changed = anyio.Event()
-        self._keep_when_due()
+        self.keep_when_due()
 
-    def _keep_when_due(self) -> None:
+    def keep_when_due(self) -> None:
+        """Begin to write a snapshot when enough happened since the last."""
         news = self._loaded.seq - self._keeper.seq
         due = news >= KEPT_EVENTS or (news >= KEPT_EVENTS_AT_REST and self.state.phase is Phase.IDLE)
         if due and not self._keeping:

@@ -131,6 +131,7 @@ class Sessions:
             self._put(name, actor)
             start(actor, await self._recover(actor))
             await sweep_leftovers(actor, loaded.plans)
+            actor.keep_when_due()
             self._forget_idle(name)
             return actor
 
