@@ -25,6 +25,27 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** It answers again. */
+export interface BreakerClosed {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+}
+
+/** So many failures came in a row that nothing is sent there before `until_at` (UTC microseconds). */
+export interface BreakerOpened {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+  readonly failures: number;
+  readonly until_at: number;
+  readonly reason: string;
+}
+
+/** What a message does to one call that has not ended. */
+export interface CallFate {
+  readonly call_id: string;
+  readonly fate: "goes on" | "withdrawn" | "stopped" | "finishes" | "awaited";
+}
+
 /** A tool call of the model. `arguments_json` is a JSON object, so that history stays valid: arguments that could not be parsed strictly become `{}`, with `arguments_error` saying why; such a call never runs. */
 export interface CallRecord {
   readonly call_id: string;
@@ -93,6 +114,40 @@ export interface ChangeWithdrawn {
   readonly change_id: string;
   readonly path: string;
   readonly reason: "accepted" | "rejected" | "reverted";
+}
+
+/** The compaction gave nothing; the model would be shown what it was shown before. */
+export interface CompactionDiscarded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** What the model is shown is about to be shortened; until the result is here nothing has changed. */
+export interface CompactionStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** From here on the model is shown these results shortened; the log holds them whole. */
+export interface ContextCompacted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly results: readonly ShortenedResult[];
+  readonly chars_before: number;
+  readonly chars_after: number;
+}
+
+/** The conversation is larger than the model's window, for the `count`-th time without a whole answer between. */
+export interface ContextOverflowed {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly count: number;
 }
 
 /** A daemon took the lease; `boot_id` tells a restart of the machine from one of the daemon. */
@@ -241,10 +296,11 @@ export interface PathState {
   readonly holds: "before" | "after" | "other" | "suspect";
 }
 
-/** A step of the plan. */
+/** A step of the plan, and the goal it serves; `superseded`: the user put another task in its place. */
 export interface PlanItem {
   readonly title: string;
-  readonly state: "pending" | "running" | "done" | "dropped";
+  readonly state: "pending" | "running" | "done" | "dropped" | "superseded";
+  readonly goal_revision: number;
 }
 
 /** The whole plan as it stands. */
@@ -277,6 +333,38 @@ export interface RecoverySummarised {
   readonly text: string;
 }
 
+/** The call ended after its goal was changed: its result is kept and shown, and nothing follows from it. `left_out` names the facts of the result that were not taken. */
+export interface ResultSuperseded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly left_out: readonly string[];
+}
+
+/** The request failed in a way that passes: it is made again at `due_at` (UTC microseconds, by the daemon's clock). `attempt` is the number of the attempt to come, out of at most `attempts_max`. `floor` says what the pause may not be shorter than: nothing, what the provider asked for, or the breaker's own pause. */
+export interface RetryScheduled {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly attempt: number;
+  readonly attempts_max: number;
+  readonly error_class: string;
+  readonly backoff_us: number;
+  readonly floor: "none" | "retry_after" | "breaker";
+  readonly due_at: number;
+  readonly provider_request_id: string | null;
+  readonly reason: string;
+}
+
+/** The pause is over: `request_id` takes the place of the failed request `retry_of`. */
+export interface RetryStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly retry_of: string;
+  readonly attempt: number;
+}
+
 /** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
 export interface SandboxChosen {
   readonly sandbox: string;
@@ -302,12 +390,38 @@ export interface SessionRenamed {
   readonly title: string;
 }
 
+/** A result of a tool of which the model is shown `kept_chars` characters, from both ends. */
+export interface ShortenedResult {
+  readonly call_id: string;
+  readonly kept_chars: number;
+}
+
 /** The immutable record of the workspace from which the worktree was made. */
 export interface SnapshotTaken {
   readonly snapshot_id: string;
   readonly files: number;
   readonly bytes_total: number;
   readonly not_covered: readonly string[];
+}
+
+/** A message reached the running turn; `goal_revision` is the one before it. `rule` says by which rule the kind was read, empty where the user chose it. `delivery`: `boundary` = when what is under way has ended, `next turn` = this turn ends first, and the message begins the turn `next_turn_id`. */
+export interface SteeringDecided {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly message_id: string;
+  readonly verb: "steer" | "interrupt";
+  readonly kind: "supplement" | "correct" | "replace" | "ask";
+  readonly chosen_by: "user" | "rule";
+  readonly rule: string;
+  readonly text: string;
+  readonly stream: "kept" | "cancelled" | "none";
+  readonly calls: readonly CallFate[];
+  readonly plan: "kept" | "superseded" | "none";
+  readonly queue: "kept" | "left";
+  readonly delivery: "boundary" | "next turn";
+  readonly next_turn_id: string | null;
+  readonly words: string;
+  readonly by: string;
 }
 
 /** One test as the code under test reported it. */
@@ -396,6 +510,15 @@ export interface ToolReconciled {
   readonly evidence: string;
 }
 
+/** A running call is to end early, in the manner that its stop class allows; `words` are for the user. */
+export interface ToolStopRequested {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly manner: "stopped" | "finishes" | "awaited";
+  readonly words: string;
+}
+
 /** Somebody pressed stop: no new model request and no new tool starts after this event. */
 export interface TurnCancelRequested {
   readonly turn_id: string;
@@ -450,6 +573,12 @@ export interface UserMessageAdded {
   readonly message_id: string;
   readonly text: string;
   readonly label: LabelRecord;
+}
+
+/** A message that still waits has another text. */
+export interface UserMessageEdited {
+  readonly message_id: string;
+  readonly text: string;
 }
 
 /** A message waits for the running turn to end; `turn_id` is the id its own turn will have. */
@@ -519,6 +648,18 @@ export interface Events {
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;
+  readonly "RetryScheduled": RetryScheduled;
+  readonly "RetryStarted": RetryStarted;
+  readonly "ContextOverflowed": ContextOverflowed;
+  readonly "CompactionStarted": CompactionStarted;
+  readonly "ContextCompacted": ContextCompacted;
+  readonly "CompactionDiscarded": CompactionDiscarded;
+  readonly "BreakerOpened": BreakerOpened;
+  readonly "BreakerClosed": BreakerClosed;
+  readonly "SteeringDecided": SteeringDecided;
+  readonly "UserMessageEdited": UserMessageEdited;
+  readonly "ToolStopRequested": ToolStopRequested;
+  readonly "ResultSuperseded": ResultSuperseded;
 }
 
 export type EventType = keyof Events;

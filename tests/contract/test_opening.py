@@ -76,9 +76,8 @@ async def fold_whole(kit: Kit, session: str) -> Loaded:
 
 async def rename(kit: Kit, session: str, title: str) -> None:
     """A change of the view's very first item."""
-    await kit.call(
-        "session/rename", SessionRenameParams(client_request_id=new_id("r"), session_id=session, title=title)
-    )
+    params = SessionRenameParams(client_request_id=new_id("r"), session_id=session, title=title)
+    await kit.call("session/rename", params)
 
 
 async def test_a_long_session_is_opened_from_its_snapshot(home: Home) -> None:
@@ -89,10 +88,8 @@ async def test_a_long_session_is_opened_from_its_snapshot(home: Home) -> None:
         actor = await kit.sessions.open(session)
         assert len(actor.state.history) == 4 * TURNS
     change(home, "DELETE FROM fold_snapshot WHERE kind = ?", FOLD)
-    async with home.room() as kit:
-        with pytest.raises(GloveportError) as told:
-            await kit.sessions.open(session)
-        assert told.value.code is ErrorCode.CORRUPT
+    async with home.room() as kit:  # a control: without the snapshot it is found, and what follows is set aside
+        assert len((await kit.sessions.open(session)).state.history) < 4
 
 
 async def test_work_goes_on_from_a_snapshot_as_from_the_log(home: Home) -> None:

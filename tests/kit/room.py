@@ -20,11 +20,19 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeInfo, ChangeUndoParams, Selection
 from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionStartParams
-from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnCancelParams, TurnStartParams
+from gloveport.protocol.wire.turn import (
+    ApprovalResolveParams,
+    TurnCancelParams,
+    TurnInterruptParams,
+    TurnQueueParams,
+    TurnStartParams,
+    TurnSteerParams,
+)
 from gloveport.sandbox.backends.memory import MemorySandbox
 from gloveport.sandbox.backends.memory_run import Stage
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
@@ -186,12 +194,39 @@ class Kit:
 
     async def send(self, session_id: str, text: str = "go", *, queue: bool = False) -> Any:
         """A message."""
-        params = TurnStartParams(client_request_id=new_id("r"), session_id=session_id, text=text, queue=queue)
+        if queue:
+            waits = TurnQueueParams(client_request_id=new_id("r"), session_id=session_id, text=text)
+            return await self.call("turn/queue", waits)
+        params = TurnStartParams(client_request_id=new_id("r"), session_id=session_id, text=text)
         return await self.call("turn/start", params)
 
-    async def cancel(self, session_id: str) -> None:
+    async def steer(self, session_id: str, text: str, kind: SteeringKind | None = None) -> Any:
+        """Say something to the running turn."""
+        params = TurnSteerParams(
+            client_request_id=new_id("r"),
+            session_id=session_id,
+            expected_turn_id=self.turn_id(session_id),
+            text=text,
+            kind=kind,
+        )
+        return await self.call("turn/steer", params)
+
+    async def interrupt(self, session_id: str, text: str) -> Any:
+        """Stop the running turn for this."""
+        params = TurnInterruptParams(
+            client_request_id=new_id("r"), session_id=session_id, expected_turn_id=self.turn_id(session_id), text=text
+        )
+        return await self.call("turn/interrupt", params)
+
+    def turn_id(self, session_id: str) -> str:
+        """The turn that runs."""
+        turn = self.actor(session_id).state.turn
+        assert turn is not None
+        return turn.turn_id
+
+    async def cancel(self, session_id: str) -> Any:
         """Press stop."""
-        await self.call("turn/cancel", TurnCancelParams(client_request_id=new_id("r"), session_id=session_id))
+        return await self.call("turn/cancel", TurnCancelParams(client_request_id=new_id("r"), session_id=session_id))
 
     def actor(self, session_id: str) -> Actor:
         """The loaded session."""
@@ -292,6 +327,10 @@ class Home:
         self.folder, self.data, self.root = folder, folder / "data", folder / "root"
         self.script = folder / "script.json"
         self.ladder = Ladder()
+        self.models: tuple[ModelChoice, ...] = ()
+        """Models before the scripted ones."""
+        self.now_us: Callable[[], int] = now_us
+        self.sleep: Callable[[float], Awaitable[None]] = anyio.sleep
         self.root.mkdir()
 
     def write(self, **files: str) -> None:
@@ -315,20 +354,23 @@ class Home:
             stack.push_async_callback(journal.close)
             audit = await AuditLog.open(self.data / AUDIT_FILE, clock=now_us, boot_id="test")
             stack.push_async_callback(audit.close)
+            models = await stack.enter_async_context(AsyncExitStack())
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            kit = await self._kit(journal, audit, await BlobStore.open(self.data), tasks)
+            kit = await self._kit(models, journal, audit, await BlobStore.open(self.data), tasks)
             try:
                 yield kit
             finally:
                 tasks.cancel_scope.cancel()
 
-    async def _kit(self, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+    async def _kit(self, stack: AsyncExitStack, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+        models = ModelShelf(lambda: settings, self.now_us)
+        stack.push_async_callback(models.close)
         settings = Settings(
-            (ModelChoice("scripted", "test", script=self.script), ModelChoice("scripted", "other", script=self.script)),
+            (*self.models, *(ModelChoice("scripted", name, script=self.script) for name in ("test", "other"))),
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        models, told, redactor = ModelShelf(lambda: settings, now_us), Told(), Redactor([SECRET])
+        told, redactor = Told(), Redactor([SECRET])
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -341,7 +383,8 @@ class Home:
             toolbox=builtin_toolbox(),
             redactor=redactor,
             tasks=tasks,
-            now_us=now_us,
+            now_us=self.now_us,
+            sleep=self.sleep,
             new_id=new_id,
             create_workspace=shelf.create,
             open_workspace=shelf.open,

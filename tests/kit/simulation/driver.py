@@ -14,7 +14,9 @@ from typing import Any, Final
 from tests.kit.simulation import ledger, opening
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.monitor import BrokenRuleError, Monitor, hold
+from tests.kit.simulation.monitor import Monitor
+from tests.kit.simulation.retrying import WAITED
+from tests.kit.simulation.rules import BrokenRuleError, hold
 from tests.kit.simulation.world import World
 
 from gloveport.protocol.errors import ErrorCode
@@ -38,6 +40,7 @@ WORLD_INPUTS: Final = (
     inp.TextArrived,
     inp.ResponseEnded,
     inp.RequestFailed,
+    *WAITED,
     inp.CallJudged,
     inp.CallRejected,
     inp.ToolProgressed,
@@ -139,6 +142,7 @@ class Simulation:
                 continue
             self.feed(self._end_something())
         hold(self.state.turn is None and not self.state.applying, "stop leads to idle", self.state.phase)
+        hold(not self.state.queue and not self.state.steering, "no message is left behind", self.state.queue)
 
     def _end_something(self) -> inp.Input:
         for _ in range(10_000):
@@ -217,13 +221,26 @@ class Simulation:
             case eff.RunTool(call_id):
                 intended = call is not None and call.stage is CallStage.RUNNING and call.started is not None
                 intended = intended and turn is not None and turn.cancelled_by is None
+                hold(
+                    call is not None and call.goal_revision == state.goal_revision,
+                    "nothing starts for an old goal",
+                    effect,
+                )
                 hold(self.world.performed[call_id] == 0, "performed at most once", call_id)
             case eff.AttachTool():
                 intended = call is not None and call.stage is CallStage.RUNNING
-            case eff.StopModel() | eff.StopTool():
-                intended = turn is not None and turn.cancelled_by is not None
+            case eff.StopModel():
+                intended = turn is not None and (turn.cancelled_by is not None or turn.is_request_late)
+            case eff.StopTool():
+                intended = turn is not None and call is not None
+                late = call is not None and call.goal_revision < state.goal_revision
+                intended = intended and (late or (turn is not None and turn.cancelled_by is not None))
             case eff.ApplyChanges(apply_id):
                 intended = apply_id in state.applying
+            case eff.DropWait():
+                intended = turn is None or turn.retry is None or turn.cancelled_by is not None
+            case eff.WaitRetry() | eff.ShrinkContext():
+                intended = effect in self.world.waits.expected(state)
         hold(intended, "no effect without intent", effect)
 
     def _perform(self, effect: eff.Effect) -> None:
@@ -245,14 +262,20 @@ class Simulation:
             if (call := self.state.call(key)) is not None and call.stage is CallStage.PROPOSED
         }
         world.judging &= live
-        expected = {eff.JudgeCall(key) for key in live}
+        hold(world.waits.at_rest(self.state), "somebody works on it", f"waits of {self.state.phase}")
+        waited = world.waits.expected(self.state)
+        expected = {eff.JudgeCall(key) for key in live} | waited
         hold(set(pending_effects(self.state)) == expected, "pending effects are the unfinished ones", expected)
         if turn is not None:
-            at_work = bool(request or running or live or self.state.approvals)
+            at_work = bool(request or running or live or waited or self.state.approvals)
             hold(at_work, "somebody works on it", f"nothing is under way in {self.state.phase}")
-            if turn.cancelled_by is not None:
-                deaf = [run for run in world.runs.values() if not run.stopped and run.end is None]
-                hold(not deaf, "a stop reaches what runs", sorted(world.runs))
+            deaf_streams = [key for key, stream in world.streams.items() if not stream.stopped]
+            wanted = turn.cancelled_by is None and not turn.is_request_late
+            hold(wanted or not deaf_streams, "a stop reaches what runs", deaf_streams)
+            unwanted = [c for c in turn.calls if turn.cancelled_by is not None or c.goal_revision < turn.goal_revision]
+            runs = [world.runs[c.call_id] for c in unwanted if c.call_id in world.runs]
+            deaf = [run for run in runs if not run.stopped and run.end is None]
+            hold(not deaf, "a stop reaches what runs", sorted(world.runs))
 
     # --- faults of the world
 

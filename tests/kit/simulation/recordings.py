@@ -19,7 +19,9 @@ from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.story import Story, call
 
-from gloveport.protocol.journal.events import REGISTRY, decode_body
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.events.tool import PlanItem
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.session.fold import fold_event
@@ -74,12 +76,37 @@ def reattached() -> Simulation:
     return story.user_stops().daemon_restarts("still_running").tool_ends("killed")
 
 
+def steered() -> Simulation:
+    """A supplement, a question and a correction while a tool runs, with a plan; then an interruption and an edit."""
+    story = Story().user_says().model_answers(call("update_plan"), call("run_command"), call()).policy_says("allow")
+    item = PlanItem(title="look 😀", state="running", goal_revision=1)
+    story.tool_ends("ok", "ok", ev.PlanUpdated(turn_id="t1", goal_revision=1, items=(item,)))
+    story.policy_says("allow", stop_class="opaque").user_steers("also that").user_steers("how far?")
+    story.when(inp.EditMessage("m2", "also this 😀")).user_steers("no, only the API").tool_ends("ok", "late")
+    story.model_streams("on it").user_says("queued", queue=True).user_interrupts("forget it, do that").model_fails()
+    return story.model_streams("half").user_steers("replace", "replace")
+
+
 def surrogates() -> Simulation:
     """A model and a tool that send halves of characters."""
     story = Story().user_says("mend it 😀").model_streams("a\ud83d", "😀", "\ude00b")
     story.model_answers(call("run_command"), call("to\udc80ol", provider_id="\ud800")).policy_says("allow")
     story.tool_prints("x😀").tool_prints("\ud800y").tool_ends("ok", "\udfff").policy_says("deny")
     return story.model_streams("é").model_answers()
+
+
+def retried() -> Simulation:
+    """A stream that broke, was waited for over a restart, and went on; then one left in its pause."""
+    story = Story().user_says().model_streams("half 😀").model_breaks("truncated").daemon_restarts().pause_ends()
+    story.model_streams("whole").model_answers(call()).policy_says("allow").tool_ends()
+    return story.model_breaks("rate", pause_us=3_000_000)
+
+
+def compacted() -> Simulation:
+    """A conversation that did not fit, was shortened, and in the end could not be."""
+    story = Story().user_says().model_answers(call()).policy_says("allow").tool_ends("ok", "x😀" * 500)
+    story.model_breaks("context_overflow").context_shrinks("t1.c1").model_breaks("context_overflow")
+    return story.shrinking_fails()
 
 
 def seeded(seed: int) -> Callable[[], Simulation]:
@@ -96,6 +123,9 @@ HISTORIES: Final[tuple[tuple[str, Callable[[], Simulation]], ...]] = (
     ("lost", lost),
     ("reattached", reattached),
     ("surrogates", surrogates),
+    ("steered", steered),
+    ("retried", retried),
+    ("compacted", compacted),
     ("seed-21", seeded(21)),
     ("seed-22", seeded(22)),
     ("seed-23", seeded(23)),
@@ -110,13 +140,27 @@ def record(run: Simulation) -> list[dict[str, Any]]:
     ]
 
 
+def body_of(event: dict[str, Any]) -> EventBody | None:
+    """The body of a recorded event in today's shape; None for a type that is not known."""
+    known = REGISTRY.get(event["type"])
+    payload = upcast(event["type"], event["version"], event["payload"])
+    return decode_body(known, payload) if known is not None else None
+
+
+def known_bodies() -> list[EventBody]:
+    """Every event of the recorded histories, once."""
+    bodies = {}
+    for path in sorted(FOLDER.glob("*.json")):
+        for event in json.loads(path.read_text(encoding="ascii"))["events"]:
+            bodies[json.dumps(event)] = body_of(event)
+    return [body for body in bodies.values() if body is not None]
+
+
 def replay(events: list[dict[str, Any]]) -> tuple[SessionState, View]:
     """State and view of recorded events, read by today's code."""
     state, view = SessionState(), View()
     for seq, event in enumerate(events, 1):
-        payload = upcast(event["type"], event["version"], event["payload"])
-        known = REGISTRY.get(event["type"])
-        body = decode_body(known, payload) if known is not None else None
+        body = body_of(event)
         state = fold_event(state, body)
         view.apply(seq, project_ops(body, event["type"], seq))
     return state, view

@@ -24,7 +24,7 @@ from gloveport.protocol.journal.events import (
     decode_body,
 )
 from gloveport.protocol.journal.upcast import upcast
-from gloveport.server.journal.errors import corrupt
+from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
@@ -61,7 +61,7 @@ def body_of(event: StoredEvent) -> EventBody | None:
             return decode_body(known, event.payload)
         return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
     except (ValueError, TypeError) as error:
-        raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
+        raise corrupt_event(event.stream, event.seq, event.type) from error
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:

@@ -151,6 +151,7 @@ class Keeper:
         """The session as it was kept, if that can be believed. Raises GloveportError: the journal cannot be read."""
         kept = await self._journal.snapshot(self._stream, FOLD)
         if kept is None:
+            self.forget()
             return None
         try:
             loaded = await self._decode(kept.state)

@@ -21,7 +21,9 @@ from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
 from gloveport.server.engine.folding import Loaded, decode_stored, fold_decoded
 from gloveport.server.engine.glance import Glance, take_glance
 from gloveport.server.engine.keeping import Keeper, try_write
+from gloveport.server.engine.mending import read_mended
 from gloveport.server.engine.perform import start
+from gloveport.server.engine.relisting import relist
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
 from gloveport.server.session.views.paged import StalePageError
@@ -135,6 +137,10 @@ class Sessions:
             self._forget_idle(name)
             return actor
 
+    async def relist(self) -> int:
+        """Give sessions that the list lacks their rows back; how many. Before anything else is done."""
+        return await relist(self.room.journal, self._read)
+
     async def _workspace(self, session_id: SessionId, known: Actor | None) -> SessionWorkspace | GloveportError:
         # One door for one worktree: what an earlier actor began in it goes through the same lock.
         if known is not None and known.opened_workspace is not None:
@@ -175,11 +181,18 @@ class Sessions:
     def _keeper(self, name: SessionId) -> Keeper:
         return Keeper(self.room.journal, session_stream(name), self.room.build, self.room.form)
 
-    async def _read(self, session_id: SessionId, keeper: Keeper) -> Loaded:
+    async def _read(self, session_id: SessionId, keeper: Keeper | None = None) -> Loaded:
+        stream, kept = session_stream(session_id), keeper or self._keeper(session_id)
+        loaded = await read_mended(self.room.journal, stream, partial(self._fold, stream, kept), self.journal_ready)
+        if loaded.seq == 0:
+            self._opening.pop(session_id, None)
+            raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
+        return loaded
+
+    async def _fold(self, stream: str, keeper: Keeper) -> Loaded:
         """From its snapshot and what follows, or from the whole log, which then leaves snapshots as it is read."""
-        stream, journal = session_stream(session_id), self.room.journal
         loaded = await keeper.read() or Loaded()
-        while events := await journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
+        while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
             decoded = decode_stored(events)
             try:
                 await keeper.bring(loaded.view, loaded.view.needed(op for step in decoded for op in step.ops))
@@ -189,9 +202,6 @@ class Sessions:
             fold_decoded(loaded, decoded)
             if loaded.seq - keeper.seq >= KEPT_EVENTS:
                 await try_write(keeper, loaded)
-        if loaded.seq == 0:
-            self._opening.pop(session_id, None)
-            raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
         return loaded
 
     def _forget_idle(self, keep: SessionId) -> None:

@@ -178,8 +178,8 @@ class JournalHealth:
     """State for doctor and alarms.
 
     `disk_full`: it stopped for want of room. `has_ballast` False: the reserve is spent or there was no room for one;
-    only what ends work (a cancel, a clean-up) should be appended then. `wal_alarm`: a reader holds the log so long
-    that it grows beyond its limit.
+    only what ends work (a cancel, a clean-up) should be appended then. `wal_pinned`: a reader of another process holds
+    the log and does not end; `wal_alarm`: the log has grown beyond its limit.
     """
 
     accepting: bool
@@ -188,6 +188,7 @@ class JournalHealth:
     has_ballast: bool
     wal_bytes: int
     wal_alarm: bool
+    wal_pinned: bool
 
 
 def shares_digest(digest: str, cursor: Cursor) -> bool:

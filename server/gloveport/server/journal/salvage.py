@@ -25,6 +25,9 @@ _PLAIN_TABLES: Final = (
     ("session_index", "session_id, title, state, workspace, updated_at, position"),
     ("request", "n, id, fingerprint, result"),
     ("meta", "key, value"),
+    ("blob_use", "digest, stream"),
+    ("tombstone", "stream, epoch, next_seq, digest, deleted_at, purged"),
+    ("quarantine", f"n, found_at, reason, {EVENT_COLUMNS}"),
 )
 
 
@@ -91,11 +94,11 @@ def _copy_stream(
 
 
 def _good_rows(source: sqlite3.Connection, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
-    """Rows up to the first page that cannot be read."""
+    """Rows up to the first page that cannot be read; none of a table that an older version did not have."""
     try:
         yield from source.execute(sql, values)
     except sqlite3.DatabaseError as error:
-        if not is_unreadable(error):
+        if not (is_unreadable(error) or "no such table" in str(error)):
             raise
 
 

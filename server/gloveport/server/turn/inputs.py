@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gloveport.protocol.journal.events import EventBody, GrantIssued
+from gloveport.protocol.journal.events import EventBody, GrantIssued, ShortenedResult
 from gloveport.protocol.journal.events.base import Json, LabelRecord
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
 PathHolds = Literal["before", "after", "other", "suspect"]
@@ -32,6 +33,39 @@ class UnqueueMessage:
     """The user takes a waiting message back."""
 
     message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditMessage:
+    """The user gives a waiting message another text."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SteerMessage:
+    """The user says something to the running turn; `text` null: the queued message of this id is meant.
+
+    `kind` null: what it means is read from its words.
+    """
+
+    message_id: str
+    expected_turn_id: str
+    text: str | None
+    kind: SteeringKind | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptMessage:
+    """The user wants the running turn stopped and the turn `turn_id` begun with this; `text` null: as for steering."""
+
+    message_id: str
+    turn_id: str
+    expected_turn_id: str
+    text: str | None
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +114,56 @@ class ResponseEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the shell knows of a failed request, for the table of retries.
+
+    `now_us` is the moment of the failure (UTC microseconds); `pause_us` is how long the provider, or the breaker before
+    it, asks to be left alone from that moment on, null when nobody asked.
+    """
+
+    error_class: str
+    now_us: int
+    pause_us: int | None = None
+    provider_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """The stream broke, was stopped or never began; `code` is of the error table."""
+    """The stream broke, was stopped or never began; `code` is of the error table.
+
+    Without `trouble` the failure is none of a provider's: it is never tried again.
+    """
 
     request_id: str
     code: str
     message: str
     hint: str
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The pause after the failed request `request_id` is over."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShrunk:
+    """What can be shown shorter; sizes in characters of the whole conversation."""
+
+    compaction_id: str
+    results: tuple[ShortenedResult, ...]
+    chars_before: int
+    chars_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkFailed:
+    """The compaction gave nothing."""
+
+    compaction_id: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +310,17 @@ class ApplyUnsettled:
 Input = (
     SendMessage
     | UnqueueMessage
+    | EditMessage
+    | SteerMessage
+    | InterruptMessage
     | CancelTurn
     | RequestAccepted
     | TextArrived
     | ResponseEnded
     | RequestFailed
+    | RetryDue
+    | ContextShrunk
+    | ShrinkFailed
     | CallJudged
     | CallRejected
     | ApprovalAnswered

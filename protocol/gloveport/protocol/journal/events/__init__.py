@@ -42,6 +42,17 @@ from gloveport.protocol.journal.events.model import (
     UsageRecorded,
 )
 from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.retry import (
+    BreakerClosed,
+    BreakerOpened,
+    CompactionDiscarded,
+    CompactionStarted,
+    ContextCompacted,
+    ContextOverflowed,
+    RetryScheduled,
+    RetryStarted,
+    ShortenedResult,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -50,6 +61,13 @@ from gloveport.protocol.journal.events.session import (
     UserMessageAdded,
     UserMessageQueued,
     UserMessageUnqueued,
+)
+from gloveport.protocol.journal.events.steering import (
+    CallFate,
+    ResultSuperseded,
+    SteeringDecided,
+    ToolStopRequested,
+    UserMessageEdited,
 )
 from gloveport.protocol.journal.events.tool import (
     PlanUpdated,
@@ -77,6 +95,9 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
+    BreakerOpened, BreakerClosed,
+    SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -85,12 +106,19 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BreakerClosed",
+    "BreakerOpened",
+    "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
     "ChangeRefused",
     "ChangeUnsettled",
     "ChangeWithdrawn",
+    "CompactionDiscarded",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextOverflowed",
     "DaemonStarted",
     "EditsTaken",
     "EventBody",
@@ -110,16 +138,22 @@ __all__ = [
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",
+    "ResultSuperseded",
+    "RetryScheduled",
+    "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
+    "ShortenedResult",
     "SnapshotTaken",
+    "SteeringDecided",
     "TestRunFinished",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",
     "ToolExecutionStarted",
     "ToolReconciled",
+    "ToolStopRequested",
     "TurnCancelRequested",
     "TurnCancelled",
     "TurnCompleted",
@@ -127,6 +161,7 @@ __all__ = [
     "TurnStarted",
     "UsageRecorded",
     "UserMessageAdded",
+    "UserMessageEdited",
     "UserMessageQueued",
     "UserMessageUnqueued",
     "WorkspaceTrusted",
