@@ -149,7 +149,7 @@ async def test_changes_while_older_items_are_on_their_way_are_not_lost(long: tup
                 await until_in_sync(follow)
             assert follow.view.items() == whole.items()[follow.view.first :]
             assert follow.view.digest() == whole.digest(follow.view.first)
-        follow._link.ask = ask  # type: ignore[method-assign]
+        follow._link.ask = ask  # type: ignore[method-assign] - as it was
 
 
 async def test_d06_back_with_a_part_of_the_view(long: tuple[MemoryBackend, Client]) -> None:

@@ -12,11 +12,11 @@ from gloveport.protocol.journal.envelope import ERASED_PAYLOAD, StoredEvent
 from gloveport.protocol.journal.events import EventBody, ModelTextDelta, decode_body, encode_body
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded, body_of, fold_stored, ops_of
+from gloveport.server.engine.paged import PagedView
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import project_ops
-from gloveport.server.session.views.paged import PagedView
 
 RECORDED = known_bodies()
 DELTAS = [body for body in RECORDED if isinstance(body, ModelTextDelta)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.reducer import PAGE_ITEMS, View, ViewGapError
-from gloveport.server.session.views.paged import (
+from gloveport.server.engine.paged import (
     HOT_PAGES,
     THAWED_PAGES,
     PagedView,
@@ -168,7 +168,7 @@ def test_other_bytes_are_refused(damage: str) -> None:
 
 def test_ids_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ids whose hashed bits agree are two items."""
-    monkeypatch.setattr("gloveport.server.session.views.paged._key", lambda item, index: index)
+    monkeypatch.setattr("gloveport.server.engine.paged._key", lambda item, index: index)
     kept, plain = filled(), View()
     for number in range(MANY):
         plain.apply(number + 1, [upsert(number, text="x")])

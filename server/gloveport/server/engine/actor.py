@@ -26,12 +26,12 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.keeping import Keeper, try_write
+from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import Phase, SessionState
 from gloveport.server.session.views.ops import project_ops
-from gloveport.server.session.views.paged import PagedView, StalePageError
 from gloveport.server.turn.draft import Step
 from gloveport.server.turn.effects import Effect
 from gloveport.server.turn.inputs import Input

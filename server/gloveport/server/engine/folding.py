@@ -24,12 +24,12 @@ from gloveport.protocol.journal.events import (
     decode_body,
 )
 from gloveport.protocol.journal.upcast import upcast
+from gloveport.server.engine.paged import PagedView
+from gloveport.server.engine.quick import quick_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
-from gloveport.server.session.views.paged import PagedView
-from gloveport.server.session.views.quick import quick_ops
 
 PLANS_KEPT_MAX: Final = 4
 

@@ -12,8 +12,8 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import Cursor, cursor_at
 from gloveport.server.engine.folding import decode_stored
 from gloveport.server.engine.keeping import Keeper, Place
+from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.journal.store import Journal
-from gloveport.server.session.views.paged import PagedView, StalePageError
 
 TAIL_EVENTS_MAX: Final = 2_000
 """A snapshot with more events after it is not worth a glance: the session is opened, which renews it."""

@@ -20,10 +20,10 @@ import orjson
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events import ChangeApplyStarted, ChangeRefused, ChangeUnsettled
 from gloveport.server.engine.folding import PLANS_KEPT_MAX, Loaded
+from gloveport.server.engine.paged import Captured, PagedView, StalePageError, read_root
 from gloveport.server.journal.store import Journal
 from gloveport.server.session.codec import Codec, codec_of
 from gloveport.server.session.state import SessionState
-from gloveport.server.session.views.paged import Captured, PagedView, StalePageError, read_root
 
 FOLD: Final = "fold"
 VIEW: Final = "view"

@@ -22,11 +22,11 @@ from gloveport.server.engine.folding import Loaded, decode_stored, fold_decoded
 from gloveport.server.engine.glance import Glance, take_glance
 from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.mending import read_mended
+from gloveport.server.engine.paged import StalePageError
 from gloveport.server.engine.perform import start
 from gloveport.server.engine.relisting import relist
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
-from gloveport.server.session.views.paged import StalePageError
 from gloveport.server.turn.effects import Effect
 from gloveport.server.workspace.facade import SessionWorkspace
 
