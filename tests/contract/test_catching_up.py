@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from tests.kit.memory_backend import MemoryBackend, run_daemon, upsert
 from tests.kit.raw_client import RawClient, raw_client
-from tests.kit.simulation.recordings import FOLDER
+from tests.kit.simulation.recordings import FOLDER, body_of
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor
-from gloveport.protocol.journal.events import REGISTRY, decode_body
 from gloveport.protocol.wire.reducer import PAGE_ITEMS, View
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.follow import OLDER_ITEMS, Follow
@@ -34,8 +33,7 @@ def recorded(name: str) -> MemoryBackend:
     """A recorded session, event by event as it happened."""
     backend = MemoryBackend()
     for event in json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))["events"]:
-        body = decode_body(REGISTRY[event["type"]], event["payload"])
-        backend.tell("s", *project_ops(body, event["type"], 0))
+        backend.tell("s", *project_ops(body_of(event), event["type"], 0))
     return backend
 
 
