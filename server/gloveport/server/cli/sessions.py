@@ -63,14 +63,25 @@ def _print_sessions(found: Sequence[SessionInfo]) -> None:
     console.print(table, soft_wrap=False)
 
 
+def _mark(state: str, usual: str) -> str:
+    """Where a message stands, if that is worth a word."""
+    return "" if state == usual else f" [{state}]"
+
+
+def _said(text: str) -> list[tuple[str, str]]:
+    """An answer, if there is anything of it."""
+    return [(text, "")] if text else []
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
         case "message.user":
-            return [(f"› {fields['text']}", "bold")]
+            return [(f"› {fields['text']}{_mark(fields['state'], 'delivered')}", "bold")]
+        case "steering":
+            return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
         case "message.assistant":
-            mark = "" if fields["state"] == "done" else f" [{fields['state']}]"
-            return [(f"{fields['text']}{mark}", "")] if fields["text"] or mark else []
+            return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]

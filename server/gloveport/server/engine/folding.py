@@ -28,10 +28,12 @@ from gloveport.server.engine.paged import PagedView
 from gloveport.server.engine.quick import quick_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
+from gloveport.server.session.invariants import contradiction
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
 
 PLANS_KEPT_MAX: Final = 4
+FAULTS_KEPT_MAX: Final = 20
 
 
 @dataclass(slots=True)
@@ -46,6 +48,9 @@ class Loaded:
     plans: deque[ChangeApplyStarted] = field(default_factory=partial(deque, maxlen=PLANS_KEPT_MAX))
     """The last decisions that were begun; what they may have left beside the files is swept at opening."""
     refusals: dict[str, ChangeRefused | ChangeUnsettled] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    """In what the events contradict the state on which they came, oldest first, at most `FAULTS_KEPT_MAX`."""
+    has_erased: bool = False
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
@@ -97,7 +102,11 @@ def fold_decoded(loaded: Loaded, events: Iterable[Decoded]) -> None:
         if isinstance(body, ModelTextDelta):
             pieces.append(body)
         elif event.erased is None:
-            loaded.state = fold_event(_fold_pieces(loaded.state, pieces), body)
+            before = _fold_pieces(loaded.state, pieces)
+            _check(loaded, before, event.seq, body)
+            loaded.state = fold_event(before, body)
+        else:
+            loaded.has_erased = True
         if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
         if isinstance(body, ChangeApplyStarted):
@@ -105,6 +114,15 @@ def fold_decoded(loaded: Loaded, events: Iterable[Decoded]) -> None:
         loaded.view.apply(event.seq, ops)
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
     loaded.state = _fold_pieces(loaded.state, pieces)
+
+
+def _check(loaded: Loaded, before: SessionState, seq: int, body: EventBody | None) -> None:
+    """Note a contradiction; what follows an erased event, or one of a newer version, cannot be judged."""
+    if body is None or loaded.has_erased or before.unknown_events or len(loaded.faults) >= FAULTS_KEPT_MAX:
+        return
+    fault = contradiction(before, body)
+    if fault is not None:
+        loaded.faults.append(f"event {seq}: {fault}")
 
 
 def _fold_pieces(state: SessionState, pieces: list[ModelTextDelta]) -> SessionState:

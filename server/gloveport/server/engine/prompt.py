@@ -22,6 +22,7 @@ from gloveport.server.models.contract import (
     ToolSpec,
     UserText,
 )
+from gloveport.server.session.pairing import paired
 from gloveport.server.session.shortening import shorten
 from gloveport.server.session.state import AssistantEntry, Entry, ResultEntry, SessionState, UserEntry
 
@@ -60,6 +61,7 @@ def _message(entry: Entry) -> ChatMessage:
 
 
 def _told(history: tuple[Entry, ...]) -> Iterator[ChatMessage]:
+    history = paired(history)
     for entry, following in zip_longest(history, history[1:]):
         if isinstance(entry, AssistantEntry) and not entry.text and not entry.calls:
             continue
