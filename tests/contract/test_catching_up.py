@@ -12,7 +12,7 @@ from tests.kit.memory_backend import MemoryBackend, run_daemon, upsert
 from tests.kit.raw_client import RawClient, raw_client
 from tests.kit.simulation.recordings import FOLDER, body_of
 
-from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor, event_digest
 from gloveport.protocol.wire.reducer import PAGE_ITEMS, View
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.follow import OLDER_ITEMS, Follow
@@ -71,6 +71,23 @@ async def test_d06_back_at_every_seq(name: str) -> None:
                 assert await until_in_sync(follow) == list(range(seq + 1, last + 1))
                 assert follow.view.items() == whole.items()
                 assert follow.view.digest() == whole.digest()
+
+
+async def test_d10_order_is_that_of_the_log_whatever_the_clock_said() -> None:
+    """The clock is set back by an hour in mid-session, then on by ten minutes: nothing of it changes what is shown."""
+    backend, stream = recorded("approved"), "session/s"
+    plain, events, digest = backend.views[stream].digest(), backend.journal.streams[stream], GENESIS_DIGEST
+    for index, event in enumerate(events):
+        at = 10**15 + index * 1_000 + (-3_600_000_000 if index % 3 == 1 else 600_000_000 if index % 3 == 2 else 0)
+        moved = event._replace(at=at)
+        digest = event_digest(digest, moved)
+        events[index] = moved._replace(digest=digest)
+    cursors, views = cursors_of(backend), views_of(backend)
+    async with run_daemon(backend) as daemon, connect(daemon.socket, client_name="clock") as client:
+        for seq in range(0, len(cursors), 5):
+            async with client.follow("s", after=cursors[seq], view=views[seq]) as follow:
+                assert await until_in_sync(follow) == list(range(seq + 1, len(cursors)))
+                assert follow.view.digest() == plain
 
 
 def long_session(items: int = 900, events: int = 1_500) -> MemoryBackend:
