@@ -4,7 +4,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from tests.kit.room import new_home
 from tests.kit.simulation.driver import Simulation
 
 from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.protocol.journal.events import EventBody, encode_body
+from gloveport.protocol.journal.events import EventBody, ModelResponseReceived, encode_body
 from gloveport.protocol.wire.reducer import PAGE_ITEMS
 from gloveport.server.engine.folding import Loaded, decode_stored, fold_decoded
 from gloveport.server.engine.glance import take_glance
-from gloveport.server.engine.keeping import FOLD, PART_ITEMS, VIEW, Keeper, make_form
+from gloveport.server.engine.keeping import FOLD, PART_ITEMS, VIEW, Beside, Keeper, make_form
 from gloveport.server.journal.records import Append, StreamAppend
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
@@ -90,7 +90,28 @@ async def log_of(bodies: list[EventBody]) -> AsyncIterator[Log]:
 def facts(loaded: Loaded) -> tuple[object, ...]:
     """Everything of a session as read, but the items."""
     place = (loaded.epoch, loaded.seq, loaded.digest)
-    return loaded.state, loaded.view.digest(), len(loaded.view), tuple(loaded.plans), loaded.refusals, place
+    beside = (tuple(loaded.plans), loaded.refusals, loaded.faults, loaded.has_erased)
+    return loaded.state, loaded.view.digest(), len(loaded.view), beside, place
+
+
+def test_all_that_is_read_is_kept() -> None:
+    """A field that reading a session gains is one that its snapshot has, or this says so."""
+    place = {"state", "view", "epoch", "seq", "digest"}
+    assert {field.name for field in fields(Loaded)} == place | {field.name for field in fields(Beside)}
+
+
+async def test_what_a_log_contradicts_is_kept() -> None:
+    """A session that is read-only for what its log says of itself is so from its snapshot too."""
+    answered = ModelResponseReceived(
+        turn_id="t9", goal_revision=1, request_id="t9.r1", text="x", calls=(), stop="end", text_digest="a" * 64
+    )
+    async with log_of([*turns(2), answered]) as log:
+        whole = await log.whole()
+        whole.has_erased = True
+        assert whole.faults
+        assert await log.keeper().write(whole)
+        _, resumed = await log.resumed()
+        assert facts(resumed) == facts(whole)
 
 
 def history(seed: int) -> list[EventBody]:

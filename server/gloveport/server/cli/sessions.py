@@ -6,8 +6,8 @@ Must never: open more of a session than is shown.
 """
 
 import os
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from rich.padding import Padding
@@ -40,6 +40,8 @@ def sessions(
         else:
             where = f" of {folder}" if folder else ""
             out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
+            for words in (await client.call("daemon/status")).data.told:
+                out().print(plain(words, "yellow"))
 
     with_client(work)
 
@@ -73,13 +75,20 @@ def _said(text: str) -> list[tuple[str, str]]:
     return [(text, "")] if text else []
 
 
+def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A turn that is in trouble; others show themselves by what they do."""
+    if fields["state"] == "failed":
+        return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+    if fields["state"] == "retrying":
+        return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+    return []
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
         case "message.user":
             return [(f"› {fields['text']}{_mark(fields['state'], 'delivered')}", "bold")]
-        case "steering":
-            return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
         case "message.assistant":
             return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
         case "tool":
@@ -91,14 +100,20 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
-        case "turn" if fields["state"] == "failed":
-            return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
-        case "turn" if fields["state"] == "retrying":
-            return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
-        case "recovery":
-            return [(f"↺ {fields['text']}", "magenta")]
+        case "turn":
+            return _turn_lines(fields)
         case _:
-            return []
+            return _notes(item)
+
+
+def _notes(item: ViewItem) -> list[tuple[str, str]]:
+    """What happened beside the conversation."""
+    fields = item.fields
+    if item.kind == "recovery":
+        return [(f"↺ {fields['text']}", "magenta")]
+    if item.kind == "steering":
+        return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
+    return []
 
 
 def show(session: Named = "", root: Folder = HERE) -> None:

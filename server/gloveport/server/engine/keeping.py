@@ -42,6 +42,8 @@ class Beside:
 
     plans: tuple[ChangeApplyStarted, ...]
     refusals: Mapping[str, ChangeRefused | ChangeUnsettled]
+    faults: tuple[str, ...]
+    has_erased: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,9 @@ class Keeper:
                     states[_part(name, number)] = raw
                     marks[name].append(_mark(raw))
         whole = {name: codec.encode(getattr(state, name)) for name, codec in self._form.whole.items()}
-        beside = self._form.beside.encode(Beside(tuple(loaded.plans), loaded.refusals))
+        beside = self._form.beside.encode(
+            Beside(tuple(loaded.plans), loaded.refusals, tuple(loaded.faults), loaded.has_erased)
+        )
         head = {"build": self._build, "state": whole, "long": marks, "beside": beside}
         return {FOLD: orjson.dumps(head), **states}, marks
 
@@ -182,7 +186,13 @@ class Keeper:
             values[name] = tuple(await self._decode_long(name, codec, head["long"][name]))
         beside: Beside = self._form.beside.decode(head["beside"])
         self._written, self._marks = {name: values[name] for name in self._form.long}, head["long"]
-        return Loaded(SessionState(**values), plans=deque(beside.plans, PLANS_KEPT_MAX), refusals=dict(beside.refusals))
+        return Loaded(
+            SessionState(**values),
+            plans=deque(beside.plans, PLANS_KEPT_MAX),
+            refusals=dict(beside.refusals),
+            faults=list(beside.faults),
+            has_erased=beside.has_erased,
+        )
 
     async def _decode_long(self, name: str, codec: Codec, marks: list[str]) -> list[Any]:
         kinds = [_part(name, number) for number in range(len(marks))]
