@@ -18,14 +18,12 @@ from pydantic_core import to_jsonable_python
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
-from gloveport.server.session.state import SessionState
 from gloveport.server.settings import load_settings
 
 Line = dict[str, Any]
@@ -55,7 +53,7 @@ def replay_session(data_dir: Path, wanted: str, at: int | None = None, view: str
     if view and view not in VIEWS:
         raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no view {view!r}; there are: {', '.join(VIEWS)}")
     with _opened(data_dir, wanted) as log:
-        loaded = Loaded(SessionState(), View())
+        loaded = Loaded()
         for page in _up_to(log, at):
             fold_stored(loaded, page)
         if at is not None and loaded.seq < at:
