@@ -5,15 +5,16 @@ Invariant: each call is followed by exactly one result, ids are unique and plain
     the user's; what was told once stays, byte for byte, the beginning of what is told later.
 Must never: guess the outcome of a call: one without a result is told as interrupted, its effects unknown.
 
-Three things that happened are not told. A result that came after the model had gone on without it would change what was
-told before. An answer that broke off and was asked for again stands whole in the next one; it is told, marked, only
-where the user spoke after it. An answer without words and calls says nothing.
+Two things that happened are not told. A result that came after the model had gone on without it would change what was
+told before. An answer without words and calls says nothing. An answer that broke off is told as far as it came; where
+the user did not speak after it, a line of ours asks the model to go on, so that roles still take turns.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
 from typing import ClassVar, Final
 
 from gloveport.server.session.state import AssistantEntry, CallEntry, Entry, ResultEntry, UserEntry
@@ -22,6 +23,8 @@ from gloveport.server.session.views.placed import Folded, Placed
 INTERRUPTED_TEXT: Final = (
     "Interrupted, effects unknown: no result of this call was recorded. Look before you repeat it."
 )
+GO_ON: Final = "[gloveport: the connection broke; this is no message of the user. Go on from where you were.]"
+"""Stands behind an answer that broke off and was asked for again."""
 CALL_ID_CHARS_MAX: Final = 40
 """The longest id of a call that every provider takes."""
 _PLAIN_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{CALL_ID_CHARS_MAX}}}")
@@ -38,7 +41,7 @@ class _Telling:
         self._open: dict[str, CallEntry] = {}
         self._results: dict[str, ResultEntry] = {}
         self._said: list[UserEntry] = []
-        self._broken: AssistantEntry | None = None
+        self._broken = False
 
     def take(self, entry: Entry) -> None:
         if isinstance(entry, UserEntry):
@@ -51,9 +54,7 @@ class _Telling:
     def _user(self, entry: UserEntry) -> None:
         if not entry.text.strip():
             return
-        if self._broken is not None:
-            self.told.append(self._broken)
-            self._broken = None
+        self._broken = False
         if self._open:
             self._said.append(entry)
         else:
@@ -62,19 +63,18 @@ class _Telling:
     def _result(self, entry: ResultEntry) -> None:
         call = self._open.get(entry.call_id)
         if call is not None and entry.call_id not in self._results:
-            self._results[entry.call_id] = ResultEntry(entry.call_id, call.provider_call_id, entry.text, entry.is_error)
+            self._results[entry.call_id] = replace(entry, provider_call_id=call.provider_call_id)
 
     def _assistant(self, entry: AssistantEntry) -> None:
         self.close()
-        self._broken = None
         text = entry.text if entry.text.strip() else ""
         calls = tuple(self._named(entry.calls))
         if not self.told or not (text or calls):
             return
-        if entry.interrupted:
-            self._broken = AssistantEntry(text, interrupted=True) if text else None
-            return
-        self.told.append(AssistantEntry(text, calls))
+        if isinstance(self.told[-1], AssistantEntry):
+            self.told.append(UserEntry(GO_ON))
+        self.told.append(replace(entry, text=text, calls=calls))
+        self._broken = entry.interrupted
         self._open = {call.call_id: call for call in calls}
 
     def _named(self, calls: Iterable[CallEntry]) -> Iterator[CallEntry]:
@@ -89,7 +89,7 @@ class _Telling:
                 name = f"call_{self._count}"
                 self._count += 1
             self._ids.add(name)
-            yield CallEntry(call.call_id, name, call.tool, call.arguments_json)
+            yield replace(call, provider_call_id=name)
 
     def close(self) -> None:
         """Give every open call its one result, then what the user said meanwhile."""
@@ -98,6 +98,9 @@ class _Telling:
             self.told.append(self._results.get(call_id, unknown))
         self.told += self._said
         self._open, self._results, self._said = {}, {}, []
+        if self._broken:
+            self.told.append(UserEntry(GO_ON))
+            self._broken = False
 
 
 def provider_history(history: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -151,13 +154,10 @@ def context_digest(entries: Iterable[Entry]) -> str:
     return digest.hexdigest()
 
 
-def _plain(entry: Entry) -> list[object]:
-    if isinstance(entry, UserEntry):
-        return ["user", entry.text]
-    if isinstance(entry, ResultEntry):
-        return ["result", entry.provider_call_id, entry.text, entry.is_error]
-    calls = [[call.provider_call_id, call.tool, call.arguments_json] for call in entry.calls]
-    return ["assistant", entry.text, calls, entry.interrupted]
+def _plain(entry: Entry | CallEntry) -> list[object]:
+    values = (getattr(entry, one.name) for one in fields(entry))
+    parts = [list(map(_plain, value)) if isinstance(value, tuple) else value for value in values]
+    return [type(entry).__name__, *parts]
 
 
 class ContextProjection:
