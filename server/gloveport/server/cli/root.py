@@ -19,6 +19,7 @@ from gloveport.server.cli import approvals, changes, choices, demo, doctor, reco
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.records import ReplayReport
+from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
 
@@ -30,6 +31,7 @@ class Doors:
     serve_lsp: Callable[[], int]
     run_daemon: Callable[[], int]
     replay: Callable[[Path, str], ReplayReport]
+    view: Door
 
 
 def command_line(doors: Doors) -> typer.Typer:
@@ -62,6 +64,8 @@ def command_line(doors: Doors) -> typer.Typer:
     ):
         app.command()(command)
     app.command("replay")(records.replay_with(doors.replay))
+    for view in Views(doors.view).commands():
+        app.command()(view)
     app.add_typer(choices.models, name="models")
     app.add_typer(records.audit, name="audit")
     app.add_typer(_daemon(doors), name="daemon")

@@ -10,7 +10,9 @@ The log has no event for the start of a sandbox yet: it lies within `tool_run`. 
 the taking over of the user's edits; the rest lies within `first_token`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
@@ -362,25 +364,27 @@ def _compacted(turn: _Running, _body: Any, now: int) -> None:
     _close_all(turn, "compaction", now)
 
 
-_STEPS: Final[dict[str, Any]] = {
-    "ModelRequestStarted": _request,
-    "ModelRequestAccepted": _headers,
-    "EditsTaken": _edits,
-    "ModelTextDelta": _words,
-    "ModelResponseReceived": _answer,
-    "ModelStreamInterrupted": _broke,
-    "ToolCallProposed": _proposed,
-    "ApprovalRequested": _asked,
-    "ApprovalResolved": _resolved,
-    "ToolExecutionStarted": _started,
-    "ToolExecutionFinished": _finished,
-    "RecoverySummarised": _recovered,
-    "TurnCancelRequested": _stopping,
-    "RetryScheduled": _retry,
-    "CompactionStarted": _compaction,
-    "ContextCompacted": _compacted,
-    "CompactionDiscarded": _compacted,
-    "TurnCompleted": lambda turn, _body, _now: _ended(turn, "completed", ""),
-    "TurnFailed": lambda turn, body, _now: _ended(turn, "failed", body.code),
-    "TurnCancelled": lambda turn, _body, _now: _ended(turn, "cancelled", ""),
-}
+_STEPS: Final[Mapping[str, Callable[[_Running, Any, int], None]]] = MappingProxyType(
+    {
+        "ModelRequestStarted": _request,
+        "ModelRequestAccepted": _headers,
+        "EditsTaken": _edits,
+        "ModelTextDelta": _words,
+        "ModelResponseReceived": _answer,
+        "ModelStreamInterrupted": _broke,
+        "ToolCallProposed": _proposed,
+        "ApprovalRequested": _asked,
+        "ApprovalResolved": _resolved,
+        "ToolExecutionStarted": _started,
+        "ToolExecutionFinished": _finished,
+        "RecoverySummarised": _recovered,
+        "TurnCancelRequested": _stopping,
+        "RetryScheduled": _retry,
+        "CompactionStarted": _compaction,
+        "ContextCompacted": _compacted,
+        "CompactionDiscarded": _compacted,
+        "TurnCompleted": lambda turn, _body, _now: _ended(turn, "completed", ""),
+        "TurnFailed": lambda turn, body, _now: _ended(turn, "failed", body.code),
+        "TurnCancelled": lambda turn, _body, _now: _ended(turn, "cancelled", ""),
+    }
+)

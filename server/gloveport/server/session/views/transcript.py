@@ -43,6 +43,7 @@ class TranscriptProjection:
     def __init__(self, form: Format = "markdown") -> None:
         self._form = form
         self._blocks: list[str] = []
+        self._size = 0
         self._pieces: list[str] = []
         self._titles: dict[str, str] = {}
 
@@ -67,6 +68,7 @@ class TranscriptProjection:
     def _say(self, block: str) -> None:
         if block.strip():
             self._blocks.append(block.rstrip())
+            self._size += len(block)
 
     def finish(self) -> str:
         """Everything told and not taken away yet."""
@@ -76,7 +78,18 @@ class TranscriptProjection:
         """Take away what is told so far."""
         text = self.finish()
         self._blocks.clear()
+        self._size = 0
         return text
+
+    @property
+    def size(self) -> int:
+        """Characters told and not taken away yet."""
+        return self._size
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the next event can be told without any that came before."""
+        return not self._pieces and not self._titles
 
     # --- how each thing is told
 

@@ -58,7 +58,8 @@ class RequestUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """A sum over requests. `cost_nano_usd` is that of the priced ones alone; `unpriced` counts the answered others.
+    """A sum over requests. `cost_nano_usd` is that of the priced ones alone, null where there is none; `unpriced`
+    counts the answered others.
 
     `unseen` requests gave no count of tokens but may have been billed; `unseen_nano_usd` estimates them by the input of
     the next counted request of their turn (the same words, sent again); null where there was none, or no price.
@@ -68,7 +69,7 @@ class UsageSum:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    cost_nano_usd: int = 0
+    cost_nano_usd: int | None = None
     priced: int = 0
     unpriced: int = 0
     unseen: int = 0
@@ -178,22 +179,15 @@ def _sum(requests: Iterable[RequestUsage], estimates: dict[str, int]) -> UsageSu
     every = tuple(requests)
     unseen = [estimates.get(one.request_id) for one in every if one.billed_unseen]
     known = [cost for cost in unseen if cost is not None]
+    costs = [one.cost_nano_usd for one in every if one.cost_nano_usd is not None]
     return UsageSum(
         requests=len(every),
         input_tokens=sum(one.tokens.input or 0 for one in every),
         output_tokens=sum(one.tokens.output or 0 for one in every),
         cached_tokens=sum(one.tokens.cached or 0 for one in every),
-        cost_nano_usd=sum(one.cost_nano_usd or 0 for one in every),
-        priced=sum(one.cost_nano_usd is not None for one in every),
+        cost_nano_usd=sum(costs) if costs else None,
+        priced=len(costs),
         unpriced=sum(one.end == "answered" and one.cost_nano_usd is None for one in every),
         unseen=len(unseen),
         unseen_nano_usd=sum(known) if known else None,
     )
-
-
-def dollars(nano_usd: int) -> str:
-    """An amount in words: `$0.0123`, never rounded to nothing (`<$0.0001`)."""
-    ten_thousandths = (nano_usd + 50_000) // 100_000
-    if not ten_thousandths:
-        return "<$0.0001" if nano_usd else "$0"
-    return f"${ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
