@@ -5,19 +5,23 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+ROOMS ?= turn,session
+STEPS ?= 1000000
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 # A real model is used when one of these keys is set; its SDK is installed only then.
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench schema lock realworld e2e client clean bootstrap-dev
+.PHONY: help demo mutate simulate test check bench schema lock realworld e2e client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
 	@echo "make test       set up, then every test this machine can run (hermetic)"
 	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
 	@echo "make bench      print the figures"
+	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
+	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
 	@echo "make realworld  third-party packages and repositories (needs the package index)"
 	@echo "make e2e        the end-to-end tests alone"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
@@ -48,6 +52,13 @@ check: bootstrap-dev
 bench: bootstrap-dev
 	@set -e; for script in tests/bench/bench_*.py; do \
 		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
+
+simulate: bootstrap-dev
+	@PYTHONPATH=. $(BIN)/python -m tests.kit.simulation --steps $(STEPS)
+
+mutate:
+	@$(PYTHON) scripts/bootstrap --venv $(VENV) mutation
+	@$(BIN)/python scripts/mutate --rooms $(ROOMS)
 
 realworld: bootstrap-dev
 	@$(BIN)/python -m pytest tests/realworld -q -rs $(PYTEST_ARGS)

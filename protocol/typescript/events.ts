@@ -25,6 +25,12 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** What a message does to one call that has not ended. */
+export interface CallFate {
+  readonly call_id: string;
+  readonly fate: "goes on" | "withdrawn" | "stopped" | "finishes" | "awaited";
+}
+
 /** A tool call of the model. `arguments_json` is a JSON object, so that history stays valid: arguments that could not be parsed strictly become `{}`, with `arguments_error` saying why; such a call never runs. */
 export interface CallRecord {
   readonly call_id: string;
@@ -241,10 +247,11 @@ export interface PathState {
   readonly holds: "before" | "after" | "other" | "suspect";
 }
 
-/** A step of the plan. */
+/** A step of the plan, and the goal it serves; `superseded`: the user put another task in its place. */
 export interface PlanItem {
   readonly title: string;
-  readonly state: "pending" | "running" | "done" | "dropped";
+  readonly state: "pending" | "running" | "done" | "dropped" | "superseded";
+  readonly goal_revision: number;
 }
 
 /** The whole plan as it stands. */
@@ -275,6 +282,14 @@ export interface RecoverySummarised {
   readonly pending_approvals: number;
   readonly unfinished_applies: number;
   readonly text: string;
+}
+
+/** The call ended after its goal was changed: its result is kept and shown, and nothing follows from it. `left_out` names the facts of the result that were not taken. */
+export interface ResultSuperseded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly left_out: readonly string[];
 }
 
 /** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
@@ -308,6 +323,26 @@ export interface SnapshotTaken {
   readonly files: number;
   readonly bytes_total: number;
   readonly not_covered: readonly string[];
+}
+
+/** A message reached the running turn; `goal_revision` is the one before it. `rule` says by which rule the kind was read, empty where the user chose it. `delivery`: `boundary` = when what is under way has ended, `next turn` = this turn ends first, and the message begins the turn `next_turn_id`. */
+export interface SteeringDecided {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly message_id: string;
+  readonly verb: "steer" | "interrupt";
+  readonly kind: "supplement" | "correct" | "replace" | "ask";
+  readonly chosen_by: "user" | "rule";
+  readonly rule: string;
+  readonly text: string;
+  readonly stream: "kept" | "cancelled" | "none";
+  readonly calls: readonly CallFate[];
+  readonly plan: "kept" | "superseded" | "none";
+  readonly queue: "kept" | "left";
+  readonly delivery: "boundary" | "next turn";
+  readonly next_turn_id: string | null;
+  readonly words: string;
+  readonly by: string;
 }
 
 /** One test as the code under test reported it. */
@@ -396,6 +431,15 @@ export interface ToolReconciled {
   readonly evidence: string;
 }
 
+/** A running call is to end early, in the manner that its stop class allows; `words` are for the user. */
+export interface ToolStopRequested {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly manner: "stopped" | "finishes" | "awaited";
+  readonly words: string;
+}
+
 /** Somebody pressed stop: no new model request and no new tool starts after this event. */
 export interface TurnCancelRequested {
   readonly turn_id: string;
@@ -450,6 +494,12 @@ export interface UserMessageAdded {
   readonly message_id: string;
   readonly text: string;
   readonly label: LabelRecord;
+}
+
+/** A message that still waits has another text. */
+export interface UserMessageEdited {
+  readonly message_id: string;
+  readonly text: string;
 }
 
 /** A message waits for the running turn to end; `turn_id` is the id its own turn will have. */
@@ -519,6 +569,10 @@ export interface Events {
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;
+  readonly "SteeringDecided": SteeringDecided;
+  readonly "UserMessageEdited": UserMessageEdited;
+  readonly "ToolStopRequested": ToolStopRequested;
+  readonly "ResultSuperseded": ResultSuperseded;
 }
 
 export type EventType = keyof Events;

@@ -596,24 +596,73 @@ export interface TurnCancelParams {
   readonly turnId?: string | null;
 }
 
-/** Whether a turn was running; it is idle once TurnCancelled arrives. */
+/** Whether a turn was running; it is idle once TurnCancelled arrives. `words` name what is waited for until then. */
 export interface TurnCancelResult {
   readonly turnId: string | null;
+  readonly words?: string;
 }
 
-/** A typed message of the user. While a turn runs it is refused, or queued if `queue` is set. */
+/** Give a waiting message another text. A delivered message is not edited, and no file is ever changed by it. */
+export interface TurnEditParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly messageId: string;
+  readonly text: string;
+}
+
+/** Stop the turn `expected_turn_id` and begin the next one with a new text, or the queued message `message_id`. */
+export interface TurnInterruptParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly expectedTurnId: string;
+  readonly text?: string | null;
+  readonly messageId?: string | null;
+}
+
+/** A message for after the running turn; where none runs it begins one at once. */
+export interface TurnQueueParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly text: string;
+}
+
+/** `turn_id`: the turn that began, null while the message waits; `position` counts from 1, null when it began. */
+export interface TurnQueueResult {
+  readonly turnId: string | null;
+  readonly messageId: string;
+  readonly position: number | null;
+}
+
+/** A typed message of the user that begins a turn; refused while one runs (see queue, steer, interrupt). */
 export interface TurnStartParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly text: string;
-  readonly queue?: boolean;
 }
 
-/** The turn that began, or null and `queued`. */
+/** The turn that began. */
 export interface TurnStartResult {
-  readonly turnId: string | null;
+  readonly turnId: string;
   readonly messageId: string;
-  readonly queued: boolean;
+}
+
+/** Say something to the running turn `expected_turn_id`: a new text, or the queued message `message_id`. `kind` null: what it means for the task is read from its words, and shown. */
+export interface TurnSteerParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly expectedTurnId: string;
+  readonly text?: string | null;
+  readonly messageId?: string | null;
+  readonly kind?: "supplement" | "correct" | "replace" | "ask" | null;
+}
+
+/** What was decided; `words` say what happens to the work under way. `turn_id` is the turn that the message reaches, for an interruption the next one. */
+export interface TurnSteerResult {
+  readonly turnId: string;
+  readonly messageId: string;
+  readonly kind: string;
+  readonly chosenBy: string;
+  readonly words: string;
 }
 
 /** Take a waiting message back. */
@@ -729,6 +778,10 @@ export interface Methods {
   readonly "session/item/list": { readonly params: ItemListParams; readonly result: ItemListResult };
   readonly "session/export": { readonly params: SessionExportParams; readonly result: SessionExportResult };
   readonly "turn/start": { readonly params: TurnStartParams; readonly result: TurnStartResult };
+  readonly "turn/queue": { readonly params: TurnQueueParams; readonly result: TurnQueueResult };
+  readonly "turn/steer": { readonly params: TurnSteerParams; readonly result: TurnSteerResult };
+  readonly "turn/interrupt": { readonly params: TurnInterruptParams; readonly result: TurnSteerResult };
+  readonly "turn/edit": { readonly params: TurnEditParams; readonly result: Empty };
   readonly "turn/unqueue": { readonly params: TurnUnqueueParams; readonly result: Empty };
   readonly "turn/cancel": { readonly params: TurnCancelParams; readonly result: TurnCancelResult };
   readonly "approval/list": { readonly params: SessionParams; readonly result: ApprovalListResult };

@@ -11,8 +11,8 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.place import SandboxChooseParams
 from gloveport.protocol.wire.turn import (
     GrantRevokeParams,
+    TurnQueueResult,
     TurnStartParams,
-    TurnStartResult,
     TurnUnqueueParams,
     WhyParams,
 )
@@ -140,26 +140,24 @@ async def test_cancel_at_every_event_of_a_turn(home: Home) -> None:
 
 
 async def test_a_message_waits_and_is_delivered_when_the_turn_ends(home: Home) -> None:
-    """One message waits; a second is refused; it can be taken back, with another it becomes the next turn."""
+    """Messages wait in order; one can be taken back; each of the others becomes a turn of its own."""
     home.play({"when": {"user_contains": "go"}, "text": "ab", "chunk_chars": 1, "wait_after_chunks": 1,
                "wait_for_file": "open"}, DONE)  # fmt: skip
     async with home.room() as kit:
         session = await kit.begin()
-        first = await kit.send(session)
-        assert first.queued is False
+        assert (await kit.send(session)).turn_id == kit.turn_id(session)
         assert (await kit.refused("turn/start", TurnStartParams(
             client_request_id="busy", session_id=session, text="now"))).code is ErrorCode.TURN_BUSY  # fmt: skip
         taken = await kit.send(session, "taken back", queue=True)
-        assert (taken.queued, taken.turn_id) == (True, None)
+        assert (taken.position, taken.turn_id) == (1, None)
         await kit.call("turn/unqueue", TurnUnqueueParams(
             client_request_id="u", session_id=session, message_id=taken.message_id))  # fmt: skip
         await kit.send(session, "second", queue=True)
-        with pytest.raises(GloveportError):
-            await kit.send(session, "third", queue=True)
+        assert (await kit.send(session, "third", queue=True)).position == 2
         (home.folder / "open").touch()
-        await kit.until_state(session, lambda state: state.goal_revision == 2)
+        await kit.until_state(session, lambda state: state.goal_revision == 3)
         await kit.idle(session)
-        assert kit.actor(session).state.user_messages == ("go", "second")
+        assert kit.actor(session).state.user_messages == ("go", "second", "third")
 
 
 async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> None:
@@ -170,7 +168,7 @@ async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> N
         await kit.send(session)
         await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
         actor = kit.actor(session)
-        sent: list[TurnStartResult] = []
+        sent: list[TurnQueueResult] = []
 
         async def next_message() -> None:
             sent.append(await kit.send(session, "next", queue=True))
@@ -186,7 +184,7 @@ async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> N
             await until_waiting(1)
             tasks.start_soon(next_message)
             await until_waiting(2)
-        assert sent[0].queued is False
+        assert sent[0].position is None
         await kit.idle(session)
         started = [e["payload"]["turn_id"] for e in await kit.events(session) if e["type"] == "TurnStarted"]
         assert started[1:] == [sent[0].turn_id]

@@ -228,12 +228,12 @@ async def test_typed_refusal_keeps_its_code_and_plain_data() -> None:
 
 async def test_invalid_params_name_the_field_and_not_the_value() -> None:
     """The words are pydantic's, the value is nobody's."""
-    params = {"clientRequestId": "1", "sessionId": "s", "text": 12345678, "queue": "hush-hush"}
+    params = {"clientRequestId": "1", "sessionId": "s", "expectedTurnId": "t", "text": 12345678, "kind": "hush-hush"}
     async with run_daemon() as daemon, raw_client(daemon.socket) as client:
-        answer = await client.ask("turn/start", params)
+        answer = await client.ask("turn/steer", params)
         assert code_of(answer) == -32602
         named = {row["loc"]: row["msg"] for row in answer["error"]["data"]["errors"]}
-        assert set(named) == {"text", "queue"}
+        assert set(named) == {"text", "kind"}
         assert "valid string" in named["text"]
         assert b"hush-hush" not in client.seen
         assert b"12345678" not in client.seen

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from tests.kit.journal_kit import opened
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.protocol.wire.base import SessionParams
 from gloveport.server.client.connect import Client
 from gloveport.server.journal.records import Append, StreamAppend
 
@@ -131,21 +131,84 @@ async def test_removed_lock_and_socket_let_no_second_daemon_in(daemon: Daemon) -
     assert process.poll() is None
 
 
-async def test_an_event_that_cannot_be_read_is_named(daemon: Daemon, root: Path) -> None:
-    """Its session is refused with stream and number; the others are not touched."""
+async def test_d01_an_event_that_cannot_be_read_is_set_aside_and_told(daemon: Daemon, root: Path) -> None:
+    """A bad record followed by a good one: the session opens before it, says so once, goes on; others are untouched."""
     async with daemon.client() as client:
         bad, good = await talk(client, root), await talk(client, root)
+        before = await items_of(client, bad)
     daemon.stop()
     async with opened(daemon.home) as journal:
         head = await journal.head(f"session/{bad}")
         assert head is not None
-        part = StreamAppend(f"session/{bad}", head.next_seq, (NewEvent("TurnStarted", 1, b'{"turn_id":7}'),))
-        await journal.append(Append((part,), 1))
+        news = (NewEvent("TurnStarted", 1, b'{"turn_id":7}'), NewEvent("SessionRenamed", 1, b'{"title":"later"}'))
+        await journal.append(Append((StreamAppend(f"session/{bad}", head.next_seq, news),), 1))
     daemon.start()
     async with daemon.client() as client:
-        with pytest.raises(GloveportError) as caught:
-            await client.call("session/show", SessionParams(session_id=bad))
-        assert caught.value.code is ErrorCode.CORRUPT
-        assert f"event {head.next_seq} of session/{bad}" in caught.value.message
-        await send(client, good, "go on")
-        assert await run_turn(client, good) == "completed"
+        items = await items_of(client, bad)
+        assert items[: len(before)] == before
+        (told,) = (item["fields"]["text"] for item in items[len(before) :] if item["kind"] == "recovery")
+        assert f"2 recorded event(s) of this session from number {head.next_seq} on" in told
+        assert f"event {head.next_seq} of session/{bad} (TurnStarted) cannot be read" in told
+        report = await client.call("audit/verify")
+        assert report.ok
+        assert f"session/{bad} lost 2 events" in report.words
+        for session_id in (bad, good):
+            await send(client, session_id, "go on")
+            assert await run_turn(client, session_id) == "completed"
+        items = await items_of(client, bad)
+    daemon.kill()
+    daemon.start()
+    async with daemon.client() as client:  # told once, and nothing else is missing
+        assert await items_of(client, bad) == items
+        assert (await client.call("audit/verify")).words.count("lost") == 1
+    daemon.stop()
+    async with opened(daemon.home) as journal:
+        assert (await journal.verify(f"session/{bad}")).ok
+        assert journal.report.untold == ()
+
+
+async def test_d01_a_choice_of_trust_that_cannot_be_read_holds_no_more(daemon: Daemon, root: Path) -> None:
+    """What the user said last of a folder is damaged: the daemon serves, and the folder is one nobody spoke of."""
+    async with daemon.client() as client:
+        await talk(client, root)
+        assert len((await client.call("workspace/list")).workspaces) == 1
+    daemon.stop()
+    async with opened(daemon.home) as journal:
+        (stream,) = await journal.streams("workspace/")
+        head = await journal.head(stream)
+        assert head is not None
+        bad = NewEvent("WorkspaceTrusted", 1, b'{"level":')
+        await journal.append(Append((StreamAppend(stream, head.next_seq, (bad,)),), 1))
+    daemon.start()
+    async with daemon.client() as client:
+        assert (await client.call("workspace/list")).workspaces == ()
+        await talk(client, root)
+        assert len((await client.call("workspace/list")).workspaces) == 1
+
+
+async def test_d04_the_list_of_sessions_comes_back_from_the_logs(daemon: Daemon, root: Path) -> None:
+    """Transcripts are there and the list is gone: the list is made again, in its order."""
+    async with daemon.client() as client:
+        for _ in range(3):
+            await talk(client, root)
+        before = (await client.call("session/list")).sessions
+        assert len(before) == 3
+    daemon.stop()
+    connection = sqlite3.connect(daemon.home / "journal.db")
+    connection.execute("DELETE FROM session_index WHERE session_id <> ?", (before[1].session_id,))
+    connection.execute("DROP INDEX session_index_position")
+    connection.commit()
+    connection.close()
+    daemon.start()
+    async with daemon.client() as client:
+        after = (await client.call("session/list")).sessions
+        told = [(one.session_id, one.title, one.root, one.phase, one.updated_at) for one in after]
+        order = [before[0], before[2], before[1]]  # rows that are made again come last into the index
+        assert told == [(one.session_id, one.title, one.root, one.phase, one.updated_at) for one in order]
+    daemon.stop()
+    connection = sqlite3.connect(daemon.home / "journal.db")
+    connection.execute("DROP TABLE session_index")
+    connection.close()
+    daemon.start()
+    async with daemon.client() as client:
+        assert len((await client.call("session/list")).sessions) == 3

@@ -286,3 +286,104 @@ async def test_generation_file_never_blocks(tmp_path: Path) -> None:
         (directory / "journal.generation").write_bytes(content)
         async with opened(directory) as journal:
             assert not journal.report.restored
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("UPDATE event SET payload='text' WHERE stream='session/a' AND seq=5", id="wrong type"),
+        pytest.param("UPDATE event SET digest='text' WHERE stream='session/a' AND seq=5", id="no digest"),
+        pytest.param("UPDATE event SET type=CAST(x'ff' AS TEXT) WHERE stream='session/a' AND seq=5", id="no text"),
+    ],
+)
+async def test_d01_a_row_that_cannot_be_read_is_named_and_set_aside(tmp_path: Path, damage: str) -> None:
+    """Far below the checked tail: a reader is told stream and number, and everything before it stays readable."""
+    directory = tmp_path / "data"
+    await filled(directory, 60)
+    alter(directory, damage)
+    async with opened(directory) as journal:
+        assert len(await journal.read("session/a", 0)) == 4
+        with pytest.raises(JournalError) as caught:
+            await journal.read("session/a", 4)
+        assert (caught.value.code, caught.value.data) == (ErrorCode.CORRUPT, {"stream": "session/a", "seq": 5})
+        loss = await journal.set_aside("session/a", 5, caught.value.message)
+        assert (loss.from_seq, loss.events) == (5, 56)
+        assert await journal.untold_loss("session/a") == loss
+        assert len(await texts(journal, "session/a")) == 4
+        assert (await journal.verify("session/a")).ok
+        done = await write(journal, "session/a", "on")
+        assert (done.events[0].epoch, done.events[0].seq) == (2, 5)
+    connection = sqlite3.connect(directory / "journal.db")
+    connection.text_factory = bytes
+    assert connection.execute("SELECT count(*) FROM quarantine WHERE stream='session/a'").fetchone()[0] == 56
+    connection.close()
+    async with opened(directory) as journal:
+        assert journal.report.untold == (loss,)
+        await journal.told((loss,))
+        assert await journal.untold_loss("session/a") is None
+
+
+async def test_d01_a_set_aside_tail_is_no_second_loss(tmp_path: Path) -> None:
+    """The notes of what was acknowledged follow: after a kill nothing else is missed."""
+    source, directory = tmp_path / "source", tmp_path / "data"
+    async with opened(source) as journal:
+        for number in range(20):
+            await write(journal, "session/a", f"a{number}")
+        loss = await journal.set_aside("session/a", 11, "damaged")
+        await journal.told((loss,))
+        shutil.copytree(source, directory)
+    async with opened(directory) as journal:
+        assert journal.report.unclean
+        assert (journal.report.untold, journal.report.lost) == ((), ())
+
+
+@pytest.mark.parametrize("seq", [0, 7])
+async def test_d01_a_lost_head_is_built_again(tmp_path: Path, seq: int) -> None:
+    """The row that says where a stream ends is gone: it ends after its last good event, in a new epoch, and told."""
+    directory = tmp_path / "data"
+    await filled(directory)
+    alter(directory, "DELETE FROM stream WHERE name='session/a'")
+    alter(directory, "UPDATE event SET payload=zeroblob(3) WHERE stream='session/a' AND seq=?", seq)
+    async with opened(directory) as journal:
+        kept = seq - 1 if seq else 20
+        assert [(one.stream, one.from_seq) for one in journal.report.quarantined] == [("session/a", kept + 1)]
+        assert len(await texts(journal, "session/a")) == kept
+        assert (await write(journal, "session/a", "on")).events[0].epoch == 2
+        assert (await journal.verify("session/a")).ok
+        assert len(await texts(journal, "session/b")) == 20
+
+
+async def test_d01_a_page_that_is_met_later_is_salvaged_by_the_next_open(tmp_path: Path) -> None:
+    """Opening does not read whole logs; a reader that meets the page stops the journal, and `reopen` salvages."""
+    directory = tmp_path / "data"
+    await filled(directory, 400)
+    path = directory / "journal.db"
+    data = bytearray(path.read_bytes())
+    place = data.index(b'{"text":"b200"}') // 4096 * 4096
+    data[place : place + 4096] = bytes(4096)
+    path.write_bytes(data)
+    async with opened(directory) as journal:
+        assert journal.report.salvaged is None
+        with pytest.raises(JournalError) as caught:
+            await texts(journal, "session/b")
+        assert caught.value.code is ErrorCode.CORRUPT
+        assert not journal.health().accepting
+        report = await journal.reopen()
+        assert report.salvaged is not None
+        (lost,) = report.quarantined
+        assert (lost.stream, await journal.untold_loss("session/b") is not None) == ("session/b", True)
+        assert len(await texts(journal, "session/b")) == lost.from_seq - 1 > 50
+        assert len(await texts(journal, "session/a")) == 400
+        await write(journal, "session/b", "on")
+
+
+@pytest.mark.parametrize("table", ["session_index", "fold_snapshot", "blob_use", "request"])
+async def test_d04_a_derived_table_that_is_gone_is_made_anew(tmp_path: Path, table: str) -> None:
+    """What can be filled from the log again is no reason to refuse the log."""
+    directory = tmp_path / "data"
+    await filled(directory, 2)
+    alter(directory, f"DROP TABLE {table}")
+    async with opened(directory) as journal:
+        await write(journal, "session/a", "on")
+        assert await journal.sessions() == ()
+        assert await journal.unlisted("session/") == ("session/b", "session/a")

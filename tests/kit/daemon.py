@@ -22,7 +22,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
-from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnStartParams
+from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnQueueParams, TurnStartParams
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.launch import probe
 from gloveport.server.client.paths import Places, find_places
@@ -125,7 +125,10 @@ async def start_session(client: Client, root: Path, **choice: str) -> SessionInf
 
 async def send(client: Client, session_id: str, text: str, *, queue: bool = False) -> str | None:
     """Send a message; the turn's id."""
-    params = TurnStartParams(client_request_id=request_id(), session_id=session_id, text=text, queue=queue)
+    if queue:
+        waits = TurnQueueParams(client_request_id=request_id(), session_id=session_id, text=text)
+        return (await client.call("turn/queue", waits)).turn_id
+    params = TurnStartParams(client_request_id=request_id(), session_id=session_id, text=text)
     return (await client.call("turn/start", params)).turn_id
 
 

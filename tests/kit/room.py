@@ -20,11 +20,19 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeInfo, ChangeUndoParams, Selection
 from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo, TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionExportParams, SessionStartParams
-from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnCancelParams, TurnStartParams
+from gloveport.protocol.wire.turn import (
+    ApprovalResolveParams,
+    TurnCancelParams,
+    TurnInterruptParams,
+    TurnQueueParams,
+    TurnStartParams,
+    TurnSteerParams,
+)
 from gloveport.sandbox.backends.memory import MemorySandbox
 from gloveport.sandbox.backends.memory_run import Stage
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
@@ -186,12 +194,39 @@ class Kit:
 
     async def send(self, session_id: str, text: str = "go", *, queue: bool = False) -> Any:
         """A message."""
-        params = TurnStartParams(client_request_id=new_id("r"), session_id=session_id, text=text, queue=queue)
+        if queue:
+            waits = TurnQueueParams(client_request_id=new_id("r"), session_id=session_id, text=text)
+            return await self.call("turn/queue", waits)
+        params = TurnStartParams(client_request_id=new_id("r"), session_id=session_id, text=text)
         return await self.call("turn/start", params)
 
-    async def cancel(self, session_id: str) -> None:
+    async def steer(self, session_id: str, text: str, kind: SteeringKind | None = None) -> Any:
+        """Say something to the running turn."""
+        params = TurnSteerParams(
+            client_request_id=new_id("r"),
+            session_id=session_id,
+            expected_turn_id=self.turn_id(session_id),
+            text=text,
+            kind=kind,
+        )
+        return await self.call("turn/steer", params)
+
+    async def interrupt(self, session_id: str, text: str) -> Any:
+        """Stop the running turn for this."""
+        params = TurnInterruptParams(
+            client_request_id=new_id("r"), session_id=session_id, expected_turn_id=self.turn_id(session_id), text=text
+        )
+        return await self.call("turn/interrupt", params)
+
+    def turn_id(self, session_id: str) -> str:
+        """The turn that runs."""
+        turn = self.actor(session_id).state.turn
+        assert turn is not None
+        return turn.turn_id
+
+    async def cancel(self, session_id: str) -> Any:
         """Press stop."""
-        await self.call("turn/cancel", TurnCancelParams(client_request_id=new_id("r"), session_id=session_id))
+        return await self.call("turn/cancel", TurnCancelParams(client_request_id=new_id("r"), session_id=session_id))
 
     def actor(self, session_id: str) -> Actor:
         """The loaded session."""

@@ -4,14 +4,15 @@ Three sorts of fault: in the log (an independent monitor reads it), in the machi
 projected or kept.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.driver import Projector, Simulation, Stepper
-from tests.kit.simulation.monitor import BrokenRuleError, Monitor
+from tests.kit.simulation.faults import Fault, Log, alter, both, double, drop, many, move, read
+from tests.kit.simulation.rules import BrokenRuleError
 from tests.kit.simulation.story import Story, call
+from tests.kit.simulation.waiting import QUEUED_MAX
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
@@ -24,8 +25,6 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Step, TurnError
 from gloveport.server.turn.machine import step
 
-Log = list[EventBody]
-Fault = Callable[[Log], Log]
 SEEDS = range(40)
 
 
@@ -43,45 +42,6 @@ def history() -> Log:
     return [entry.body for entry in story.ends().ledger.read()]
 
 
-def at(log: Log, kind: type[EventBody], nth: int = 0) -> int:
-    """Where the nth event of a type stands."""
-    return [index for index, body in enumerate(log) if isinstance(body, kind)][nth]
-
-
-def drop(kind: type[EventBody], nth: int = 0) -> Fault:
-    return lambda log: [body for index, body in enumerate(log) if index != at(log, kind, nth)]
-
-
-def double(kind: type[EventBody], nth: int = 0) -> Fault:
-    def plant(log: Log) -> Log:
-        index = at(log, kind, nth)
-        return [*log[: index + 1], log[index], *log[index + 1 :]]
-
-    return plant
-
-
-def alter(kind: type[EventBody], nth: int = 0, **changes: object) -> Fault:
-    def plant(log: Log) -> Log:
-        index = at(log, kind, nth)
-        return [*log[:index], log[index].model_copy(update=changes), *log[index + 1 :]]
-
-    return plant
-
-
-def move(kind: type[EventBody], before: type[EventBody], nth: int = 0, before_nth: int = 0) -> Fault:
-    def plant(log: Log) -> Log:
-        source, target = at(log, kind, nth), at(log, before, before_nth)
-        rest = [body for index, body in enumerate(log) if index != source]
-        target -= source < target
-        return [*rest[:target], log[source], *rest[target:]]
-
-    return plant
-
-
-def both(first: Fault, then: Fault) -> Fault:
-    return lambda log: then(first(log))
-
-
 def without_call(call_id: str) -> Fault:
     """Every word about a call of the response is missing."""
     return lambda log: [body for body in log if getattr(body, "call_id", "") != call_id]
@@ -94,7 +54,7 @@ LOG_FAULTS: list[tuple[str, Fault]] = [
     ("own turn", alter(ev.ToolCallProposed, turn_id="t9")),
     ("message delivered once", double(ev.UserMessageAdded)),
     ("message queued once", double(ev.UserMessageQueued)),
-    ("queue of one", both(double(ev.UserMessageQueued), alter(ev.UserMessageQueued, 1, message_id="m9"))),
+    ("the queue is bounded", many(ev.UserMessageQueued, QUEUED_MAX, "message_id")),
     ("returned text is the queued text", alter(ev.UserMessageUnqueued, message_id="m9")),
     ("returned text is the queued text", alter(ev.UserMessageUnqueued, text="other")),
     ("queue only behind a turn", move(ev.UserMessageQueued, ev.GoalRevised)),
@@ -103,7 +63,7 @@ LOG_FAULTS: list[tuple[str, Fault]] = [
     ("one turn", drop(ev.TurnCompleted)),
     ("turn open", drop(ev.TurnStarted)),
     ("one stop", double(ev.TurnCancelRequested)),
-    ("stopped turns end as stopped", drop(ev.TurnCancelRequested)),
+    ("stopped turns end as stopped", both(drop(ev.TurnCancelRequested), drop(ev.ToolStopRequested))),
     ("no start after a stop", move(ev.TurnCancelRequested, ev.ToolExecutionStarted, before_nth=2)),
     ("no start after a stop", move(ev.TurnCancelRequested, ev.ModelRequestStarted, before_nth=2)),
     ("request started once", double(ev.ModelRequestStarted)),
@@ -160,13 +120,6 @@ LOG_FAULTS: list[tuple[str, Fault]] = [
     ("apply intended", double(ev.ChangeApplied)),
     ("apply's action", alter(ev.ChangeApplied, action="undo")),
 ]
-
-
-def read(log: Log) -> None:
-    """Let the monitor read a log."""
-    monitor = Monitor()
-    for body in log:
-        monitor.take(body)
 
 
 def test_the_sound_log_passes() -> None:
@@ -293,7 +246,10 @@ DEAF_RULES = {
     "a stop reaches what runs",
 }
 MACHINE_FAULTS: dict[str, tuple[Stepper, set[str]]] = {
-    "loses the end of a call": (loses(ev.ToolExecutionFinished), {"the carried state is the fold"}),
+    "loses the end of a call": (
+        loses(ev.ToolExecutionFinished),
+        {"the carried state is the fold", "history is valid before a request"},
+    ),
     "loses a decision": (loses(ev.PolicyDecided), {"runs only when allowed", "asked after an ask"}),
     "loses a delta": (loses(ev.ModelTextDelta), {"the carried state is the fold"}),
     "forgets to judge": (forgets(eff.JudgeCall), {"pending effects are the unfinished ones"}),

@@ -1,13 +1,12 @@
 """The fold and the projection are total, and labels only rise."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.recordings import FOLDER
+from tests.kit.simulation.recordings import known_bodies
 
 from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
@@ -18,7 +17,7 @@ from gloveport.server.session.views.ops import project_ops
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
-    "DaemonStarted", "WorkspaceTrusted", "EditsTaken",
+    "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded",
 }  # fmt: skip
 # They belong to other streams, or only carry an id that no client shows.
 NOT_SHOWN = {"ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted"}
@@ -31,16 +30,7 @@ LABELS = st.builds(
 )
 
 
-def recorded() -> list[EventBody]:
-    """Every event of the recorded histories, once."""
-    bodies = {}
-    for path in sorted(FOLDER.glob("*.json")):
-        for event in json.loads(path.read_text(encoding="ascii"))["events"]:
-            bodies[json.dumps(event)] = decode_body(REGISTRY[event["type"]], event["payload"])
-    return list(bodies.values())
-
-
-RECORDED = recorded()
+RECORDED = known_bodies()
 
 
 @settings(deadline=None, max_examples=60)

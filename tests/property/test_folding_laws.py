@@ -1,32 +1,20 @@
 """Reading a log in pages, with pieces of text taken together, is reading it event by event."""
 
-import json
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json
 from tests.kit.simulation.driver import Simulation
-from tests.kit.simulation.recordings import FOLDER
+from tests.kit.simulation.recordings import known_bodies
 
 from gloveport.protocol.journal.envelope import ERASED_PAYLOAD, StoredEvent
-from gloveport.protocol.journal.events import REGISTRY, EventBody, ModelTextDelta, decode_body, encode_body
+from gloveport.protocol.journal.events import EventBody, ModelTextDelta, decode_body, encode_body
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded, body_of, fold_stored
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import project_ops
 
-
-def recorded() -> list[EventBody]:
-    """Every event of the recorded histories, once."""
-    bodies = {}
-    for path in sorted(FOLDER.glob("*.json")):
-        for event in json.loads(path.read_text(encoding="ascii"))["events"]:
-            bodies[json.dumps(event)] = decode_body(REGISTRY[event["type"]], event["payload"])
-    return list(bodies.values())
-
-
-RECORDED = recorded()
+RECORDED = known_bodies()
 DELTAS = [body for body in RECORDED if isinstance(body, ModelTextDelta)]
 
 

@@ -99,9 +99,13 @@ def test_the_fold_inside_is_the_fold() -> None:
 
 
 def test_steps_of_the_plan_keep_the_goal_they_were_made_for() -> None:
-    """A step that stays keeps its revision; open ones of an older goal are marked, done ones are not."""
-    first = (PlanItem(title="look", state="done"), PlanItem(title="mend", state="pending"))
-    second = (*first, PlanItem(title="tell", state="pending"))
+    """Open steps of an older goal are marked, done ones are not; one that was put aside stays so."""
+    first = (
+        PlanItem(title="look", state="done", goal_revision=1),
+        PlanItem(title="mend", state="pending", goal_revision=1),
+    )
+    last = PlanItem(title="drop", state="superseded", goal_revision=2)
+    second = (*first, PlanItem(title="tell", state="pending", goal_revision=2), last)
     events = [
         ev.GoalRevised(goal_revision=1, message_id="m1"),
         ev.PlanUpdated(turn_id="t1", goal_revision=1, items=first),
@@ -110,7 +114,7 @@ def test_steps_of_the_plan_keep_the_goal_they_were_made_for() -> None:
     ]
     plan = project(PlanProjection(), [Placed(n, n, type(b).__name__, b) for n, b in enumerate(events, 1)]).finish()
     assert [(step.title, step.goal_revision, step.superseded) for step in plan.steps] == [
-        ("look", 1, False), ("mend", 1, True), ("tell", 2, False),
+        ("look", 1, False), ("mend", 1, True), ("tell", 2, False), ("drop", 2, True),
     ]  # fmt: skip
     assert (plan.turn_id, plan.at, plan.goal_revision) == ("t2", 4, 2)
 

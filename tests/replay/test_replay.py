@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.monitor import Monitor
-from tests.kit.simulation.recordings import FOLDER, HISTORIES, replay
+from tests.kit.simulation.recordings import FOLDER, HISTORIES, body_of, replay
 
-from gloveport.protocol.journal.events import REGISTRY, decode_body, encode_body
+from gloveport.protocol.journal.events import encode_body
+from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import ViewGapError
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
@@ -33,9 +34,10 @@ def test_recording(path: Path) -> None:
     assert (view.digest(), len(view)) == (recording["view_digest"], recording["view_items"])
     monitor = Monitor()
     for event in recording["events"]:
-        body = decode_body(REGISTRY[event["type"]], event["payload"])
+        body = body_of(event)
+        assert body is not None
         monitor.take(body)
-        assert json.loads(encode_body(body)) == event["payload"]
+        assert json.loads(encode_body(body)) == upcast(event["type"], event["version"], event["payload"])
 
 
 def test_every_history_is_recorded() -> None:

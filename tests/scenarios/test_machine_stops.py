@@ -1,4 +1,4 @@
-"""Stop, failure and the queue of one."""
+"""Stop, failure and the queue."""
 
 from typing import Literal
 
@@ -15,6 +15,7 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import CallModel, StopModel, StopTool
 from gloveport.server.turn.machine import pending_effects, step
+from gloveport.server.turn.messages import QUEUE_MESSAGES_MAX
 
 
 def test_stop_while_the_model_streams() -> None:
@@ -137,23 +138,21 @@ def test_unknown_outcome_stops_the_turn(outcome: Literal["lost", "unknown"]) -> 
 
 
 def test_a_second_message_is_refused_or_waits() -> None:
-    """One turn at a time: without `queue` a message is refused, with it one may wait, a second one may not. E04, E06"""
-    story = Story().user_says("first")
-    for queue, code in ((False, ErrorCode.TURN_BUSY), (True, None), (True, ErrorCode.TURN_BUSY)):
-        story.messages += 1
-        given = inp.SendMessage(f"m{story.messages}", f"t{story.messages}", "next", queue)
-        if code is None:
-            assert story.when(given).news == ["UserMessageQueued"]
-            assert story.effects == ()
-        else:
-            with pytest.raises(TurnError) as refused:
-                step(story.state, given)
-            assert refused.value.code is code
+    """One turn at a time: without `queue` a message is refused, with it up to twenty wait and follow one by one."""
+    story = Story().user_says("first").user_says("now")
+    assert story.refused
+    for number in range(QUEUE_MESSAGES_MAX):
+        assert story.user_says(f"next {number}", queue=True).news == ["UserMessageQueued"]
+        assert story.effects == ()
+    with pytest.raises(TurnError) as refused:
+        step(story.state, inp.SendMessage("m99", "t99", "too many", queue=True))
+    assert refused.value.code is ErrorCode.TURN_BUSY
+    assert "20 messages" in refused.value.message
     assert story.item("message/m3")["state"] == "queued"
     story.model_answers()
     assert story.news[2:] == ["TurnCompleted", "GoalRevised", "UserMessageAdded", "TurnStarted", "ModelRequestStarted"]
     assert story.effects == (CallModel("t3.r1"),)
-    assert (story.state.queue, story.state.goal_revision) == ((), 2)
+    assert (len(story.state.queue), story.state.goal_revision) == (QUEUE_MESSAGES_MAX - 1, 2)
     assert story.item("message/m3")["state"] == "delivered"
 
 

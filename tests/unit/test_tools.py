@@ -66,6 +66,7 @@ async def bench(folder: Path, **files: str) -> AsyncIterator[ToolContext]:
         show=show,
         redact=Redactor([SECRET]).redact_bytes,
         is_kept=is_sensitive,
+        is_stopped=hands.stop.is_set,
     )
     workspace.close()
 

@@ -200,6 +200,16 @@ def test_late_results_stand_in_the_trace() -> None:
     assert next(line for line in turn.lines if line.id == "c1").lasts_us == 8
 
 
+def test_r7_3_a_result_of_a_corrected_goal_stands_in_the_trace() -> None:
+    """The real machine: a correction while a call runs; what it ends with is late, and what was said is on its line."""
+    story = Story().user_says().model_answers(call("edit_file")).policy_says("allow")
+    story.user_steers("no, the other file", kind="correct").tool_ends("ok", "edited")
+    report = project(TraceProjection(), placed_run(story)).finish()
+    assert [(late.call_id, late.goal_revision, late.current_revision) for late in report.late] == [("t1.c1", 1, 2)]
+    (turn,) = report.turns
+    assert [line.outcome for line in turn.lines if line.kind == "steering"] == ["correct"]
+
+
 def test_the_parts_sum_up_in_every_history_wherever_it_is_cut() -> None:
     """Simulated sessions with crashes, clocks that jump both ways, and all recordings; asking changes nothing."""
     histories = [placed_run(Simulation(seed, crash_rate=0.08).run(160)) for seed in seeds(7300, 5)]

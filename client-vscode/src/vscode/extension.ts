@@ -81,7 +81,7 @@ async function sendMessage(daemon: Daemon, documents: SessionDocuments, sessionI
   if (text) {
     await documents.open(sessionId);
     const connection = await daemon.connect();
-    await connection.call("turn/start", { clientRequestId: randomUUID(), sessionId, text, queue: true });
+    await connection.call("turn/queue", { clientRequestId: randomUUID(), sessionId, text });
   }
 }
 

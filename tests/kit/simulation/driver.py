@@ -14,7 +14,8 @@ from typing import Any, Final
 from tests.kit.simulation import ledger, opening
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.digest import state_digest
-from tests.kit.simulation.monitor import BrokenRuleError, Monitor, hold
+from tests.kit.simulation.monitor import Monitor
+from tests.kit.simulation.rules import BrokenRuleError, hold
 from tests.kit.simulation.world import World
 
 from gloveport.protocol.errors import ErrorCode
@@ -139,6 +140,7 @@ class Simulation:
                 continue
             self.feed(self._end_something())
         hold(self.state.turn is None and not self.state.applying, "stop leads to idle", self.state.phase)
+        hold(not self.state.queue and not self.state.steering, "no message is left behind", self.state.queue)
 
     def _end_something(self) -> inp.Input:
         for _ in range(10_000):
@@ -217,11 +219,20 @@ class Simulation:
             case eff.RunTool(call_id):
                 intended = call is not None and call.stage is CallStage.RUNNING and call.started is not None
                 intended = intended and turn is not None and turn.cancelled_by is None
+                hold(
+                    call is not None and call.goal_revision == state.goal_revision,
+                    "nothing starts for an old goal",
+                    effect,
+                )
                 hold(self.world.performed[call_id] == 0, "performed at most once", call_id)
             case eff.AttachTool():
                 intended = call is not None and call.stage is CallStage.RUNNING
-            case eff.StopModel() | eff.StopTool():
-                intended = turn is not None and turn.cancelled_by is not None
+            case eff.StopModel():
+                intended = turn is not None and (turn.cancelled_by is not None or turn.is_request_late)
+            case eff.StopTool():
+                intended = turn is not None and call is not None
+                late = call is not None and call.goal_revision < state.goal_revision
+                intended = intended and (late or (turn is not None and turn.cancelled_by is not None))
             case eff.ApplyChanges(apply_id):
                 intended = apply_id in state.applying
         hold(intended, "no effect without intent", effect)
@@ -250,9 +261,13 @@ class Simulation:
         if turn is not None:
             at_work = bool(request or running or live or self.state.approvals)
             hold(at_work, "somebody works on it", f"nothing is under way in {self.state.phase}")
-            if turn.cancelled_by is not None:
-                deaf = [run for run in world.runs.values() if not run.stopped and run.end is None]
-                hold(not deaf, "a stop reaches what runs", sorted(world.runs))
+            deaf_streams = [key for key, stream in world.streams.items() if not stream.stopped]
+            wanted = turn.cancelled_by is None and not turn.is_request_late
+            hold(wanted or not deaf_streams, "a stop reaches what runs", deaf_streams)
+            unwanted = [c for c in turn.calls if turn.cancelled_by is not None or c.goal_revision < turn.goal_revision]
+            runs = [world.runs[c.call_id] for c in unwanted if c.call_id in world.runs]
+            deaf = [run for run in runs if not run.stopped and run.end is None]
+            hold(not deaf, "a stop reaches what runs", sorted(world.runs))
 
     # --- faults of the world
 

@@ -135,7 +135,10 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
     born = {"turn_id": turn_id, "goal_revision": revision}
     kind = rng.randrange(5)
     if kind == 0:
-        items = (PlanItem(title=clean_text(rng), state="running"), PlanItem(title="then", state="pending"))
+        items = (
+            PlanItem(title=clean_text(rng), state="running", goal_revision=revision),
+            PlanItem(title="then", state="pending", goal_revision=revision),
+        )
         return (ev.PlanUpdated(turn_id=turn_id, goal_revision=revision, items=items),)
     if kind == 1:
         case = TestCase(name="test_😀", status="failed", duration_us=5, message=clean_text(rng))

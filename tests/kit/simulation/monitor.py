@@ -12,27 +12,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from tests.kit.simulation.rules import hold
+from tests.kit.simulation.waiting import Messages
+
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import TurnBody
 from gloveport.protocol.text import utf16_length
 
 # They begin a turn, or (a proposal that a refused apply found changed) speak of one that may be over.
 _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
+# They speak of a request that may have been begun for an earlier goal.
+_OF_REQUEST: Final = (
+    ev.ModelRequestAccepted, ev.ModelTextDelta, ev.ModelResponseReceived, ev.ModelStreamInterrupted, ev.UsageRecorded,
+    ev.ToolCallProposed,
+)  # fmt: skip
 UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled"})
-
-
-class BrokenRuleError(AssertionError):
-    """A rule does not hold; `rule` is its name."""
-
-    def __init__(self, rule: str, detail: object) -> None:
-        super().__init__(f"{rule}: {detail}")
-        self.rule = rule
-
-
-def hold(condition: bool, rule: str, detail: object) -> None:
-    """Raise BrokenRuleError unless the condition holds."""
-    if not condition:
-        raise BrokenRuleError(rule, detail)
 
 
 @dataclass
@@ -42,6 +36,9 @@ class CallTrack:
     call_id: str
     tool: str
     digest: str
+    revision: int
+    stop_class: str = ""
+    stop_requested: bool = False
     allowed: str | None = None
     started: bool = False
     finished: bool = False
@@ -56,6 +53,7 @@ class TurnTrack:
     revision: int
     stopping: bool = False
     request: str | None = None
+    request_revision: int = 0
     text: str = ""
     wanted: tuple[str, ...] = ()
     calls: dict[str, CallTrack] = field(default_factory=dict)
@@ -67,7 +65,7 @@ class Monitor:
     def __init__(self) -> None:
         self.turn: TurnTrack | None = None
         self.revision = 0
-        self.queue: dict[str, str] = {}
+        self.messages = Messages()
         self.cards: dict[str, ev.ApprovalRequested] = {}
         self.applies: dict[str, ev.ChangeApplyStarted] = {}
         self.grants: set[str] = set()
@@ -86,7 +84,12 @@ class Monitor:
         hold(self.turn is not None, "turn open", type(body).__name__)
         turn = self._turn
         hold(body.turn_id == turn.turn_id, "own turn", f"{type(body).__name__} of {body.turn_id} in {turn.turn_id}")
-        hold(body.goal_revision == turn.revision, "own revision", type(body).__name__)
+        if isinstance(body, _OF_REQUEST):
+            revision = turn.request_revision or body.goal_revision
+        else:
+            call = turn.calls.get(getattr(body, "call_id", ""))
+            revision = turn.revision if call is None else call.revision
+        hold(body.goal_revision == revision, "own revision", type(body).__name__)
 
     @property
     def _turn(self) -> TurnTrack:
@@ -108,38 +111,58 @@ class Monitor:
     # --- goals, messages, turns
 
     def goal(self, body: ev.GoalRevised) -> None:
-        hold(self.turn is None, "one turn", "a goal revised inside a turn")
         hold(body.goal_revision == self.revision + 1, "revision grows by one", body.goal_revision)
         self.revision = body.goal_revision
+        if self.turn is not None:
+            hold(self.messages.to_revise is not None, "one turn", "a goal revised inside a turn")
+            self.messages.revised(body)
+            self.turn.revision = body.goal_revision
 
     def message(self, body: ev.UserMessageAdded) -> None:
-        self._once("message delivered", body.message_id)
-        hold(self.turn is None, "one turn", "a message delivered inside a turn")
         hold(body.goal_revision == self.revision, "own revision", body.message_id)
-        self.queue.pop(body.message_id, None)
+        if self.turn is not None:
+            hold(body.message_id in self.messages.steering, "one turn", "a message delivered inside a turn")
+            hold(not self.turn.stopping, "no start after a stop", body.message_id)
+            hold(body.turn_id == self.turn.turn_id, "own turn", body.message_id)
+            hold(self.turn.request is None, "delivered at a boundary", body.message_id)
+            self._no_open_calls("delivered at a boundary")
+        self.messages.delivered(body)
 
     def queued(self, body: ev.UserMessageQueued) -> None:
-        self._once("message queued", body.message_id)
-        hold(self.turn is not None, "queue only behind a turn", body.message_id)
-        self.queue[body.message_id] = body.text
-        hold(len(self.queue) <= 1, "queue of one", sorted(self.queue))
+        self.messages.queued(body, in_turn=self.turn is not None)
+
+    def edited(self, body: ev.UserMessageEdited) -> None:
+        self.messages.edited(body)
 
     def unqueued(self, body: ev.UserMessageUnqueued) -> None:
-        hold(self.queue.pop(body.message_id, None) == body.text, "returned text is the queued text", body.message_id)
+        self.messages.unqueued(body)
+
+    def steered(self, body: ev.SteeringDecided) -> None:
+        turn = self._turn
+        hold(not turn.stopping, "no start after a stop", body.message_id)
+        open_calls = {call.call_id for call in turn.calls.values() if not call.finished}
+        hold({fate.call_id for fate in body.calls} == open_calls, "a fate for each open call", body.message_id)
+        hold((body.stream == "none") == (turn.request is None), "the record says what streams", body.message_id)
+        self.messages.decided(body)
+
+    def _no_open_calls(self, rule: str) -> None:
+        open_calls = [call.call_id for call in self._turn.calls.values() if not call.finished]
+        hold(not open_calls, rule, open_calls)
 
     def turn_started(self, body: ev.TurnStarted) -> None:
         self._once("turn started", body.turn_id)
         hold(self.turn is None, "one turn", body.turn_id)
         hold(body.goal_revision == self.revision, "own revision", body.turn_id)
-        delivered = self.seen.get("message delivered", set())
-        hold(body.message_id in delivered, "turn has its message", body.turn_id)
+        hold(self.messages.ended.get(body.message_id) == "delivered", "turn has its message", body.turn_id)
+        self.messages.settled("a turn begins")
         self.turn = TurnTrack(body.turn_id, body.goal_revision)
 
     def turn_ended(self, body: ev.TurnCompleted | ev.TurnFailed | ev.TurnCancelled) -> None:
         turn = self._turn
         hold(turn.request is None, "no request outlives its turn", turn.request)
-        open_calls = [call.call_id for call in turn.calls.values() if not call.finished]
-        hold(not open_calls, "each call has one end", open_calls)
+        self._no_open_calls("each call has one end")
+        if isinstance(body, ev.TurnCompleted):
+            self.messages.settled("a turn completed")
         hold(turn.stopping == isinstance(body, ev.TurnCancelled), "stopped turns end as stopped", type(body).__name__)
         self.turn = None
 
@@ -154,10 +177,10 @@ class Monitor:
         turn = self._turn
         hold(not turn.stopping, "no start after a stop", body.request_id)
         hold(turn.request is None, "one request", body.request_id)
-        open_calls = [call.call_id for call in turn.calls.values() if not call.finished]
-        hold(not open_calls, "history is valid before a request", open_calls)
+        self._no_open_calls("history is valid before a request")
+        self.messages.settled("a request begins")
         hold(set(turn.wanted) <= set(turn.calls), "history is valid before a request", turn.wanted)
-        turn.request, turn.text = body.request_id, ""
+        turn.request, turn.request_revision, turn.text = body.request_id, body.goal_revision, ""
 
     def _live_request(self, body: Any) -> TurnTrack:
         turn = self._turn
@@ -191,7 +214,7 @@ class Monitor:
         digest = hashlib.sha256(body.arguments_json.encode()).hexdigest()
         hold(body.arguments_digest == digest, "arguments digest", body.call_id)
         hold(body.call_id in self._turn.wanted, "call of the response", body.call_id)
-        self._turn.calls[body.call_id] = CallTrack(body.call_id, body.tool, body.arguments_digest)
+        self._turn.calls[body.call_id] = CallTrack(body.call_id, body.tool, body.arguments_digest, body.goal_revision)
 
     def decided(self, body: ev.PolicyDecided) -> None:
         call = self._call(body.call_id)
@@ -202,6 +225,7 @@ class Monitor:
         self._once("card shown", body.approval_id)
         hold(self._call(body.call_id).allowed == "ask", "asked after an ask", body.approval_id)
         hold(not self._turn.stopping, "no start after a stop", body.approval_id)
+        hold(body.goal_revision == self.revision, "nothing starts for an old goal", body.approval_id)
         self.cards[body.approval_id] = body
 
     def answered(self, body: ev.ApprovalResolved) -> None:
@@ -228,12 +252,33 @@ class Monitor:
         self._once("call started", body.call_id)
         call = self._call(body.call_id)
         hold(not self._turn.stopping, "no start after a stop", body.call_id)
+        hold(call.revision == self.revision, "nothing starts for an old goal", body.call_id)
         hold(call.allowed == "allow", "runs only when allowed", body.call_id)
         hold(not call.finished, "no start after its end", body.call_id)
         hold(call.digest == body.arguments_digest, "what was judged is what runs", body.call_id)
         running = [c.call_id for c in self._turn.calls.values() if c.started and not c.finished]
         hold(not running and not self.cards, "one call at a time", running)
-        call.started = True
+        call.started, call.stop_class = True, body.stop_class
+
+    def stop_requested(self, body: ev.ToolStopRequested) -> None:
+        call = self._call(body.call_id)
+        hold(call.started and not call.finished, "only what runs is stopped", body.call_id)
+        hold(not call.stop_requested, "stopped once", body.call_id)
+        late = self._turn.stopping or call.revision < self.revision
+        hold(late, "only what is not wanted is stopped", body.call_id)
+        manners = {"killable": "stopped", "atomic": "finishes", "opaque": "awaited"}
+        hold(body.manner == manners[call.stop_class], "stopped as its class allows", body.manner)
+        call.stop_requested = True
+
+    def superseded(self, body: ev.ResultSuperseded) -> None:
+        call = self._call(body.call_id)
+        hold(call.finished and call.started, "late is what ended", body.call_id)
+        late = call.revision < self.revision or self.messages.interrupting is not None
+        hold(late, "only a late result is left out", body.call_id)
+
+    def plan(self, body: ev.PlanUpdated) -> None:
+        open_steps = any(item.state in ("pending", "running") for item in body.items)
+        hold(not open_steps or self.messages.interrupting is None, "a late result changes no plan", body.turn_id)
 
     def progress(self, body: ev.ToolExecutionProgress) -> None:
         call = self._call(body.call_id)
@@ -281,6 +326,11 @@ _CHECKS: Final[Mapping[type[ev.EventBody], Callable[[Monitor, Any], None]]] = Ma
         ev.UserMessageAdded: Monitor.message,
         ev.UserMessageQueued: Monitor.queued,
         ev.UserMessageUnqueued: Monitor.unqueued,
+        ev.UserMessageEdited: Monitor.edited,
+        ev.SteeringDecided: Monitor.steered,
+        ev.ToolStopRequested: Monitor.stop_requested,
+        ev.ResultSuperseded: Monitor.superseded,
+        ev.PlanUpdated: Monitor.plan,
         ev.TurnStarted: Monitor.turn_started,
         ev.TurnCompleted: Monitor.turn_ended,
         ev.TurnFailed: Monitor.turn_ended,

@@ -19,7 +19,9 @@ from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.story import Story, call
 
-from gloveport.protocol.journal.events import REGISTRY, decode_body
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.events.tool import PlanItem
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.session.fold import fold_event
@@ -74,6 +76,17 @@ def reattached() -> Simulation:
     return story.user_stops().daemon_restarts("still_running").tool_ends("killed")
 
 
+def steered() -> Simulation:
+    """A supplement, a question and a correction while a tool runs, with a plan; then an interruption and an edit."""
+    story = Story().user_says().model_answers(call("update_plan"), call("run_command"), call()).policy_says("allow")
+    item = PlanItem(title="look 😀", state="running", goal_revision=1)
+    story.tool_ends("ok", "ok", ev.PlanUpdated(turn_id="t1", goal_revision=1, items=(item,)))
+    story.policy_says("allow", stop_class="opaque").user_steers("also that").user_steers("how far?")
+    story.when(inp.EditMessage("m2", "also this 😀")).user_steers("no, only the API").tool_ends("ok", "late")
+    story.model_streams("on it").user_says("queued", queue=True).user_interrupts("forget it, do that").model_fails()
+    return story.model_streams("half").user_steers("replace", "replace")
+
+
 def surrogates() -> Simulation:
     """A model and a tool that send halves of characters."""
     story = Story().user_says("mend it 😀").model_streams("a\ud83d", "😀", "\ude00b")
@@ -96,6 +109,7 @@ HISTORIES: Final[tuple[tuple[str, Callable[[], Simulation]], ...]] = (
     ("lost", lost),
     ("reattached", reattached),
     ("surrogates", surrogates),
+    ("steered", steered),
     ("seed-21", seeded(21)),
     ("seed-22", seeded(22)),
     ("seed-23", seeded(23)),
@@ -110,13 +124,27 @@ def record(run: Simulation) -> list[dict[str, Any]]:
     ]
 
 
+def body_of(event: dict[str, Any]) -> EventBody | None:
+    """The body of a recorded event in today's shape; None for a type that is not known."""
+    known = REGISTRY.get(event["type"])
+    payload = upcast(event["type"], event["version"], event["payload"])
+    return decode_body(known, payload) if known is not None else None
+
+
+def known_bodies() -> list[EventBody]:
+    """Every event of the recorded histories, once."""
+    bodies = {}
+    for path in sorted(FOLDER.glob("*.json")):
+        for event in json.loads(path.read_text(encoding="ascii"))["events"]:
+            bodies[json.dumps(event)] = body_of(event)
+    return [body for body in bodies.values() if body is not None]
+
+
 def replay(events: list[dict[str, Any]]) -> tuple[SessionState, View]:
     """State and view of recorded events, read by today's code."""
     state, view = SessionState(), View()
     for seq, event in enumerate(events, 1):
-        payload = upcast(event["type"], event["version"], event["payload"])
-        known = REGISTRY.get(event["type"])
-        body = decode_body(known, payload) if known is not None else None
+        body = body_of(event)
         state = fold_event(state, body)
         view.apply(seq, project_ops(body, event["type"], seq))
     return state, view

@@ -5,6 +5,7 @@ Invariant: every step of a story passes the same checks as a simulated one; noth
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.kit.simulation import materials as mat
@@ -12,6 +13,7 @@ from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.world import Truth
 
 from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import Call, CallStage, Phase
 from gloveport.server.turn import effects as eff
@@ -46,6 +48,17 @@ class Story(Simulation):
         self.messages += 1
         return self.when(inp.SendMessage(f"m{self.messages}", f"t{self.messages}", text, queue))
 
+    def user_steers(self, text: str, kind: SteeringKind | None = None, *, message_id: str | None = None) -> "Story":
+        """Say something to the running turn; `message_id` names a queued message that is meant."""
+        self.messages += message_id is None
+        name, words = (f"m{self.messages}", text) if message_id is None else (message_id, None)
+        return self.when(inp.SteerMessage(name, self.turn_id, words, kind, "user"))
+
+    def user_interrupts(self, text: str = "do this instead") -> "Story":
+        self.messages += 1
+        number = self.messages
+        return self.when(inp.InterruptMessage(f"m{number}", f"t{number}", self.turn_id, text, "user"))
+
     def user_stops(self) -> "Story":
         return self.when(inp.CancelTurn(None, "user"))
 
@@ -70,11 +83,13 @@ class Story(Simulation):
     def model_fails(self, code: str = "model.unreachable") -> "Story":
         return self.when(inp.RequestFailed(self.request_id, code, "the line broke", "Try again."))
 
-    def policy_says(self, verdict: str, *, grant_id: str | None = None, left: int | None = None) -> "Story":
-        """Policy judges the call that is next."""
+    def policy_says(
+        self, verdict: str, *, grant_id: str | None = None, left: int | None = None, stop_class: str = "killable"
+    ) -> "Story":
+        """Policy judges the call that is next, which can be stopped as its class says."""
         judged = self.next_call
         card = mat.card(f"{judged.call_id}.{judged.asks}", None) if verdict == "ask" else None
-        plan = mat.some_plan(self.rng)
+        plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type] # a class by its name
         return self.when(inp.CallJudged(judged.call_id, plan, mat.judgement(verdict, grant_id, left), card))
 
     def tool_is_refused(self, message: str) -> "Story":
@@ -114,6 +129,10 @@ class Story(Simulation):
             ]
 
     # --- what can be seen
+
+    @property
+    def turn_id(self) -> str:
+        return self.state.turn.turn_id if self.state.turn is not None else "none"
 
     @property
     def request_id(self) -> str:

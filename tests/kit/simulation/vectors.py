@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.kit.simulation.recordings import FOLDER
+from tests.kit.simulation.recordings import FOLDER, body_of
 
-from gloveport.protocol.journal.events import REGISTRY, decode_body
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.reducer import View, ViewGapError
 from gloveport.server.session.views.ops import append, project_ops, upsert
@@ -110,7 +109,7 @@ def made_by_hand() -> Iterator[tuple[str, Items | None, Ops]]:
 
 def recorded() -> Iterator[tuple[str, Items | None, Ops]]:
     """What sessions really send: the operations of recorded histories, whole, repeated, and from a snapshot."""
-    for name in ("surrogates", "approved", "seed-21", "seed-22"):
+    for name in ("surrogates", "approved", "steered", "seed-21", "seed-22"):
         yield f"session-{name}", None, operations(name)
     yield "session-sent-twice", None, [op for op in operations("surrogates") for _ in range(2)]
     whole = operations("seed-23")
@@ -121,8 +120,7 @@ def recorded() -> Iterator[tuple[str, Items | None, Ops]]:
 def operations(name: str) -> Ops:
     """All operations of a recorded history, in order."""
     events = json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))["events"]
-    bodies = [(event["type"], decode_body(REGISTRY[event["type"]], event["payload"])) for event in events]
-    return [op for seq, (name, body) in enumerate(bodies, 1) for op in project_ops(body, name, seq)]
+    return [op for seq, event in enumerate(events, 1) for op in project_ops(body_of(event), event["type"], seq)]
 
 
 def refused() -> Iterator[tuple[str, Items | None, Ops]]:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final, Literal
 
 from tests.kit.simulation import materials as mat
+from tests.kit.simulation import steering
 
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import CallStage, SessionState
@@ -153,6 +154,7 @@ class World:
             *self._tool_offers(state),
             *self._card_offers(state),
             *self._user_offers(state),
+            *steering.offers(self.rng, state, self.number),
         ]
 
     def _stream_offers(self) -> Iterator[Offer]:
@@ -203,7 +205,9 @@ class World:
         free = self.rng.choice(STOPPED_OUTCOMES if run.stopped else FREE_OUTCOMES)
         outcome = run.end if run.end is not None else free
         turn = state.turn
-        facts = mat.tool_facts(self.rng, turn.turn_id, turn.goal_revision, key, self.number()) if turn else ()
+        call = state.call(key)
+        revision = call.goal_revision if call is not None else 1
+        facts = mat.tool_facts(self.rng, turn.turn_id, revision, key, self.number()) if turn else ()
         return inp.ToolEnded(
             call_id=key,
             outcome=outcome,

@@ -16,7 +16,14 @@ Payload = dict[str, Any]
 Upcaster = Callable[[Payload], Payload]
 Registry = Mapping[tuple[str, int], Upcaster]
 
-UPCASTERS: Final[Registry] = MappingProxyType({})
+
+def _plan_items_of_a_goal(payload: Payload) -> Payload:
+    """PlanUpdated 2: each item names its goal; until then that was the goal of the update."""
+    items = [{**item, "goal_revision": payload["goal_revision"]} for item in payload["items"]]
+    return {**payload, "items": items}
+
+
+UPCASTERS: Final[Registry] = MappingProxyType({("PlanUpdated", 1): _plan_items_of_a_goal})
 
 
 def upcast(event_type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:

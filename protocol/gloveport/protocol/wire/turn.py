@@ -1,6 +1,6 @@
 """Messages about turns, approvals and grants.
 
-Purpose: start, queue, cancel; answer cards; list and revoke grants.
+Purpose: start, queue, steer, interrupt, edit, cancel; answer cards; list and revoke grants.
 Invariant: an answer names the digest of the card that was rendered.
 Must never: let a client decide without the decision token (the method table says which calls decide).
 """
@@ -22,18 +22,70 @@ MessageText = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LEN
 
 
 class TurnStartParams(SessionMutation):
-    """A typed message of the user. While a turn runs it is refused, or queued if `queue` is set."""
+    """A typed message of the user that begins a turn; refused while one runs (see queue, steer, interrupt)."""
 
     text: MessageText
-    queue: bool = False
 
 
 class TurnStartResult(WireModel):
-    """The turn that began, or null and `queued`."""
+    """The turn that began."""
+
+    turn_id: str
+    message_id: str
+
+
+class TurnQueueParams(SessionMutation):
+    """A message for after the running turn; where none runs it begins one at once."""
+
+    text: MessageText
+
+
+class TurnQueueResult(WireModel):
+    """`turn_id`: the turn that began, null while the message waits; `position` counts from 1, null when it began."""
 
     turn_id: str | None
     message_id: str
-    queued: bool
+    position: int | None
+
+
+class TurnSteerParams(SessionMutation):
+    """Say something to the running turn `expected_turn_id`: a new text, or the queued message `message_id`.
+
+    `kind` null: what it means for the task is read from its words, and shown.
+    """
+
+    expected_turn_id: Name
+    text: MessageText | None = None
+    message_id: Name | None = None
+    kind: Literal["supplement", "correct", "replace", "ask"] | None = None
+
+
+class TurnInterruptParams(SessionMutation):
+    """Stop the turn `expected_turn_id` and begin the next one with a new text, or the queued message `message_id`."""
+
+    expected_turn_id: Name
+    text: MessageText | None = None
+    message_id: Name | None = None
+
+
+class TurnSteerResult(WireModel):
+    """What was decided; `words` say what happens to the work under way.
+
+    `turn_id` is the turn that the message reaches, for an interruption the next one.
+    """
+
+    turn_id: str
+    message_id: str
+    kind: str
+    chosen_by: str
+    words: str
+
+
+class TurnEditParams(SessionMutation):
+    """Give a waiting message another text. A delivered message is not edited, and no file is ever changed by it."""
+
+    message_id: Name
+    text: MessageText
 
 
 class TurnUnqueueParams(SessionMutation):
@@ -49,9 +101,10 @@ class TurnCancelParams(SessionMutation):
 
 
 class TurnCancelResult(WireModel):
-    """Whether a turn was running; it is idle once TurnCancelled arrives."""
+    """Whether a turn was running; it is idle once TurnCancelled arrives. `words` name what is waited for until then."""
 
     turn_id: str | None
+    words: str = ""
 
 
 class ApprovalInfo(WireModel):

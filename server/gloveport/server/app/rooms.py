@@ -35,7 +35,7 @@ from gloveport.server.commands.port import Commands
 from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
-from gloveport.server.engine.reckoning import reckon
+from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
@@ -99,11 +99,16 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     audit_path = front.places.data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
-    by_stream = {loss.stream: loss for loss in losses}
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
-        return await recover_and_tell(actor, by_stream.pop(actor.stream, None))
+        loss = await front.journal.untold_loss(actor.stream)
+        if loss is not None and loss not in losses:  # it was found when the session was read
+            await opened.audit.record_all((loss_entry(loss, front.now_us()),))
+        effects = await recover_and_tell(actor, loss)
+        if loss is not None:
+            await front.journal.told((loss,))
+        return effects
 
     sessions = Sessions(room, take_up)
     house = House(
@@ -119,6 +124,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         stop=front.stop.set,
     )
     await _announce_start(front, house.facts)
+    await sessions.relist()
     await _recover_all(front.journal, sessions)
     await _tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()

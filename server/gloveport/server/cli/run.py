@@ -134,7 +134,7 @@ async def send(client: Client, session_id: str, text: str) -> str:
     """Send a message that begins a turn; the turn's id."""
     params = TurnStartParams(client_request_id=request_id(), session_id=session_id, text=text)
     sent = await client.call("turn/start", params)
-    return sent.turn_id or ""
+    return sent.turn_id
 
 
 async def follow_and_finish(

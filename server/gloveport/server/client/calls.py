@@ -58,8 +58,14 @@ from gloveport.protocol.wire.turn import (
     GrantRevokeParams,
     TurnCancelParams,
     TurnCancelResult,
+    TurnEditParams,
+    TurnInterruptParams,
+    TurnQueueParams,
+    TurnQueueResult,
     TurnStartParams,
     TurnStartResult,
+    TurnSteerParams,
+    TurnSteerResult,
     TurnUnqueueParams,
     WhyParams,
     WhyResult,
@@ -136,6 +142,26 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["turn/start"], params: TurnStartParams, *, timeout_s: float | None = None
     ) -> TurnStartResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/queue"], params: TurnQueueParams, *, timeout_s: float | None = None
+    ) -> TurnQueueResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/steer"], params: TurnSteerParams, *, timeout_s: float | None = None
+    ) -> TurnSteerResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/interrupt"], params: TurnInterruptParams, *, timeout_s: float | None = None
+    ) -> TurnSteerResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["turn/edit"], params: TurnEditParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
 
     @overload
     async def call(

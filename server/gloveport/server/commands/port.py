@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import approval, change, place, session, turn, views
+from gloveport.server.commands import approval, change, place, session, tool, turn, views
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
@@ -42,7 +42,7 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "grant/list": approval.grants,
         "change/list": change.listed,
         "change/preview": change.preview,
-        "tool/why": turn.why,
+        "tool/why": tool.why,
         "workspace/list": place.workspaces,
         "sandbox/list": place.sandboxes,
         "sandbox/doctor": place.doctor,
@@ -59,6 +59,10 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/start": session.start,
         "session/rename": session.rename,
         "turn/start": turn.start,
+        "turn/queue": turn.queue,
+        "turn/steer": turn.steer,
+        "turn/interrupt": turn.interrupt,
+        "turn/edit": turn.edit,
         "turn/unqueue": turn.unqueue,
         "turn/cancel": turn.cancel,
         "approval/resolve": approval.resolve,

@@ -8,12 +8,14 @@ Must never: derive a level from anything inside a folder.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxChosen, WorkspaceTrusted, encode_body
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
 from gloveport.server.session.state import SessionState
@@ -46,8 +48,18 @@ class Trust:
         after = ""
         while names := await self._journal.streams(PREFIX, after=after):
             for name in names:
-                await self._read(name)
+                await self._load(name)
             after = names[-1]
+
+    async def _load(self, stream: str) -> None:
+        try:
+            await self._read(stream)
+        except JournalError as error:
+            if error.code is not ErrorCode.CORRUPT:
+                raise
+            # What the user said last cannot be read: nothing holds until it is said again.
+            self._known.pop(stream.removeprefix(PREFIX), None)
+            await self._journal.set_aside(stream, 1, error.message)
 
     async def _read(self, stream: str) -> None:
         seq = 0

@@ -55,7 +55,7 @@ UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 # What arrived from outside and can be had again, or asked for: a power loss may take the last of it.
 _RELAXED = (ModelTextDelta, ModelRequestAccepted, ToolExecutionProgress)
 
-Asked = ClientRequest | Callable[[SessionState], ClientRequest] | None
+Asked = ClientRequest | Callable[[Step], ClientRequest] | None
 """A client's request with its answer; the answer may depend on what was decided."""
 Facts = tuple[EventBody, ...] | Callable[[SessionState], tuple[EventBody, ...]]
 
@@ -180,7 +180,7 @@ class Actor:
 
     async def _append(self, decided: Step, asked: Asked) -> None:
         loaded, now = self._loaded, self.room.now_us()
-        request = asked(decided.state) if callable(asked) else asked
+        request = asked(decided) if callable(asked) else asked
         relaxed = request is None and all(isinstance(body, _RELAXED) for body in decided.events)
         news = tuple(NewEvent(type(body).__name__, body.version, encode_body(body)) for body in decided.events)
         batch = Append(

@@ -25,7 +25,7 @@ from gloveport.protocol.journal.events import (
 )
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
-from gloveport.server.journal.errors import corrupt
+from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
@@ -60,7 +60,7 @@ def body_of(event: StoredEvent) -> EventBody | None:
             return decode_body(known, event.payload)
         return decode_body(known, upcast(event.type, event.version, from_json(event.payload)))
     except (ValueError, TypeError) as error:
-        raise corrupt(f"event {event.seq} of {event.stream} ({event.type}) cannot be read") from error
+        raise corrupt_event(event.stream, event.seq, event.type) from error
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:

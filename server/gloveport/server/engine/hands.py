@@ -1,7 +1,7 @@
 """How tools start programs: the session's rung, one lease a run.
 
 Purpose: turn a request of a tool into a profile, a lease and a run, and find runs of an earlier daemon again.
-Invariant: a run's name is its call's id; what was asked to stop is dead when `run` returns.
+Invariant: a run's name is its call's id; what was asked to stop is dead when `run` returns, or was waited for.
 Must never: fall back to another rung than the session's.
 """
 
@@ -52,13 +52,14 @@ class Place:
 
 @dataclass(slots=True)
 class Hands:
-    """The hands of one call. Set `stop` to end its run."""
+    """The hands of one call. Set `stop` to end its run; one that is not `killable` is then followed to its own end."""
 
     backend: Sandbox
     available: Availability
     place: Place
     trust_level: str
     stop: anyio.Event
+    killable: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -159,7 +160,8 @@ class Hands:
         ended: Result | None = None
         failure: GloveportError | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._stop_when_asked, execution)
+            if self.killable:
+                tasks.start_soon(self._stop_when_asked, execution)
             try:
                 async for piece in execution.output():
                     await show(piece)

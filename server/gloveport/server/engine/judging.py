@@ -17,6 +17,7 @@ from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import Hands
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
+from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
@@ -100,7 +101,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             title=plan.title,
             effects=(*plan.effects, *_secrets(decision, plan)),
             recovery=plan.recovery,
-            stop_class=plan.stop_class,
+            stop_class=stop_class_of(plan.stop_class, plan.argv, decision.effects),
             executor=plan.executor,
             fingerprint=plan.fingerprint,
             label=plan.label,

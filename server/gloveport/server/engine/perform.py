@@ -6,6 +6,9 @@ Must never: hold a task after its session's journal refused a write.
 """
 
 import logging
+from typing import Final
+
+import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ToolExecutionStarted
@@ -24,6 +27,9 @@ from gloveport.server.turn.effects import (
     StopTool,
 )
 from gloveport.server.turn.inputs import CallRejected, Input, RequestFailed, ToolEnded
+
+STOP_S_MAX: Final = 30.0
+"""How long after a stop a call may take to end, beside its own grace; then its outcome is unknown."""
 
 _log = logging.getLogger("gloveport.engine")
 
@@ -50,9 +56,10 @@ def start(actor: Actor, effects: tuple[Effect, ...]) -> None:
             case StopModel():
                 if known is not None:
                     known.scope.cancel()
-            case StopTool():
-                if known is not None:
+            case StopTool(call_id):
+                if known is not None and not known.stop.is_set():
                     known.stop.set()
+                    actor.room.tasks.start_soon(_bound_stop, actor, call_id, known)
             case _:
                 running = actor.running[key] = Running()
                 actor.room.tasks.start_soon(_run, actor, effect, key, running)
@@ -82,6 +89,23 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
     await _tidy(actor, begun)
     if actor.stale and not actor.running:
         await _revive(actor)
+
+
+async def _bound_stop(actor: Actor, call_id: str, running: Running) -> None:
+    """A stop leads to rest whatever an executor does: what does not end in time is left, its outcome unknown.
+
+    What is waited for on purpose has its own time limit, which its supervisor holds.
+    """
+    call = actor.state.call(call_id)
+    if call is None or call.started is None or call.started.stop_class == "opaque":
+        return
+    with anyio.move_on_after(STOP_S_MAX):
+        await running.ended.wait()
+        return
+    words = f"it had not ended {STOP_S_MAX:g} s after the stop"
+    due = await _broken(actor, RunTool(call_id), words)
+    running.scope.cancel()
+    start(actor, due)
 
 
 async def _revive(actor: Actor) -> None:

@@ -48,7 +48,7 @@ async def reckon(
     for name, last in wanted.items():
         if known.get(name, 0) < last and left > 0:
             left -= await _write_late(journal, audit, redact, name, known.get(name, 0), left)
-    await audit.record_all([_loss_entry(one, now_us()) for one in losses])
+    await audit.record_all([loss_entry(one, now_us()) for one in losses])
     if left > 0:
         await journal.settle()
     return losses
@@ -115,6 +115,7 @@ def _late(entry: Entry) -> Entry:
     return replace(entry, params={**entry.params, "late": True})
 
 
-def _loss_entry(loss: Loss, at: int) -> Entry:
+def loss_entry(loss: Loss, at: int) -> Entry:
+    """The audit line of a loss; `at` is UTC microseconds."""
     params = {"from_seq": loss.from_seq, "events": loss.events, "reason": loss.reason}
     return Entry(at, Action.EVENTS_LOST, loss.stream, "", "", "daemon", "found", params)

@@ -20,7 +20,9 @@ from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
 from gloveport.server.engine.folding import Loaded, fold_stored
+from gloveport.server.engine.mending import read_mended
 from gloveport.server.engine.perform import start
+from gloveport.server.engine.relisting import relist
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
 from gloveport.server.session.state import SessionState
@@ -128,6 +130,10 @@ class Sessions:
             self._forget_idle(name)
             return actor
 
+    async def relist(self) -> int:
+        """Give sessions that the list lacks their rows back; how many. Before anything else is done."""
+        return await relist(self.room.journal, self._read)
+
     async def _workspace(self, session_id: SessionId, known: Actor | None) -> SessionWorkspace | GloveportError:
         # One door for one worktree: what an earlier actor began in it goes through the same lock.
         if known is not None and known.opened_workspace is not None:
@@ -139,12 +145,16 @@ class Sessions:
 
     async def _read(self, session_id: SessionId) -> Loaded:
         stream = session_stream(session_id)
-        loaded = Loaded(SessionState(), View())
-        while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
-            fold_stored(loaded, events)
+        loaded = await read_mended(self.room.journal, stream, partial(self._fold, stream), self.journal_ready)
         if loaded.seq == 0:
             self._opening.pop(session_id, None)
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
+        return loaded
+
+    async def _fold(self, stream: str) -> Loaded:
+        loaded = Loaded(SessionState(), View())
+        while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
+            fold_stored(loaded, events)
         return loaded
 
     def _forget_idle(self, keep: SessionId) -> None:

@@ -5,9 +5,13 @@ Invariant: what runs is what was planned and judged: the same arguments, the sam
 Must never: decide whether a call is allowed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
+
+import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ToolExecutionStarted
@@ -32,6 +36,10 @@ from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejecte
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
 SANDBOX: Final = "sandbox:"
+_OUTCOMES: Final[Mapping[ErrorCode, Outcome]] = MappingProxyType(
+    {ErrorCode.SANDBOX_LOST: "lost", ErrorCode.CANCELLED: "cancelled"}
+)
+STOPPED_LOOKING: Final = "Stopped before it had looked at everything."
 NOT_SHOWN: Final = "\n[more output is kept and not shown here]"
 
 
@@ -76,7 +84,8 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         dependency_folders=tuple(str(workspace.root / path) for path in workspace.snapshot.dependency_folders),
         read_only_roots=room.read_only_roots if python is None else python.read_only_roots,
     )
-    hands = Hands(backend, await room.sandboxes.availability(rung), place, state.trust_level, running.stop)
+    available = await room.sandboxes.availability(rung)
+    hands = Hands(backend, available, place, state.trust_level, running.stop, killable=_is_killable(call))
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -89,6 +98,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         show=show,
         redact=room.redactor.redact_bytes,
         is_kept=room.reading.is_kept,
+        is_stopped=running.stop.is_set,
         fingerprint=call.started.fingerprint if call.started is not None else (),
         planned=call.started.effects if call.started is not None else (),
     )
@@ -199,7 +209,8 @@ def _ended(
     began: int,
     looked: Looked = NOTHING_NEW,
 ) -> ToolEnded:
-    outcome = "cancelled" if running.stop.is_set() and done.outcome in ("killed", "failed") else done.outcome
+    stopped = running.stop.is_set() and _is_killable(call) and done.outcome in ("killed", "failed")
+    outcome = "cancelled" if stopped else done.outcome
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
@@ -212,6 +223,10 @@ def _ended(
         label=done.label,
         facts=(*done.facts, *looked.facts),
     )
+
+
+def _is_killable(call: Call) -> bool:
+    return call.started is None or call.started.stop_class == "killable"
 
 
 def _turn_id(actor: Actor) -> str:
@@ -230,12 +245,35 @@ async def _perform(actor: Actor, call: Call, running: Running, show: Show, *, at
             return await bench.tool.attach(bench.arguments, call.started.fingerprint, bench.context)
         if running.stop.is_set():
             return Performed("cancelled", STOPPED_TEXT, "not begun", label)
+        if call.started is not None and _is_killable(call) and not call.started.executor.startswith(SANDBOX):
+            return await _look_unless_stopped(bench, running, label)
         return await bench.tool.perform(bench.arguments, bench.context)
     except GloveportError as error:
         if is_fatal(error):
             raise
-        outcome: Outcome = "lost" if error.code is ErrorCode.SANDBOX_LOST else "failed"
+        outcome = _OUTCOMES.get(error.code, "failed")
         return Performed(outcome, error.advice, f"{error.code}: {error.message}", label)
+
+
+async def _look_unless_stopped(bench: Bench, running: Running, label: LabelRecord) -> Performed:
+    """Do what only looks, until it ends or a stop comes; what a thread still reads then is dropped."""
+    done = Performed("cancelled", STOPPED_LOOKING, "stopped while it looked; it changes nothing", label)
+    failure: GloveportError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when_stopped, running.stop, tasks.cancel_scope)
+        try:
+            done = await bench.tool.perform(bench.arguments, bench.context)
+        except GloveportError as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return done
+
+
+async def _cancel_when_stopped(stop: anyio.Event, scope: anyio.CancelScope) -> None:
+    await stop.wait()
+    scope.cancel()
 
 
 async def _kept(actor: Actor, done: Performed) -> str | None:

@@ -57,6 +57,14 @@ class Notes:
         if self._bytes > NOTES_BYTES_MAX:
             self._start(self._noted)
 
+    def cut(self, stream: str, last_seq: int) -> None:
+        """A stream ends earlier than was noted, and whoever reads it knows; 0 when it is gone."""
+        if last_seq > 0:
+            self._noted[stream] = Noted(last_seq, last_seq)
+        else:
+            self._noted.pop(stream, None)
+        self._start(self._noted)
+
     def close(self) -> None:
         """End the notes; the file stays."""
         fd, self._fd = self._fd, -1

@@ -11,7 +11,6 @@ crash are removed when the store is opened. Reads need no lock.
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,17 +21,17 @@ import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.server.journal.blob_uses import BLOBS_FOLDER
 from gloveport.server.journal.errors import JournalError, corrupt, limit, refused_by_disk
 from gloveport.server.journal.filesystem import fsync_directory
+from gloveport.server.journal.records import is_digest
 
-BLOBS_FOLDER: Final = "blobs"
 BLOB_BYTES_MAX: Final = 64 * 1024 * 1024
 STORE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 RANGE_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _PART_SUFFIX: Final = ".part"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -120,7 +119,7 @@ class BlobStore:
         return ref
 
     def _path(self, digest: str) -> Path:
-        if _DIGEST.fullmatch(digest) is None:
+        if not is_digest(digest):
             raise JournalError(ErrorCode.INVALID_PARAMS, "a blob is named by 64 lower-case hex digits")
         return self._folder / digest[:2] / digest
 

@@ -18,6 +18,7 @@ from gloveport.server.journal.records import (
     STREAMS_PER_APPEND_MAX,
     TYPE_CHARS_MAX,
     Append,
+    is_digest,
     is_name,
 )
 
@@ -35,6 +36,8 @@ def check_append(batch: Append) -> int:
         raise limit("too many streams or events in one append")
     if not all(part.events for part in batch.streams):
         raise JournalError(ErrorCode.INVALID_PARAMS, "a stream of an append holds at least one event")
+    if not all(is_digest(digest) for part in batch.streams for digest in part.blobs):
+        raise JournalError(ErrorCode.INVALID_PARAMS, "a blob is named by 64 lower-case hex digits")
     return _check_events(events)
 
 

@@ -7,6 +7,7 @@ Must never: be opened outside this room, or hand its connection out.
 
 import sqlite3
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar, cast
 
 import aiosqlite
@@ -34,6 +35,15 @@ class Door(aiosqlite.Connection):
         with anyio.CancelScope(shield=True):
             outcome = await execute(work, self._conn)
         return outcome
+
+    def post(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Let `work` run on the door's thread after what is asked of it already; it answers to nobody.
+
+        It must deal with its own failures. Nothing happens when the door is closed.
+        """
+        connection = self._connection
+        if connection is not None:
+            self._tx.put_nowait((None, partial(work, connection)))
 
     def join(self) -> None:
         """Wait for the thread of a door that could not be opened: it has one last word for this event loop."""

@@ -60,6 +60,12 @@ def corrupt(reason: str) -> JournalError:
     return JournalError(ErrorCode.CORRUPT, reason)
 
 
+def corrupt_event(stream: str, seq: int, kind: str = "") -> JournalError:
+    """One event cannot be read; `Journal.set_aside` keeps it and what follows, and lets the stream go on."""
+    named = f" ({kind})" if kind else ""
+    return JournalError(ErrorCode.CORRUPT, f"event {seq} of {stream}{named} cannot be read", stream=stream, seq=seq)
+
+
 def limit(reason: str) -> JournalError:
     """A named limit of this room was reached."""
     return JournalError(ErrorCode.LIMIT, reason)

@@ -39,17 +39,27 @@ def declare_lost(connection: sqlite3.Connection, losses: Iterable[Loss], *, begu
     kept = tuple(losses)
     for loss in kept:
         connection.execute(
-            "INSERT INTO stream VALUES (?,2,1,?,?) ON CONFLICT (name) DO UPDATE SET epoch=epoch+?",
+            "INSERT INTO stream VALUES (?,2,1,?,?,0) ON CONFLICT (name) DO UPDATE SET epoch=epoch+?",
             (loss.stream, bytes.fromhex(GENESIS_DIGEST), touched, 0 if begun else 1),
         )
     remember(connection, kept)
 
 
 def remember(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
-    """Keep losses until they are told."""
+    """Keep losses until they are told; a stream's earlier one becomes part of its later one."""
     for loss in losses:
+        before = untold_of(connection, loss.stream)
+        if before is not None and before != loss:
+            events = loss.events + before.events
+            loss = Loss(loss.stream, min(loss.from_seq, before.from_seq), events, loss.reason)
         value = json.dumps([loss.from_seq, loss.events, loss.reason])
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PREFIX + loss.stream, value))
+
+
+def untold_of(connection: sqlite3.Connection, stream: str) -> Loss | None:
+    """What a stream lost that nobody was told yet."""
+    row = connection.execute("SELECT value FROM meta WHERE key=?", (_PREFIX + stream,)).fetchone()
+    return Loss(stream, *json.loads(row[0])) if row is not None else None
 
 
 def untold(connection: sqlite3.Connection) -> tuple[Loss, ...]:

@@ -35,10 +35,19 @@ from gloveport.server.journal.losses import declare_lost, remember, short_stream
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import Loss, OpenReport, Quarantined
 from gloveport.server.journal.salvage import salvage
-from gloveport.server.journal.schema import DATABASE_FILE, RESCUED_FILE, connect, migrate, set_writer_pragmas
+from gloveport.server.journal.schema import (
+    DATABASE_FILE,
+    RESCUED_FILE,
+    connect,
+    make_derived,
+    migrate,
+    set_writer_pragmas,
+)
 from gloveport.server.journal.tail import check_tails
 
 _HEADER_BYTES: Final = 100
+_NEEDED: Final = ("meta", "stream", "session_index")
+"""Small tables that are read through at every open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,16 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What must be known to open: where, when (UTC microseconds), on which boot, and acknowledged relaxed tails."""
+    """What must be known to open: where, when (UTC microseconds), on which boot, and acknowledged relaxed tails.
+
+    `damaged`: a page was met that cannot be read, so the database is salvaged even where it opens well.
+    """
 
     directory: Path
     now: int
     boot_id: str
     acknowledged: Mapping[str, int]
+    damaged: bool = False
 
 
 def open_database(found: Found) -> Opened:
@@ -72,7 +85,8 @@ def open_database(found: Found) -> Opened:
     path = found.directory / DATABASE_FILE
     try:
         try:
-            return _open_once(path, found)
+            if not found.damaged:
+                return _open_once(path, found)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
@@ -99,6 +113,7 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
     try:
         migrated_from = migrate(connection, path, found.now)
         _refuse_cut_file(connection, path)
+        _look_through(connection)
         set_writer_pragmas(connection)
         connection.text_factory = tolerant_text
         report = _check(connection, found, lost)
@@ -190,6 +205,17 @@ def _refuse_cut_file(connection: sqlite3.Connection, path: Path) -> None:
         error = sqlite3.DatabaseError("the database file was cut")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise error
+
+
+def _look_through(connection: sqlite3.Connection) -> None:
+    """Raise SQLite's own damage error when a table that everything needs is damaged; make derived ones anew."""
+    make_derived(connection)
+    for table in _NEEDED:
+        words = connection.execute(f"PRAGMA quick_check({table})").fetchone()[0]
+        if words != "ok":
+            error = sqlite3.DatabaseError(f"{table}: {words}")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
 
 
 def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarantined, ...]) -> OpenReport:

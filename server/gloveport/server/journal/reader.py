@@ -6,6 +6,7 @@ Must never: write, checkpoint, or answer a list by reading events.
 """
 
 import sqlite3
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ from gloveport.protocol.journal.envelope import (
     StoredEvent,
     next_point,
 )
-from gloveport.server.journal.errors import JournalError, corrupt
+from gloveport.server.journal.errors import JournalError, corrupt_event
 from gloveport.server.journal.records import SessionRow, VerifyReport, shares_digest
 
 READ_EVENTS_MAX: Final = 10_000
@@ -53,21 +54,45 @@ def to_event(row: tuple[Any, ...]) -> StoredEvent:
 def read_events(
     connection: sqlite3.Connection, stream: str, after_seq: int, limit: int, bytes_max: int
 ) -> tuple[StoredEvent, ...]:
-    """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one."""
+    """Events after `after_seq`, oldest first, within both budgets; always at least one when there is one.
+
+    Raises JournalError(CORRUPT) with `stream` and `seq` in its data when the first of them cannot be read.
+    """
     events: list[StoredEvent] = []
     budget = min(bytes_max, READ_BYTES_MAX)
     cursor = connection.execute(_SELECT_AFTER, (stream, after_seq, min(limit, READ_EVENTS_MAX)))
-    for row in cursor:
-        name, epoch, seq, kind, version, at, payload, digest, erased = row
-        if type(payload) is not bytes or type(digest) is not bytes:
-            raise corrupt(f"{stream}: event {seq} is damaged")
-        budget -= len(payload) + EVENT_OVERHEAD_BYTES
-        if budget < 0 and events:
-            break
-        kept = erased.hex() if erased else None
-        events.append(_make_event((name, epoch, seq, kind, version, at, payload, digest.hex(), kept)))
-    cursor.close()
+    try:
+        for row in cursor:
+            name, epoch, seq, kind, version, at, payload, digest, erased = row
+            if type(payload) is not bytes or type(digest) is not bytes:
+                raise corrupt_event(stream, seq)
+            budget -= len(payload) + EVENT_OVERHEAD_BYTES
+            if budget < 0 and events:
+                break
+            kept = erased.hex() if erased else None
+            events.append(_make_event((name, epoch, seq, kind, version, at, payload, digest.hex(), kept)))
+    except sqlite3.OperationalError as error:
+        if not _is_no_text(error):
+            raise
+        if not events:
+            raise corrupt_event(stream, _seq_after(connection, stream, after_seq)) from error
+    except JournalError:
+        if not events:
+            raise
+    finally:
+        cursor.close()  # an open one would hold the log, and show old data to whoever reads next
     return tuple(events)
+
+
+def _is_no_text(error: sqlite3.OperationalError) -> bool:
+    return "decode to UTF-8" in str(error)
+
+
+def _seq_after(connection: sqlite3.Connection, stream: str, after_seq: int) -> int:
+    found: int = connection.execute(
+        "SELECT min(seq) FROM event WHERE stream=? AND seq>?", (stream, after_seq)
+    ).fetchone()[0]
+    return found
 
 
 def find_place(connection: sqlite3.Connection, stream: str) -> tuple[int, int, str] | None:
@@ -122,6 +147,16 @@ def read_streams(connection: sqlite3.Connection, prefix: str, after: str, limit:
     return tuple(row[0] for row in rows)
 
 
+def read_unlisted(connection: sqlite3.Connection, prefix: str, limit: int) -> tuple[str, ...]:
+    """Streams with this prefix that have events and no row in the session index, those changed last at the end."""
+    rows = connection.execute(
+        "SELECT name FROM stream WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 AND next_seq > 1"
+        " AND substr(name, length(?1) + 1) NOT IN (SELECT session_id FROM session_index) ORDER BY touched LIMIT ?2",
+        (prefix, limit),
+    )
+    return tuple(row[0] for row in rows)
+
+
 def shares_past(connection: sqlite3.Connection, stream: str, cursor: Cursor) -> bool:
     """Whether the cursor's place exists in this stream with the very past its holder saw."""
     epoch, next_seq, _digest = read_place(connection, stream)
@@ -135,25 +170,46 @@ def shares_past(connection: sqlite3.Connection, stream: str, cursor: Cursor) -> 
     return row is not None and row[0] <= cursor.epoch and shares_digest(row[1].hex(), cursor)
 
 
-def verify_stream(connection: sqlite3.Connection, stream: str) -> VerifyReport:
-    """Follow the whole chain of a stream in one read and compare its end with the head."""
+@dataclass(slots=True)
+class Verifying:
+    """How far a chain was followed. A whole stream takes many short reads, so that none holds the log."""
+
+    stream: str
+    point: ChainPoint = field(default_factory=ChainPoint)
+    erased: list[int] = field(default_factory=list)
+
+
+def verify_on(connection: sqlite3.Connection, done: Verifying, limit: int = READ_EVENTS_MAX) -> VerifyReport | None:
+    """Follow a chain over the next events; its report at the end, where the head has to agree, or at a break."""
     connection.text_factory = tolerant_text
+    connection.execute("BEGIN")  # events and head of one moment
     try:
-        return _verify(connection, stream)
+        return _verify_on(connection, done, limit)
     finally:
+        connection.execute("ROLLBACK")
         connection.text_factory = str
 
 
-def _verify(connection: sqlite3.Connection, stream: str) -> VerifyReport:
-    point = ChainPoint()
-    erased: list[int] = []
-    for row in connection.execute(_SELECT_AFTER, (stream, 0, -1)):
+def verify_stream(connection: sqlite3.Connection, stream: str) -> VerifyReport:
+    """Follow the whole chain of a stream."""
+    done = Verifying(stream)
+    while (report := verify_on(connection, done)) is None:
+        pass
+    return report
+
+
+def _verify_on(connection: sqlite3.Connection, done: Verifying, limit: int) -> VerifyReport | None:
+    stream, point, erased = done.stream, done.point, done.erased
+    before = point.seq
+    for row in connection.execute(_SELECT_AFTER, (stream, before, limit)):
         step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
         if isinstance(step, ChainBreak):
             return VerifyReport(stream, point.seq, tuple(erased), step.seq, step.reason)
-        point = step
+        done.point = point = step
         if row[8] is not None:
             erased.append(point.seq)
+    if point.seq - before == limit:
+        return None
     _epoch, next_seq, digest = read_place(connection, stream)
     if (next_seq, digest) != (point.seq + 1, point.digest):
         reason = "the head does not agree with the last event"

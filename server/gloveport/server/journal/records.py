@@ -28,6 +28,7 @@ PAYLOAD_BYTES_MAX: Final = 4 * 1024 * 1024
 APPEND_BYTES_MAX: Final = 32 * 1024 * 1024
 
 _NAME = re.compile(r"[!-~]+")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def is_name(text: str, chars_max: int) -> bool:
@@ -35,14 +36,23 @@ def is_name(text: str, chars_max: int) -> bool:
     return len(text) <= chars_max and _NAME.fullmatch(text) is not None
 
 
+def is_digest(text: str) -> bool:
+    """Whether `text` may name a blob."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class StreamAppend:
-    """Events for one stream. `expected_next_seq` is the concurrency check; `new_epoch` starts epoch + 1."""
+    """Events for one stream. `expected_next_seq` is the concurrency check; `new_epoch` starts epoch + 1.
+
+    `blobs` are the digests of the blobs that these events refer to; they are kept as long as the stream is.
+    """
 
     stream: str
     expected_next_seq: int
     events: tuple[NewEvent, ...]
     new_epoch: bool = False
+    blobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +178,8 @@ class JournalHealth:
     """State for doctor and alarms.
 
     `disk_full`: it stopped for want of room. `has_ballast` False: the reserve is spent or there was no room for one;
-    only what ends work (a cancel, a clean-up) should be appended then. `wal_alarm`: a reader holds the log so long
-    that it grows beyond its limit.
+    only what ends work (a cancel, a clean-up) should be appended then. `wal_pinned`: a reader of another process holds
+    the log and does not end; `wal_alarm`: the log has grown beyond its limit.
     """
 
     accepting: bool
@@ -178,6 +188,7 @@ class JournalHealth:
     has_ballast: bool
     wal_bytes: int
     wal_alarm: bool
+    wal_pinned: bool
 
 
 def shares_digest(digest: str, cursor: Cursor) -> bool:

@@ -12,17 +12,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import ChainBreak, ChainPoint, next_point
+from gloveport.server.journal.blob_uses import find_uses
 from gloveport.server.journal.errors import corrupt, is_unreadable
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 from gloveport.server.journal.reader import EVENT_COLUMNS, is_well_formed, to_event, tolerant_text
 from gloveport.server.journal.records import Quarantined
 from gloveport.server.journal.schema import connect, migrate
+from gloveport.server.journal.tail import recount
 
 QUARANTINE_FOLDER: Final = "quarantine"
 _PLAIN_TABLES: Final = (
     ("session_index", "session_id, title, state, workspace, updated_at, position"),
     ("request", "n, id, fingerprint, result"),
     ("meta", "key, value"),
+    ("blob_use", "digest, stream"),
+    ("tombstone", "stream, epoch, next_seq, digest, deleted_at, purged"),
+    ("quarantine", f"n, found_at, reason, {EVENT_COLUMNS}"),
 )
 
 
@@ -45,6 +50,7 @@ def salvage(path: Path, now: int) -> tuple[str, tuple[Quarantined, ...]]:
         lost = _copy_streams(source, target)
         for table, columns in _PLAIN_TABLES:
             _copy_plain(source, target, table, columns)
+        find_uses(target)
         target.execute("COMMIT")
         _empty_log(source)
     finally:
@@ -78,8 +84,9 @@ def _copy_stream(
     whole = next_seq == point.seq + 1
     epoch = max(epoch, point.epoch) + (0 if whole else 1)
     target.execute(
-        "INSERT INTO stream VALUES (?,?,?,?,?)", (name, epoch, point.seq + 1, bytes.fromhex(point.digest), touched)
+        "INSERT INTO stream VALUES (?,?,?,?,?,0)", (name, epoch, point.seq + 1, bytes.fromhex(point.digest), touched)
     )
+    recount(target, name)
     if whole:
         return None
     missing = next_seq - 1 - point.seq if isinstance(next_seq, int) else 0
@@ -87,11 +94,11 @@ def _copy_stream(
 
 
 def _good_rows(source: sqlite3.Connection, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
-    """Rows up to the first page that cannot be read."""
+    """Rows up to the first page that cannot be read; none of a table that an older version did not have."""
     try:
         yield from source.execute(sql, values)
     except sqlite3.DatabaseError as error:
-        if not is_unreadable(error):
+        if not (is_unreadable(error) or "no such table" in str(error)):
             raise
 
 

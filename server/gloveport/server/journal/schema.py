@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.server.journal.blob_uses import find_uses
 from gloveport.server.journal.errors import JournalError, corrupt
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file
 
@@ -21,7 +22,6 @@ RESCUED_FILE: Final = "journal.db.rescued"
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
 BUSY_TIMEOUT_MS: Final = 5_000
 WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
-WAL_CHECKPOINT_PAGES: Final = 2_000
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -50,12 +50,58 @@ _TABLES: Final = (
 )
 
 
+_SECOND: Final = (
+    # Bytes of a stream's events, so that sizes are known without reading a log.
+    "ALTER TABLE stream ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    """UPDATE stream SET bytes=(SELECT coalesce(sum(length(payload) + 200), 0)
+        FROM event WHERE event.stream=stream.name)""",
+    # A fold as it stood at `seq`, whatever its maker keeps in `state`; losing one costs time only.
+    """CREATE TABLE fold_snapshot (
+        stream TEXT NOT NULL, kind TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, state BLOB NOT NULL,
+        checksum BLOB NOT NULL, PRIMARY KEY (stream, kind))""",
+    """CREATE TABLE blob_use (
+        digest TEXT NOT NULL, stream TEXT NOT NULL, PRIMARY KEY (digest, stream)) WITHOUT ROWID""",
+    "CREATE INDEX blob_use_stream ON blob_use (stream)",
+    # Where a deleted stream ended: its name and numbers are never used again. `purged` when its rows are gone too.
+    """CREATE TABLE tombstone (
+        stream TEXT PRIMARY KEY, epoch INTEGER NOT NULL, next_seq INTEGER NOT NULL, digest BLOB NOT NULL,
+        deleted_at INTEGER NOT NULL, purged INTEGER NOT NULL) WITHOUT ROWID""",
+)
+
+
+_DERIVED: Final = frozenset(
+    {"session_index", "session_index_position", "fold_snapshot", "blob_use", "blob_use_stream", "quarantine", "request"}
+)
+
+
 def _create(connection: sqlite3.Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_create,)
+def _add_sizes_snapshots_and_deletion(connection: sqlite3.Connection) -> None:
+    for statement in _SECOND:
+        connection.execute(statement)
+    find_uses(connection)
+
+
+def make_derived(connection: sqlite3.Connection) -> None:
+    """Make tables anew that can be filled from the log, where they are gone. Raises sqlite3.Error."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    made = [
+        statement
+        for statement in (*_TABLES, *_SECOND)
+        if statement.startswith("CREATE") and (name := statement.split()[2]) in _DERIVED and name not in there
+    ]
+    if made:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in made:
+            connection.execute(statement)
+        find_uses(connection)
+        connection.execute("COMMIT")
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_create, _add_sizes_snapshots_and_deletion)
 """Entry n brings version n to version n + 1; version 0 is the empty file."""
 
 
@@ -69,12 +115,12 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def set_writer_pragmas(connection: sqlite3.Connection) -> None:
-    """WAL, durable commits, checkpoints by this connection; raises JournalError(UNSUPPORTED_FS) without WAL."""
+    """WAL, durable commits, checkpoints when they are asked for; raises JournalError(UNSUPPORTED_FS) without WAL."""
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
         raise JournalError(ErrorCode.UNSUPPORTED_FS, f"the file system does not carry a write-ahead log ({mode})")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(f"PRAGMA wal_autocheckpoint={WAL_CHECKPOINT_PAGES}")
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # `Checkpoints` says when; the hook would drop their errors
     connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES_MAX}")
 
 

@@ -15,8 +15,10 @@ from gloveport.protocol.journal.envelope import (
     chain_digest,
     payload_hash,
 )
+from gloveport.server.journal.blob_uses import note_uses
 from gloveport.server.journal.errors import conflict
-from gloveport.server.journal.reader import read_answer, read_place
+from gloveport.server.journal.fold_snapshots import drop_snapshots
+from gloveport.server.journal.reader import EVENT_OVERHEAD_BYTES, read_answer, read_place
 from gloveport.server.journal.records import Append, ClientRequest, IndexUpdate, StreamAppend
 
 REQUESTS_KEPT_MAX: Final = 100_000
@@ -76,17 +78,24 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
             for e in staged.events
         ],
     )
+    sizes = {part.stream: _bytes_of(part) for part in batch.streams}
+    for part in batch.streams:
+        note_uses(connection, part.stream, part.blobs)
     for stream, place in staged.places.items():
         connection.execute(
-            "INSERT INTO stream VALUES (?,?,?,?,?) ON CONFLICT (name) DO UPDATE SET epoch=excluded.epoch,"
-            " next_seq=excluded.next_seq, digest=excluded.digest, touched=excluded.touched",
-            (stream, place.epoch, place.next_seq, bytes.fromhex(place.digest), counters.touched),
+            "INSERT INTO stream VALUES (?,?,?,?,?,?) ON CONFLICT (name) DO UPDATE SET epoch=excluded.epoch,"
+            " next_seq=excluded.next_seq, digest=excluded.digest, touched=excluded.touched, bytes=bytes+excluded.bytes",
+            (stream, place.epoch, place.next_seq, bytes.fromhex(place.digest), counters.touched, sizes[stream]),
         )
     for update in batch.index:
         counters.position += 1
         _write_index(connection, update, counters.position)
     if batch.request is not None:
         _write_request(connection, batch.request)
+
+
+def _bytes_of(part: StreamAppend) -> int:
+    return sum(len(new.payload) + EVENT_OVERHEAD_BYTES for new in part.events)
 
 
 def _places_of(connection: sqlite3.Connection, batch: Append) -> dict[str, Place]:
@@ -146,4 +155,6 @@ def erase_one(connection: sqlite3.Connection, stream: str, seq: int) -> int:
         "UPDATE event SET payload=?, payload_hash=? WHERE stream=? AND seq=?",
         (ERASED_PAYLOAD, kept, stream, seq),
     )
+    connection.execute("UPDATE stream SET bytes=bytes-?+? WHERE name=?", (len(row[0]), len(ERASED_PAYLOAD), stream))
+    drop_snapshots(connection, stream)  # a fold may hold what was in the payload
     return 1

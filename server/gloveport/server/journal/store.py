@@ -19,6 +19,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import losses, reader
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
 from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
 from gloveport.server.journal.filesystem import (
@@ -27,6 +28,13 @@ from gloveport.server.journal.filesystem import (
     has_ballast,
     prepare_directory,
     release_ballast,
+)
+from gloveport.server.journal.fold_snapshots import (
+    FoldSnapshot,
+    check_snapshot,
+    drop_snapshots,
+    read_snapshot,
+    write_snapshot,
 )
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
@@ -44,7 +52,7 @@ from gloveport.server.journal.schema import DATABASE_FILE, connect
 from gloveport.server.journal.writer import Pending, Writer
 
 READERS: Final = 2
-WAL_ALARM_BYTES: Final = 64 * 1024 * 1024
+UNLISTED_MAX: Final = 100_000
 
 T = TypeVar("T")
 
@@ -61,6 +69,7 @@ class Journal:
         self._lease = lease
         self._owns_lease = owns_lease
         self._ballast_bytes = BALLAST_BYTES
+        self._damaged = False
         self._writer = Writer(0, 0)
         self._write_door: Door | None = None
         self._read_doors: list[Door] = []
@@ -109,6 +118,8 @@ class Journal:
         door = self._writing()
         self._writer.submit(item)
         await door.run(lambda connection: self._writer.drain(connection, item))
+        if self._writer.checkpoints.due and self._write_door is door:
+            door.post(self._writer.checkpoint)  # after the answers of this commit, before whatever comes next
         if item.error is not None:
             raise item.error
         if item.outcome is None:
@@ -160,6 +171,10 @@ class Journal:
         """One session of the index."""
         return await self._read(lambda c: reader.read_session(c, session_id))
 
+    async def unlisted(self, prefix: str, limit: int = UNLISTED_MAX) -> tuple[str, ...]:
+        """Streams `prefix<session id>` that have events and no row in the index, those changed last at the end."""
+        return await self._read(lambda c: reader.read_unlisted(c, prefix, limit))
+
     async def streams(
         self, prefix: str = "", *, after: str = "", limit: int = reader.STREAMS_PAGE_MAX
     ) -> tuple[str, ...]:
@@ -168,17 +183,54 @@ class Journal:
 
     async def verify(self, stream: str) -> VerifyReport:
         """Follow the whole digest chain of a stream."""
-        return await self._read(lambda c: reader.verify_stream(c, stream))
+        done = reader.Verifying(stream)
+        while (report := await self._read(lambda c: reader.verify_on(c, done))) is None:
+            pass
+        return report
 
     async def erase(self, stream: str, seqs: Iterable[int]) -> int:
         """Replace the payloads of events (a leaked secret); their hashes stay, so the chain still verifies."""
         wanted = tuple(seqs)
         return await self._writing().run(lambda c: self._writer.erase(c, stream, wanted))
 
+    async def put_snapshot(self, stream: str, seq: int, digest: str, kind: str, state: bytes) -> bool:
+        """Keep a fold of a stream up to `seq`, whose event has `digest`; False, and nothing kept, where it has not.
+
+        It replaces the one of its kind, and survives the death of the process; a power loss may take it back.
+        Raises JournalError: LIMIT, INVALID_PARAMS, NOT_SAVED, DATA_FULL.
+        """
+        check_snapshot(kind, state)
+        door = self._writing()
+        return await door.run(
+            lambda c: self._writer.note(
+                c, lambda: write_snapshot(c, stream, seq, digest, kind, state), Durability.RELAXED, len(state)
+            )
+        )
+
+    async def snapshot(self, stream: str, kind: str) -> FoldSnapshot | None:
+        """The kept fold of a kind, if there is one, whole, at an event that is still the same."""
+        return await self._read(lambda c: read_snapshot(c, stream, kind))
+
+    async def drop_snapshots(self, stream: str) -> None:
+        """Forget every kept fold of a stream."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: drop_snapshots(c, stream), Durability.RELAXED))
+
     async def declare_lost(self, lost: Iterable[Loss]) -> None:
         """Begin a new epoch of streams that lost acknowledged events, and remember each loss until it is `told`."""
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.declare_lost(c, wanted)))
+
+    async def set_aside(self, stream: str, seq: int, reason: str) -> Loss:
+        """Move a stream's events from `seq` on into the quarantine and begin its next epoch; durable.
+
+        The loss is remembered until it is `told`. Raises JournalError (NOT_SAVED, DATA_FULL).
+        """
+        now = self._clock()
+        return await self._writing().run(lambda c: self._writer.set_aside(c, stream, seq, reason, now))
+
+    async def untold_loss(self, stream: str) -> Loss | None:
+        """What a stream lost that nobody was told yet."""
+        return await self._read(lambda c: losses.untold_of(c, stream))
 
     async def told(self, lost: Iterable[Loss]) -> None:
         """Forget losses: those whom they concern know."""
@@ -215,6 +267,7 @@ class Journal:
             has_ballast=has_ballast(self._directory),
             wal_bytes=wal_bytes,
             wal_alarm=wal_bytes > WAL_ALARM_BYTES,
+            wal_pinned=self._writer.checkpoints.pinned,
         )
 
     def release_ballast(self) -> bool:
@@ -248,7 +301,7 @@ class Journal:
                     self._lease.release()
 
     async def _open_doors(self, acknowledged: dict[str, int]) -> None:
-        found = Found(self._directory, self._clock(), self._boot_id, acknowledged)
+        found = Found(self._directory, self._clock(), self._boot_id, acknowledged, damaged=self._damaged)
         results: list[Opened] = []
 
         def make() -> sqlite3.Connection:
@@ -265,6 +318,7 @@ class Journal:
             await self._close_doors(clean=False)
             raise
         opened = results[0]
+        self._damaged = False
         self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
         self.report = replace(opened.report, has_ballast=reserved)
 
@@ -298,6 +352,8 @@ class Journal:
             return await self._read_doors[next(self._next_reader)].run(work)
         except sqlite3.Error as error:
             if is_damage(error):
+                self._damaged = True
+                self._writer.stopped_reason = self._writer.stopped_reason or "a page of the database cannot be read"
                 raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
             raise not_saved(f"the journal cannot be read ({error})") from error
 

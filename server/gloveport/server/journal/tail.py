@@ -10,8 +10,9 @@ import sqlite3
 from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, ChainBreak, ChainPoint, next_point
-from gloveport.server.journal.reader import EVENT_COLUMNS, is_well_formed, to_event
-from gloveport.server.journal.records import Quarantined
+from gloveport.server.journal.losses import remember
+from gloveport.server.journal.reader import EVENT_COLUMNS, EVENT_OVERHEAD_BYTES, is_well_formed, to_event
+from gloveport.server.journal.records import Loss, Quarantined
 
 TAIL_EVENTS: Final = 32
 TAIL_STREAMS_UNCLEAN_MAX: Final = 1_000
@@ -25,12 +26,39 @@ def check_tails(connection: sqlite3.Connection, *, unclean: bool, now: int) -> t
     rows = connection.execute(
         "SELECT name, next_seq, digest FROM stream ORDER BY touched DESC LIMIT ?", (limit,)
     ).fetchall()
-    found: list[Quarantined] = []
+    found: list[Quarantined] = [_rebuild_head(connection, name, now) for name in _headless(connection)]
     for name, next_seq, digest in rows:
         broken = find_break(connection, name, next_seq, digest)
         if broken is not None:
             found.append(set_aside(connection, name, broken, now))
     return tuple(found)
+
+
+def _headless(connection: sqlite3.Connection) -> list[str]:
+    """Streams that have events but no head; one look at the tree a stream."""
+    rows = connection.execute(
+        "WITH RECURSIVE s(n) AS (SELECT min(stream) FROM event UNION ALL"
+        " SELECT (SELECT min(stream) FROM event WHERE stream > n) FROM s WHERE n IS NOT NULL)"
+        " SELECT n FROM s WHERE n IS NOT NULL AND n NOT IN (SELECT name FROM stream)"
+        " AND n NOT IN (SELECT stream FROM tombstone)"
+    )
+    return [row[0] for row in rows.fetchall()]
+
+
+def _rebuild_head(connection: sqlite3.Connection, stream: str, now: int) -> Quarantined:
+    """Give a stream its head again after its last good event, in a new epoch; what follows is set aside."""
+    point, broken = ChainPoint(), ChainBreak(1, "the head was gone")
+    for row in connection.execute(f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? ORDER BY seq", (stream,)):  # noqa: S608 - constant
+        step = next_point(point, to_event(row)) if is_well_formed(row) else ChainBreak(point.seq + 1, "damaged row")
+        if isinstance(step, ChainBreak):
+            broken = step
+            break
+        point = step
+    connection.execute(
+        "INSERT INTO stream SELECT ?, ?, ?, ?, coalesce(max(touched), 0) + 1, 0 FROM stream",
+        (stream, point.epoch, point.seq + 1, bytes.fromhex(point.digest)),
+    )
+    return set_aside(connection, stream, ChainBreak(point.seq + 1, broken.reason), now)
 
 
 def find_break(connection: sqlite3.Connection, stream: str, next_seq: Any, digest: Any) -> ChainBreak | None:
@@ -72,4 +100,22 @@ def set_aside(connection: sqlite3.Connection, stream: str, broken: ChainBreak, n
     ).fetchone()
     seq, digest = last if last is not None else (0, bytes.fromhex(GENESIS_DIGEST))
     connection.execute("UPDATE stream SET epoch=epoch+1, next_seq=?, digest=? WHERE name=?", (seq + 1, digest, stream))
+    recount(connection, stream)
     return Quarantined(stream, seq + 1, count, broken.reason)
+
+
+def lose_tail(connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
+    """`set_aside` for a reader that met an event it cannot read; what is lost is remembered until it is told."""
+    aside = set_aside(connection, stream, ChainBreak(seq, reason), now)
+    loss = Loss(stream, aside.from_seq, aside.events, reason)
+    remember(connection, (loss,))
+    return loss
+
+
+def recount(connection: sqlite3.Connection, stream: str) -> None:
+    """Set the size of a stream anew from its events, inside the caller's transaction."""
+    connection.execute(
+        "UPDATE stream SET bytes=(SELECT coalesce(sum(length(payload) + ?1), 0) FROM event WHERE stream=?2)"
+        " WHERE name=?2",
+        (EVENT_OVERHEAD_BYTES, stream),
+    )

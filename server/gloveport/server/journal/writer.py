@@ -19,22 +19,27 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.checkpoints import Checkpoints
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
 from gloveport.server.journal.identity import OpenFiles
-from gloveport.server.journal.records import Append, Appended
+from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
+from gloveport.server.journal.tail import lose_tail
 
 GROUP_APPENDS_MAX: Final = 256
 GROUP_BYTES_MAX: Final = 8 * 1024 * 1024
 UNSYNCED_STREAMS_MAX: Final = 1_000
 """More streams than this with a relaxed tail make the next commit a FULL one."""
+
+
+T = TypeVar("T")
 
 
 class Pending:
@@ -73,6 +78,7 @@ class Writer:
         self._level = Durability.FULL
         self._relaxed_commits = False
         self.unsynced: dict[str, Unsynced] = {}
+        self.checkpoints = Checkpoints()
         self.stopped_reason = ""
         self.full = False
         self.gone = ""
@@ -88,6 +94,8 @@ class Writer:
             group = self._take_group()
             try:
                 self._commit_group(connection, group)
+                if self.checkpoints.forced:
+                    self.checkpoint(connection)
             except BaseException as error:
                 # Never leave a transaction open or a waiter without an answer, whatever went wrong.
                 _fail(group, self._stop(connection, error))
@@ -106,18 +114,54 @@ class Writer:
         self._refuse_when_gone(connection)
         self._note_synced()
 
-    def note(self, connection: sqlite3.Connection, work: Callable[[], None]) -> None:
-        """Write rows that are no events, in a durable transaction of their own; raises JournalError(NOT_SAVED)."""
+    def checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Move the log into the database, as far as readers let it.
+
+        A disk without room costs only the moving: what was acknowledged is in the log. Any other failure stops the
+        writer, since it may have been the fsync of the log.
+        """
+        if self.stopped_reason:
+            return
+        try:
+            self.checkpoints.run(connection)
+        except sqlite3.Error as error:
+            if is_full(error):
+                self.checkpoints.put_off()
+            else:
+                self._stop(connection, error)
+
+    def note(
+        self,
+        connection: sqlite3.Connection,
+        work: Callable[[], T],
+        durability: Durability = Durability.FULL,
+        size_bytes: int = 0,
+    ) -> T:
+        """Write rows that are no events, about `size_bytes` of them, in a transaction of their own.
+
+        Raises JournalError(NOT_SAVED, DATA_FULL).
+        """
         self._refuse_when_stopped()
         try:
-            self._set_level(connection, Durability.FULL)
+            self._set_level(connection, durability)
             connection.execute("BEGIN IMMEDIATE")
-            work()
+            outcome = work()
+            self._relaxed_commits = self._relaxed_commits or durability is Durability.RELAXED
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
         self._refuse_when_gone(connection)
-        self._note_synced()
+        if durability is Durability.FULL:
+            self._note_synced()
+        self.checkpoints.count(size_bytes)
+        return outcome
+
+    def set_aside(self, connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
+        """Move a stream's events from `seq` on into the quarantine; raises JournalError(NOT_SAVED)."""
+        loss = self.note(connection, lambda: lose_tail(connection, stream, seq, reason, now))
+        if self._notes is not None:
+            self._notes.cut(stream, loss.from_seq - 1)
+        return loss
 
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
         """Replace payloads by `ERASED_PAYLOAD`, keeping their hashes; the number of events erased.
@@ -132,13 +176,13 @@ class Writer:
             count = sum(erase_one(connection, stream, seq) for seq in seqs)
             connection.execute("COMMIT")
             connection.execute("PRAGMA secure_delete=OFF")
-            held = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            emptied = self.checkpoints.empty(connection)
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
         self._refuse_when_gone(connection)
         if count:
             self._note_synced()
-        if held:
+        if not emptied:
             raise JournalError(ErrorCode.BUSY, "erased, but a reader still holds the old bytes; erase them again")
         return count
 
@@ -204,6 +248,7 @@ class Writer:
         if wrote and self._notes is not None:
             heads_now = ((stream, place.next_seq - 1) for done in wrote for stream, place in done.places.items())
             self._notes.add(heads_now, full=self._level is Durability.FULL)
+        self.checkpoints.count(sum(item.size_bytes for item, _done in staged))
         for item, done in staged:
             heads = {
                 stream: Head(

@@ -33,10 +33,12 @@ from gloveport.protocol.journal.events import (
     SandboxChosen,
     SessionCreated,
     SessionRenamed,
+    SteeringDecided,
     ToolCallProposed,
     ToolExecutionFinished,
     ToolExecutionProgress,
     ToolExecutionStarted,
+    ToolStopRequested,
     TurnCancelled,
     TurnCancelRequested,
     TurnCompleted,
@@ -44,12 +46,14 @@ from gloveport.protocol.journal.events import (
     TurnStarted,
     UsageRecorded,
     UserMessageAdded,
+    UserMessageEdited,
     UserMessageQueued,
     UserMessageUnqueued,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_steering import message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
     Call,
@@ -129,12 +133,13 @@ def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
+    kind = next((waiting.kind for waiting in state.steering if waiting.message_id == body.message_id), None)
+    asked = () if kind == "ask" else (body.text,)
     return evolve(
-        state,
-        history=(*state.history, UserEntry(body.text)),
-        user_messages=(*state.user_messages, body.text),
+        without_waiting(state, body.message_id),
+        history=(*state.history, UserEntry(body.text, kind)),
+        user_messages=(*state.user_messages, *asked),
         label=join_labels(state.label, body.label),
-        queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id),
     )
 
 
@@ -143,11 +148,11 @@ def _message_queued(state: SessionState, body: UserMessageQueued) -> SessionStat
 
 
 def _message_unqueued(state: SessionState, body: UserMessageUnqueued) -> SessionState:
-    return evolve(state, queue=tuple(queued for queued in state.queue if queued.message_id != body.message_id))
+    return without_waiting(state, body.message_id)
 
 
 def _goal_revised(state: SessionState, body: GoalRevised) -> SessionState:
-    return evolve(state, goal_revision=body.goal_revision)
+    return _turn(evolve(state, goal_revision=body.goal_revision), goal_revision=body.goal_revision)
 
 
 def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
@@ -169,7 +174,9 @@ def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> Session
 def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionState:
     if state.turn is None:
         return state
-    return _turn(state, request=Request(body.request_id), requests=state.turn.requests + 1, calls=())
+    return _turn(
+        state, request=Request(body.request_id, body.goal_revision), requests=state.turn.requests + 1, calls=()
+    )
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
@@ -254,9 +261,14 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
     call = state.call(body.call_id)
     if call is None:
         return state
-    entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok")
+    is_late = call.started is not None and body.goal_revision < state.goal_revision
+    entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok", is_late)
     state = evolve(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
     return _call(state, body.call_id, stage=CallStage.FINISHED)
+
+
+def _stop_requested(state: SessionState, body: ToolStopRequested) -> SessionState:
+    return _call(state, body.call_id, stop_requested=True)
 
 
 def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
@@ -325,6 +337,9 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeApplied: _applied,
         ChangeRefused: _refused,
         ChangeUnsettled: _unsettled,
+        SteeringDecided: steering_decided,
+        UserMessageEdited: message_edited,
+        ToolStopRequested: _stop_requested,
     }
 )
 

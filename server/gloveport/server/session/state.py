@@ -20,6 +20,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionStarted,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import PlanItem
 
 
@@ -56,13 +57,15 @@ class Call:
     started: ToolExecutionStarted | None = None
     shown_utf16: int = 0
     asks: int = 0
+    stop_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The model request under way; `text` is what arrived so far."""
+    """The model request under way, for the goal of its beginning; `text` is what arrived so far."""
 
     request_id: str
+    goal_revision: int
     provider_request_id: str | None = None
     text: str = ""
     text_utf16: int = 0
@@ -70,7 +73,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The running turn."""
+    """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth."""
 
     turn_id: str
     goal_revision: int
@@ -79,6 +82,11 @@ class Turn:
     calls: tuple[Call, ...] = ()
     calls_made: int = 0
     cancelled_by: str | None = None
+
+    @property
+    def is_request_late(self) -> bool:
+        """True while an answer still comes for a goal that was changed."""
+        return self.request is not None and self.request.goal_revision < self.goal_revision
 
     @property
     def next_proposed(self) -> Call | None:
@@ -101,10 +109,29 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """A message for the running turn that is not delivered yet.
+
+    `next_turn_id` is set for one that ends the turn and begins the next.
+    """
+
+    message_id: str
+    text: str
+    kind: SteeringKind
+    next_turn_id: str | None = None
+
+    @property
+    def is_acted_on(self) -> bool:
+        """True if the work under way was changed for it already."""
+        return self.kind in ("correct", "replace")
+
+
+@dataclass(frozen=True, slots=True)
 class UserEntry:
-    """A typed message in the model's history."""
+    """A typed message in the model's history; `kind` is set for one that reached a running turn."""
 
     text: str
+    kind: SteeringKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +155,13 @@ class AssistantEntry:
 
 @dataclass(frozen=True, slots=True)
 class ResultEntry:
-    """What the model was told of a call."""
+    """What the model was told of a call; `is_late`: it ended after its goal was changed."""
 
     call_id: str
     provider_call_id: str
     text: str
     is_error: bool
+    is_late: bool = False
 
 
 Entry = UserEntry | AssistantEntry | ResultEntry
@@ -163,6 +191,7 @@ class SessionState:
     turn: Turn | None = None
     last_failure: str | None = None
     queue: tuple[Queued, ...] = ()
+    steering: tuple[Steered, ...] = ()
     history: tuple[Entry, ...] = ()
     user_messages: tuple[str, ...] = ()
     approvals: Mapping[str, ApprovalRequested] = field(default_factory=_empty)
@@ -187,6 +216,11 @@ class SessionState:
         if any(call.stage is CallStage.WAITING for call in turn.calls):
             return Phase.WAITING
         return Phase.MODEL if turn.request is not None else Phase.TOOLS
+
+    @property
+    def interrupting(self) -> Steered | None:
+        """The message that begins the next turn as soon as this one has stopped."""
+        return next((waiting for waiting in self.steering if waiting.next_turn_id is not None), None)
 
     @property
     def read_only(self) -> bool:

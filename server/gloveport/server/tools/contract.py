@@ -120,7 +120,8 @@ class ToolContext:
 
     `python` runs the tests; `python_is_own`: it is the workspace's. `fingerprint` is what the call's intent on disk
     says, once there is one, and `planned` the effects that were judged. `redact` takes known secrets out of bytes
-    before they are cut or shown. `is_kept` tells which paths may not be read without being asked about.
+    before they are cut or shown. `is_kept` tells which paths may not be read without being asked about. `is_stopped`
+    is asked right before what cannot be taken back.
     """
 
     call_id: str
@@ -134,6 +135,7 @@ class ToolContext:
     show: Callable[[bytes], Awaitable[None]]
     redact: Callable[[bytes], bytes]
     is_kept: Callable[[str], bool]
+    is_stopped: Callable[[], bool]
     fingerprint: tuple[FileFingerprint, ...] = ()
     planned: tuple[EffectRecord, ...] = ()
 

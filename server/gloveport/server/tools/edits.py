@@ -92,9 +92,9 @@ class _Changing(ABC):
         path = arguments.path
         expected = None if change.mark.base_hash is None else Sha256(change.mark.base_hash)
         if change.after is None:
-            await context.workspace.delete(path, expected=expected, at=change.real)
+            await context.workspace.delete(path, expected=expected, at=change.real, unless=context.is_stopped)
             return _done(f"{path} deleted", "the file is gone", context)
-        await context.workspace.write(path, change.after, expected=expected, at=change.real)
+        await context.workspace.write(path, change.after, expected=expected, at=change.real, unless=context.is_stopped)
         return _done(f"{path} written ({len(change.after)} bytes)", f"sha256 {hash_of(change.after)}", context)
 
     async def _made(self, arguments: Any, context: ToolContext) -> Change:

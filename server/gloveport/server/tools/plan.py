@@ -52,7 +52,8 @@ class UpdatePlan:
 
     async def perform(self, arguments: UpdatePlanArguments, context: ToolContext) -> Performed:
         """The plan becomes a fact."""
-        items = tuple(PlanItem(title=item.text, state=item.status) for item in arguments.items)
+        revision = context.goal_revision
+        items = tuple(PlanItem(title=i.text, state=i.status, goal_revision=revision) for i in arguments.items)
         fact = PlanUpdated(turn_id=context.turn_id, goal_revision=context.goal_revision, items=items)
         return Performed("ok", "The plan is shown.", f"{len(items)} steps", OWN_LABEL, facts=(fact,))
 

@@ -62,11 +62,12 @@ class Hub:
         subscription = Subscription(name, stream, window_bytes, tail, self._source, self._projections)
         tail.wakers.add(subscription.wake)  # before the head is read: what is published meanwhile is not missed
         try:
-            head = await self._source.head(stream)
-            if head is None:
+            if await self._source.head(stream) is None:
                 raise GloveportError(ErrorCode.SESSION_UNKNOWN, "there is no such session")
-            tail.reach(head.seq, head.durable_seq)
             cursor, snapshot = await self._begin(stream, after)
+            # Only now: the look that gave the view may have cut a damaged tail off.
+            if (head := await self._source.head(stream)) is not None:
+                tail.reach(head.seq, head.durable_seq)
         except BaseException:
             self.unsubscribe(subscription)
             raise

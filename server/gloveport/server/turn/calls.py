@@ -1,11 +1,12 @@
 """The life of a tool call: proposed, judged, asked, running, finished.
 
 Purpose: the transitions of one call.
-Invariant: a call runs only from the stage `proposed`, after a judgement that allows it, and finishes once.
+Invariant: a call runs only from the stage `proposed`, after a judgement that allows it, and finishes once; what it
+    does and ends with is recorded under the goal of its birth.
 Must never: run a call whose turn was stopped, or take an answer that names another card.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
@@ -15,6 +16,7 @@ from gloveport.server.session.state import Call, CallStage, Turn
 from gloveport.server.turn import flow
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
+from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
 
@@ -26,8 +28,14 @@ OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport
 
 
 def _born(draft: Draft, call_id: str) -> dict[str, Any]:
-    turn = draft.turn
-    return {"turn_id": turn.turn_id, "goal_revision": turn.goal_revision, "call_id": call_id}
+    turn, call = draft.turn, draft.state.call(call_id)
+    revision = call.goal_revision if call is not None else turn.goal_revision
+    return {"turn_id": turn.turn_id, "goal_revision": revision, "call_id": call_id}
+
+
+def _is_late(draft: Draft, call: Call) -> bool:
+    """True if the goal for which the call was made is not the goal any more."""
+    return call.goal_revision < draft.turn.goal_revision or draft.state.interrupting is not None
 
 
 def record_calls(turn: Turn, given: tuple[inp.ModelCall, ...]) -> tuple[CallRecord, ...]:
@@ -51,12 +59,14 @@ def record_calls(turn: Turn, given: tuple[inp.ModelCall, ...]) -> tuple[CallReco
     return tuple(records)
 
 
-def propose_calls(draft: Draft, records: tuple[CallRecord, ...]) -> None:
-    """Write what the model wants; calls with broken arguments finish at once and never run."""
+def propose_calls(draft: Draft, records: tuple[CallRecord, ...], goal_revision: int) -> None:
+    """Write what the model wants for a goal; calls with broken arguments finish at once and never run."""
     for record in records:
         draft.emit(
             ev.ToolCallProposed(
-                **_born(draft, record.call_id),
+                turn_id=draft.turn.turn_id,
+                goal_revision=goal_revision,
+                call_id=record.call_id,
                 provider_call_id=record.provider_call_id,
                 tool=record.tool,
                 arguments_json=record.arguments_json,
@@ -87,17 +97,15 @@ def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str
     )
 
 
-def withdraw_unstarted(draft: Draft, why: str = STOPPED_TEXT) -> tuple[str, ...]:
-    """Finish every call that has not begun; the ids of those that run are returned, to be stopped."""
+def withdraw_unstarted(
+    draft: Draft, why: str, *, decision: Literal["withdrawn", "superseded"] = "withdrawn", by: str = "stop"
+) -> None:
+    """Finish every call that has not begun, and end the cards."""
     for approval in tuple(draft.state.approvals.values()):
-        _resolve(draft, approval, "withdrawn", None, "stop")
-    running = []
+        _resolve(draft, approval, decision, None, by)
     for call in draft.turn.calls:
-        if call.stage is CallStage.RUNNING:
-            running.append(call.call_id)
-        elif call.stage is not CallStage.FINISHED:
+        if call.stage in (CallStage.PROPOSED, CallStage.WAITING):
             _finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
-    return tuple(running)
 
 
 def _resolve(
@@ -256,12 +264,31 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
             label=given.label,
         )
     )
-    draft.emit_all(given.facts)
-    if given.outcome in ("lost", "unknown") and draft.turn.cancelled_by is None:
-        withdraw_unstarted(draft, UNKNOWN_TEXT)
-        flow.end_unknown(draft, call.tool)
+    _take_facts(draft, call, given.facts)
+    if given.outcome in ("lost", "unknown"):
+        _after_unknown(draft, call)
     else:
         flow.advance(draft)
+
+
+def _take_facts(draft: Draft, call: Call, facts: tuple[ev.EventBody, ...]) -> None:
+    """What a call changed; of one whose goal was changed the record stays, and its plan is not taken."""
+    if not _is_late(draft, call):
+        draft.emit_all(facts)
+        return
+    left_out = tuple(type(fact).__name__ for fact in facts if isinstance(fact, ev.PlanUpdated))
+    draft.emit(ev.ResultSuperseded(**_born(draft, call.call_id), left_out=left_out))
+    draft.emit_all(fact for fact in facts if not isinstance(fact, ev.PlanUpdated))
+
+
+def _after_unknown(draft: Draft, call: Call) -> None:
+    """Nobody knows what the call did: the user looks before anything follows, also what was to follow a stop."""
+    if draft.turn.cancelled_by is None:
+        withdraw_unstarted(draft, UNKNOWN_TEXT)
+        flow.end_unknown(draft, call.tool)
+        return
+    return_steering(draft, f"the outcome of {call.tool} is unknown; look before you send it again")
+    flow.end_cancelled(draft)
 
 
 def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
@@ -269,13 +296,13 @@ def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
     call = _running_call(draft, given.call_id)
     if call is None:
         return
-    stopping = draft.turn.cancelled_by is not None
+    stopping = draft.turn.cancelled_by is not None or _is_late(draft, call)
     draft.emit(ev.ToolReconciled(**_born(draft, call.call_id), finding=given.finding, evidence=given.evidence))
     if given.finding == "unknown":
         _finish_unknown(draft, call, given.evidence)
     elif given.finding == "not_started" and stopping:
         _finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
-        flow.end_cancelled(draft)
+        flow.advance(draft)
     elif given.finding == "not_started":
         draft.need(RunTool(call.call_id))
     else:
@@ -299,8 +326,4 @@ def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
             label=OWN_LABEL,
         )
     )
-    if draft.turn.cancelled_by is not None:
-        flow.end_cancelled(draft)
-        return
-    withdraw_unstarted(draft, UNKNOWN_TEXT)
-    flow.end_unknown(draft, call.tool)
+    _after_unknown(draft, call)

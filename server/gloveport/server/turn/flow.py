@@ -1,8 +1,8 @@
 """How turns begin, go on and end.
 
 Purpose: the few transitions that several inputs share.
-Invariant: every started turn ends once; a waiting message is delivered in the same step that ends its turn,
-    or goes back to the user when the turn did not complete.
+Invariant: every started turn ends once; a message that waits for the turn is delivered before its next request, one
+    in the queue in the step that ends the turn; both go back to the user when the turn did not complete.
 Must never: start anything after a stop.
 """
 
@@ -11,10 +11,12 @@ from typing import Any, Final
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import USER_LABEL
+from gloveport.server.turn.delivery import deliver_steering, return_all, return_steering
 from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import CallModel, JudgeCall
 
 TURN_REQUESTS_MAX: Final = 100
+STOPPED_REASON: Final = "the turn was stopped"
 
 
 def begin_turn(draft: Draft, message_id: str, turn_id: str, text: str) -> None:
@@ -30,6 +32,7 @@ def begin_turn(draft: Draft, message_id: str, turn_id: str, text: str) -> None:
 
 
 def _request(draft: Draft) -> None:
+    deliver_steering(draft)
     turn = draft.turn
     request_id = f"{turn.turn_id}.r{turn.requests + 1}"
     draft.emit(
@@ -61,7 +64,10 @@ def advance(draft: Draft) -> None:
 
 
 def finish_turn(draft: Draft, reason: str) -> None:
-    """The model ended its answer: complete, and deliver the message that waits."""
+    """The model ended its answer: go on with what was said meanwhile, or complete and begin with the queue's first."""
+    if draft.turn.cancelled_by is not None or draft.state.steering:
+        advance(draft)
+        return
     turn = draft.turn
     draft.emit(ev.TurnCompleted(turn_id=turn.turn_id, goal_revision=turn.goal_revision, reason=reason))
     if draft.state.queue:
@@ -75,7 +81,7 @@ def end_failed(draft: Draft, code: str, message: str, hint: str) -> None:
     draft.emit(
         ev.TurnFailed(turn_id=turn.turn_id, goal_revision=turn.goal_revision, code=code, message=message, hint=hint)
     )
-    _return_queue(draft, "the turn failed")
+    return_all(draft, "the turn failed")
 
 
 def end_unknown(draft: Draft, tool: str) -> None:
@@ -90,9 +96,9 @@ def end_cancelled(draft: Draft) -> None:
     if turn.cancelled_by is None or turn.request is not None or turn.is_busy:
         return
     draft.emit(ev.TurnCancelled(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=turn.cancelled_by))
-    _return_queue(draft, "the turn was stopped")
-
-
-def _return_queue(draft: Draft, reason: str) -> None:
-    for queued in draft.state.queue:
-        draft.emit(ev.UserMessageUnqueued(message_id=queued.message_id, text=queued.text, reason=reason))
+    follows = draft.state.interrupting
+    if follows is None or follows.next_turn_id is None:
+        return_all(draft, STOPPED_REASON)
+        return
+    return_steering(draft, STOPPED_REASON, but=follows.message_id)
+    begin_turn(draft, follows.message_id, follows.next_turn_id, follows.text)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from gloveport.protocol.journal.events import EventBody, GrantIssued
 from gloveport.protocol.journal.events.base import Json, LabelRecord
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
 PathHolds = Literal["before", "after", "other", "suspect"]
@@ -32,6 +33,39 @@ class UnqueueMessage:
     """The user takes a waiting message back."""
 
     message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditMessage:
+    """The user gives a waiting message another text."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SteerMessage:
+    """The user says something to the running turn; `text` null: the queued message of this id is meant.
+
+    `kind` null: what it means is read from its words.
+    """
+
+    message_id: str
+    expected_turn_id: str
+    text: str | None
+    kind: SteeringKind | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptMessage:
+    """The user wants the running turn stopped and the turn `turn_id` begun with this; `text` null: as for steering."""
+
+    message_id: str
+    turn_id: str
+    expected_turn_id: str
+    text: str | None
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +267,9 @@ class ApplyUnsettled:
 Input = (
     SendMessage
     | UnqueueMessage
+    | EditMessage
+    | SteerMessage
+    | InterruptMessage
     | CancelTurn
     | RequestAccepted
     | TextArrived

@@ -13,47 +13,12 @@ from typing import Any, Final
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import SessionState
-from gloveport.server.turn import calls, review
+from gloveport.server.turn import calls, messages, review
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
 from gloveport.server.turn.draft import Draft, Step, TurnError
-from gloveport.server.turn.effects import Effect, JudgeCall, StopModel, StopTool
-from gloveport.server.turn.flow import advance, begin_turn, end_cancelled, end_failed, finish_turn
-
-QUEUE_MESSAGES_MAX: Final = 1
-
-
-def _send_message(draft: Draft, message: inp.SendMessage) -> None:
-    if draft.state.turn is None:
-        begin_turn(draft, message.message_id, message.turn_id, message.text)
-        return
-    if not message.queue:
-        raise TurnError(ErrorCode.TURN_BUSY, "a turn is running in this session")
-    if len(draft.state.queue) >= QUEUE_MESSAGES_MAX:
-        raise TurnError(ErrorCode.TURN_BUSY, f"the queue holds {QUEUE_MESSAGES_MAX} message already")
-    draft.emit(ev.UserMessageQueued(message_id=message.message_id, turn_id=message.turn_id, text=message.text))
-
-
-def _unqueue(draft: Draft, message: inp.UnqueueMessage) -> None:
-    for queued in draft.state.queue:
-        if queued.message_id == message.message_id:
-            draft.emit(ev.UserMessageUnqueued(message_id=queued.message_id, text=queued.text, reason="taken back"))
-            return
-    raise TurnError(ErrorCode.TURN_MISMATCH, "this message does not wait in the queue")
-
-
-def _cancel(draft: Draft, cancel: inp.CancelTurn) -> None:
-    turn = draft.state.turn
-    if turn is None or (cancel.turn_id is not None and cancel.turn_id != turn.turn_id):
-        raise TurnError(ErrorCode.TURN_MISMATCH, "the turn to be stopped is not running")
-    if turn.cancelled_by is not None:
-        return
-    draft.emit(ev.TurnCancelRequested(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=cancel.by))
-    if turn.request is not None:
-        draft.need(StopModel(turn.request.request_id))
-    for running in calls.withdraw_unstarted(draft):
-        draft.need(StopTool(running))
-    end_cancelled(draft)
+from gloveport.server.turn.effects import Effect, JudgeCall
+from gloveport.server.turn.flow import advance, end_cancelled, end_failed, finish_turn
 
 
 def _accepted(draft: Draft, accepted: inp.RequestAccepted) -> None:
@@ -63,7 +28,7 @@ def _accepted(draft: Draft, accepted: inp.RequestAccepted) -> None:
     draft.emit(
         ev.ModelRequestAccepted(
             turn_id=turn.turn_id,
-            goal_revision=turn.goal_revision,
+            goal_revision=turn.request.goal_revision,
             request_id=accepted.request_id,
             provider_request_id=accepted.provider_request_id,
         )
@@ -77,7 +42,7 @@ def _text(draft: Draft, piece: inp.TextArrived) -> None:
     draft.emit(
         ev.ModelTextDelta(
             turn_id=turn.turn_id,
-            goal_revision=turn.goal_revision,
+            goal_revision=turn.request.goal_revision,
             request_id=piece.request_id,
             offset=turn.request.text_utf16,
             text=piece.text,
@@ -90,7 +55,7 @@ def _response(draft: Draft, ended: inp.ResponseEnded) -> None:
     if turn is None or turn.request is None or turn.request.request_id != ended.request_id:
         return
     records = calls.record_calls(turn, ended.calls)
-    born: dict[str, Any] = {"turn_id": turn.turn_id, "goal_revision": turn.goal_revision}
+    born: dict[str, Any] = {"turn_id": turn.turn_id, "goal_revision": turn.request.goal_revision}
     draft.emit(
         ev.ModelResponseReceived(
             **born,
@@ -108,11 +73,12 @@ def _response(draft: Draft, ended: inp.ResponseEnded) -> None:
             cached_tokens=ended.cached_tokens,
         ),
     )
-    calls.propose_calls(draft, records)
-    if draft.turn.cancelled_by is not None:
-        calls.withdraw_unstarted(draft)
-        end_cancelled(draft)
-    elif records:
+    calls.propose_calls(draft, records, turn.request.goal_revision)
+    if turn.cancelled_by is not None:
+        calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)
+    elif turn.is_request_late:
+        calls.withdraw_unstarted(draft, messages.REVISED_TEXT)
+    if records:
         advance(draft)
     else:
         finish_turn(draft, ended.stop)
@@ -125,7 +91,7 @@ def _request_failed(draft: Draft, failed: inp.RequestFailed) -> None:
     draft.emit(
         ev.ModelStreamInterrupted(
             turn_id=turn.turn_id,
-            goal_revision=turn.goal_revision,
+            goal_revision=turn.request.goal_revision,
             request_id=failed.request_id,
             kept_utf16=turn.request.text_utf16,
             code=failed.code,
@@ -134,15 +100,20 @@ def _request_failed(draft: Draft, failed: inp.RequestFailed) -> None:
     )
     if turn.cancelled_by is not None:
         end_cancelled(draft)
+    elif turn.is_request_late:
+        advance(draft)
     else:
         end_failed(draft, failed.code, failed.message, failed.hint)
 
 
 _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProxyType(
     {
-        inp.SendMessage: _send_message,
-        inp.UnqueueMessage: _unqueue,
-        inp.CancelTurn: _cancel,
+        inp.SendMessage: messages.send,
+        inp.UnqueueMessage: messages.unqueue,
+        inp.EditMessage: messages.edit,
+        inp.SteerMessage: messages.steer,
+        inp.InterruptMessage: messages.interrupt,
+        inp.CancelTurn: messages.cancel,
         inp.RequestAccepted: _accepted,
         inp.TextArrived: _text,
         inp.ResponseEnded: _response,

@@ -57,6 +57,17 @@ from gloveport.server.workspace.withheld import KeptContent, Links, find_withhel
 Result = TypeVar("Result")
 
 
+def _never() -> bool:
+    return False
+
+
+def _unless(stopped: Callable[[], bool], call: Callable[..., Result], *args: object) -> Result:
+    """Call, given that nobody has said stop: the last look before something changes."""
+    if stopped():
+        raise WorkspaceError(ErrorCode.CANCELLED, "stopped before anything was written", hint="Nothing was changed.")
+    return call(*args)
+
+
 class SessionWorkspace:
     """The user's folder (`root`), the session's copy of it (`worktree`) and what lies between them.
 
@@ -168,14 +179,14 @@ class SessionWorkspace:
 
     async def list(self, pattern: str = "**", *, limit: int = LIST_MAX) -> files.Listing:
         """Content files of the worktree that fit `pattern` (as in ignore rules: `*.py`, `src/**`)."""
-        return await self._run(files.list_files, self._tree, pattern, self._limits, min(limit, LIST_MAX))
+        return await self._look_up(files.list_files, self._tree, pattern, self._limits, min(limit, LIST_MAX))
 
     async def search(
         self, regex: str, *, pattern: str = "**", limit: int = SEARCH_MATCHES_MAX, leave_out: Container[str] = ()
     ) -> files.SearchResult:
         """Lines that match `regex` (RE2 syntax) in the files that fit `pattern` and are not to be left out."""
         bound = min(limit, SEARCH_MATCHES_MAX)
-        return await self._run(files.search_files, self._tree, regex, pattern, self._limits, bound, leave_out)
+        return await self._look_up(files.search_files, self._tree, regex, pattern, self._limits, bound, leave_out)
 
     async def withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
         """The files of the worktree that a rule keeps: by their name, or as copies of what has such a name."""
@@ -189,17 +200,32 @@ class SessionWorkspace:
         """Other names of link-free paths, through links that the user has; paths without any are left out."""
         return await self._run(self._aliases, paths)
 
-    async def write(self, path: str, data: bytes, *, expected: Sha256 | None = None, at: str | None = None) -> Sha256:
+    async def write(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        expected: Sha256 | None = None,
+        at: str | None = None,
+        unless: Callable[[], bool] = _never,
+    ) -> Sha256:
         """Make a file of the worktree hold `data`; its mode is kept. Returns the hash, read back.
 
         With `expected` the file must have that hash now, with `at` the path must lead there (`change.conflict`
-        otherwise).
+        otherwise). `unless` is asked last of all, when its turn has come: true means `rpc.cancelled`, nothing written.
         """
-        return await self._run(self._write, path, data, expected, at)
+        return await self._run(_unless, unless, self._write, path, data, expected, at)
 
-    async def delete(self, path: str, *, expected: Sha256 | None = None, at: str | None = None) -> None:
-        """Remove a file of the worktree."""
-        await self._run(files.delete_file, self._tree, path, self._limits, expected, at)
+    async def delete(
+        self,
+        path: str,
+        *,
+        expected: Sha256 | None = None,
+        at: str | None = None,
+        unless: Callable[[], bool] = _never,
+    ) -> None:
+        """Remove a file of the worktree; `unless` as for `write`."""
+        await self._run(_unless, unless, files.delete_file, self._tree, path, self._limits, expected, at)
 
     async def proposals(self) -> tuple[Proposal, ...]:
         """Every pending difference between the base and the worktree, ordered by path."""
@@ -271,6 +297,11 @@ class SessionWorkspace:
     async def _run(self, call: Callable[..., Result], *args: object) -> Result:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args))
+
+    async def _look_up(self, call: Callable[..., Result], *args: object) -> Result:
+        """`_run` for what only reads: a caller that leaves does not wait for the thread."""
+        async with self._lock:
+            return await to_thread.run_sync(partial(_typed, call, *args), abandon_on_cancel=True)
 
     def _withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
         return find_withheld(self.worktree, self._kept(is_kept), is_kept)

@@ -51,6 +51,13 @@ from gloveport.protocol.journal.events.session import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
+from gloveport.protocol.journal.events.steering import (
+    CallFate,
+    ResultSuperseded,
+    SteeringDecided,
+    ToolStopRequested,
+    UserMessageEdited,
+)
 from gloveport.protocol.journal.events.tool import (
     PlanUpdated,
     TestRunFinished,
@@ -77,6 +84,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -85,6 +93,7 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
     "ChangeProposed",
@@ -110,16 +119,19 @@ __all__ = [
     "PlanUpdated",
     "PolicyDecided",
     "RecoverySummarised",
+    "ResultSuperseded",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
     "SnapshotTaken",
+    "SteeringDecided",
     "TestRunFinished",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",
     "ToolExecutionStarted",
     "ToolReconciled",
+    "ToolStopRequested",
     "TurnCancelRequested",
     "TurnCancelled",
     "TurnCompleted",
@@ -127,6 +139,7 @@ __all__ = [
     "TurnStarted",
     "UsageRecorded",
     "UserMessageAdded",
+    "UserMessageEdited",
     "UserMessageQueued",
     "UserMessageUnqueued",
     "WorkspaceTrusted",

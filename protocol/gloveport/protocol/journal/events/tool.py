@@ -5,7 +5,7 @@ Invariant: `ToolExecutionStarted` is durable before the effect begins; each star
 Must never: hold a body larger than its cap (large bodies go to the blob store) or an unredacted secret.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
@@ -79,15 +79,17 @@ class ToolExecutionFinished(CallBody):
 
 
 class PlanItem(Record):
-    """A step of the plan."""
+    """A step of the plan, and the goal it serves; `superseded`: the user put another task in its place."""
 
     title: str
-    state: Literal["pending", "running", "done", "dropped"]
+    state: Literal["pending", "running", "done", "dropped", "superseded"]
+    goal_revision: int = Field(ge=1)
 
 
 class PlanUpdated(TurnBody):
     """The whole plan as it stands."""
 
+    version: ClassVar[int] = 2
     items: tuple[PlanItem, ...]
 
 

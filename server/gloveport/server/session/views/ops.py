@@ -71,6 +71,21 @@ def _unqueued(body: ev.UserMessageUnqueued) -> tuple[Op, ...]:
     return (upsert(f"message/{body.message_id}", "message.user", **fields),)
 
 
+def _edited(body: ev.UserMessageEdited) -> tuple[Op, ...]:
+    return (upsert(f"message/{body.message_id}", "message.user", text=body.text),)
+
+
+def _steered(body: ev.SteeringDecided) -> tuple[Op, ...]:
+    read = {"verb": body.verb, "steeringKind": body.kind, "chosenBy": body.chosen_by, "rule": body.rule}
+    effects = {"stream": body.stream, "plan": body.plan, "queue": body.queue, "delivery": body.delivery}
+    fates = {fate.call_id: fate.fate for fate in body.calls}
+    turn = {"turnId": body.turn_id, "goalRevision": body.goal_revision, "words": body.words, "by": body.by}
+    return (
+        upsert(f"message/{body.message_id}", "message.user", text=body.text, state="steered", steeringKind=body.kind),
+        upsert(f"steering/{body.message_id}", "steering", **read, **effects, calls=fates, **turn),
+    )
+
+
 def _turn_started(body: ev.TurnStarted) -> tuple[Op, ...]:
     return (upsert(f"turn/{body.turn_id}", "turn", state="running", goalRevision=body.goal_revision),)
 
@@ -175,6 +190,14 @@ def _finished(body: ev.ToolExecutionFinished) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", **fields),)
 
 
+def _tool_stopping(body: ev.ToolStopRequested) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", stopping=body.manner, stopWords=body.words),)
+
+
+def _late(body: ev.ResultSuperseded) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", late=True, leftOut=list(body.left_out)),)
+
+
 def _tests(body: ev.TestRunFinished) -> tuple[Op, ...]:
     fields = body.model_dump(mode="json", exclude={"call_id", "turn_id", "goal_revision", "cases_left_out"})
     return (upsert(f"tests/{body.call_id}", "tests", casesLeftOut=body.cases_left_out, **fields),)
@@ -257,6 +280,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.UserMessageAdded: _message,
         ev.UserMessageQueued: _queued,
         ev.UserMessageUnqueued: _unqueued,
+        ev.UserMessageEdited: _edited,
+        ev.SteeringDecided: _steered,
         ev.TurnStarted: _turn_started,
         ev.TurnCompleted: _turn_completed,
         ev.TurnFailed: _turn_failed,
@@ -277,6 +302,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ToolExecutionStarted: _started,
         ev.ToolExecutionProgress: _progress,
         ev.ToolExecutionFinished: _finished,
+        ev.ToolStopRequested: _tool_stopping,
+        ev.ResultSuperseded: _late,
         ev.TestRunFinished: _tests,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,

@@ -1,7 +1,7 @@
 """The plan: its steps, and the goal each was made for.
 
-Purpose: the plan as it stands, with the goal revision under which each step first appeared.
-Invariant: a step keeps the revision of its birth for as long as it stays in the plan under its title.
+Purpose: the plan as it stands, each step with the goal revision it was made for.
+Invariant: a step that is open while its goal has changed is marked, whatever its own state says.
 Must never: call a step done that the agent did not call done.
 """
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.tool import PlanItem
 from gloveport.server.session.views.placed import Placed
 
 OPEN_STATES: Final = frozenset({"pending", "running"})
@@ -42,7 +43,7 @@ class PlanProjection:
     def __init__(self) -> None:
         self._revision = 0
         self._update: tuple[str, int] | None = None
-        self._steps: tuple[tuple[str, str, int], ...] = ()
+        self._steps: tuple[PlanItem, ...] = ()
 
     def take(self, event: Placed) -> None:
         """Take one more event in."""
@@ -50,18 +51,14 @@ class PlanProjection:
         if isinstance(body, ev.GoalRevised):
             self._revision = max(self._revision, body.goal_revision)
         elif isinstance(body, ev.PlanUpdated):
-            born = {title: revision for title, _, revision in self._steps}
-            self._steps = tuple(
-                (one.title, one.state, getattr(one, "goal_revision", born.get(one.title, body.goal_revision)))
-                for one in body.items
-            )
+            self._steps = body.items
             self._update = body.turn_id, event.at
 
     def finish(self) -> PlanView:
         """The plan now."""
         turn_id, at = self._update or (None, None)
-        steps = (PlanStep(title, state, born, self._is_over(state, born)) for title, state, born in self._steps)
+        steps = (PlanStep(one.title, one.state, one.goal_revision, self._is_over(one)) for one in self._steps)
         return PlanView(self._revision, turn_id, at, tuple(steps))
 
-    def _is_over(self, state: str, born: int) -> bool:
-        return state == "superseded" or (state in OPEN_STATES and born < self._revision)
+    def _is_over(self, step: PlanItem) -> bool:
+        return step.state == "superseded" or (step.state in OPEN_STATES and step.goal_revision < self._revision)

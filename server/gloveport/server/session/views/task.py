@@ -75,7 +75,7 @@ class TaskProjection:
     def _still_open(self) -> dict[str, int]:
         """Times of what outlives a turn: proposals, writes, queued messages."""
         state = self._folded.state
-        kept = {*state.changes, *state.applying, *(one.message_id for one in state.queue)}
+        kept = {*state.changes, *state.applying, *(one.message_id for one in (*state.queue, *state.steering))}
         return {name: at for name, at in self._since.items() if name in kept}
 
     def finish(self) -> TaskView:
@@ -102,6 +102,9 @@ class TaskProjection:
             for key, one in state.approvals.items()
         ]
         waiting += [Activity("message", one.message_id, one.text, since.get(one.message_id, 0)) for one in state.queue]
+        waiting += [
+            Activity("message", one.message_id, one.text, since.get(one.message_id, 0)) for one in state.steering
+        ]
         waiting += [Activity("change", key, one.path, since.get(key, 0)) for key, one in state.changes.items()]
         return TaskView(
             phase=str(state.phase),
@@ -127,6 +130,6 @@ def _opened(body: ev.EventBody | None) -> str | None:
             return body.change_id
         case ev.ChangeApplyStarted():
             return body.apply_id
-        case ev.UserMessageQueued():
+        case ev.UserMessageQueued() | ev.SteeringDecided():
             return body.message_id
     return None

@@ -34,7 +34,7 @@ LINES_MAX: Final = 2_000
 """The most lines kept of one turn; those beyond are counted."""
 LATE_MAX: Final = 1_000
 
-LineKind = Literal["request", "call", "approval", "retry", "compaction", "away", "stop", "edits", "breaker"]
+LineKind = Literal["request", "call", "approval", "retry", "compaction", "away", "stop", "edits", "steering"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +344,11 @@ def _stopping(turn: _Running, body: Any, now: int) -> None:
     _close(turn, "stop", turn.turn_id, "", now)
 
 
+def _steered(turn: _Running, body: Any, now: int) -> None:
+    _open(turn, "steering", body.message_id, body.words, now, body.goal_revision)
+    _close(turn, "steering", body.message_id, body.kind, now)
+
+
 def _ended(turn: _Running, end: Literal["completed", "failed", "cancelled"], code: str) -> None:
     turn.end, turn.code = end, code
 
@@ -379,6 +384,7 @@ _STEPS: Final[Mapping[str, Callable[[_Running, Any, int], None]]] = MappingProxy
         "ToolExecutionFinished": _finished,
         "RecoverySummarised": _recovered,
         "TurnCancelRequested": _stopping,
+        "SteeringDecided": _steered,
         "RetryScheduled": _retry,
         "CompactionStarted": _compaction,
         "ContextCompacted": _compacted,

@@ -107,6 +107,16 @@ class TranscriptProjection:
         yield self._head("You")
         yield body.text
 
+    def _steered(self, body: ev.SteeringDecided) -> Iterable[str]:
+        yield f"[you said to the running turn ({body.kind}): {body.words}]"
+
+    def _stop_asked(self, body: ev.ToolStopRequested) -> Iterable[str]:
+        yield f"[{body.words}]"
+
+    def _superseded(self, body: ev.ResultSuperseded) -> Iterable[str]:
+        left = f" ({', '.join(body.left_out)} not taken)" if body.left_out else ""
+        yield f"[this result came for an earlier goal and nothing follows from it{left}]"
+
     def _began(self, _body: ev.ModelRequestStarted) -> Iterable[str]:
         self._pieces = []
         return ()
@@ -179,6 +189,9 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
     {
         ev.SessionCreated: TranscriptProjection._created,
         ev.UserMessageAdded: TranscriptProjection._message,
+        ev.SteeringDecided: TranscriptProjection._steered,
+        ev.ToolStopRequested: TranscriptProjection._stop_asked,
+        ev.ResultSuperseded: TranscriptProjection._superseded,
         ev.ModelRequestStarted: TranscriptProjection._began,
         ev.ModelResponseReceived: TranscriptProjection._answer,
         ev.ModelStreamInterrupted: TranscriptProjection._broken,

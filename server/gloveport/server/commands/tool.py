@@ -1,0 +1,79 @@
+"""tool/why: why a call ended as it did.
+
+Purpose: the handler that reads a call's record.
+Invariant: what is told stands in the journal.
+Must never: judge anew.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import session_stream
+from gloveport.protocol.journal.events import (
+    EventBody,
+    PolicyDecided,
+    ToolCallProposed,
+    ToolExecutionFinished,
+    ToolExecutionStarted,
+    ToolReconciled,
+)
+from gloveport.protocol.wire.turn import WhyParams, WhyResult
+from gloveport.server.commands.house import House
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.folding import body_of
+from gloveport.server.transports.port import Caller
+
+READ_EVENTS = 500
+READ_BYTES = 4 * 1024 * 1024
+
+_HINTS: Final = MappingProxyType(
+    {
+        "denied": "Allow it when asked, or ask for another way.",
+        "timeout": "Give it more time, or narrow what it runs.",
+        "oom": "It used more memory than its limit; narrow what it runs.",
+        "policy": "The sandbox refused what it tried; see the evidence.",
+        "lost": "Whether it took effect is unknown; look before you run it again.",
+        "unknown": "Whether it took effect is unknown; look before you run it again.",
+    }
+)
+
+
+async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
+    """The decision, the evidence of the outcome, and what can be done."""
+    actor = await house.sessions.open(params.session_id)
+    found = await _facts_of(house, actor, params.call_id)
+    if not found:
+        raise GloveportError(
+            ErrorCode.TOOL_UNKNOWN, f"there is no call {params.call_id!r} in this session", hint="See gloveport show."
+        )
+    tool = next((body.tool for body in found if isinstance(body, ToolCallProposed)), "")
+    decisions = [
+        f"{body.verdict} ({body.risk} risk): {body.reason} [{', '.join(body.rule_ids)}]"
+        for body in found
+        if isinstance(body, PolicyDecided)
+    ]
+    ended = [body for body in found if isinstance(body, ToolExecutionFinished)]
+    notes = [f"{body.finding}: {body.evidence}" for body in found if isinstance(body, ToolReconciled)]
+    began = any(isinstance(body, ToolExecutionStarted) for body in found)
+    outcome = ended[-1].outcome if ended else ("running" if began else "waiting")
+    return WhyResult(
+        call_id=params.call_id,
+        tool=tool,
+        decision=" then ".join(decisions) or "not judged yet",
+        outcome=outcome,
+        evidence="; ".join([*notes, *(body.evidence for body in ended)]),
+        hint=_HINTS.get(outcome, ""),
+    )
+
+
+async def _facts_of(house: House, actor: Actor, call_id: str) -> list[EventBody]:
+    stream, after = session_stream(actor.session_id), 0
+    found: list[EventBody] = []
+    while events := await house.sessions.room.journal.read(stream, after, READ_EVENTS, READ_BYTES):
+        after = events[-1].seq
+        for event in events:
+            body = body_of(event)
+            if body is not None and getattr(body, "call_id", None) == call_id:
+                found.append(body)
+    return found

@@ -1,0 +1,137 @@
+"""Which kills are wanted, and which happened.
+
+Purpose: the table of kills by effect and phase, and the aims that fill its emptiest cells.
+Invariant: a kill counts for the point that the daemon itself noted last; every choice follows from the seed.
+Must never: count an aim that was missed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, Aim
+from tests.kit.proof.workload import JOBS
+
+CELL_MIN: Final = 10
+KILLS_PER_LIFE: Final = 6
+TREE_SHARE: Final = 0.1
+ANY_SHARE: Final = 0.1
+ROWS: Final = (
+    "CallModel", "StopModel", "JudgeCall", "RunTool/read_only", "RunTool/idempotent", "RunTool/fingerprinted",
+    "RunTool/probeable", "StopTool", "AttachTool", "ApplyChanges/accept", "ApplyChanges/reject", "ApplyChanges/undo",
+    RECOVERY, HOUSE,
+)  # fmt: skip
+_ALL: Final = frozenset(PHASES)
+_BETWEEN: Final = frozenset({"intended", "due", "performing", "performed", "outcome"})
+_BETWEEN_ROWS: Final = frozenset(row for row in ROWS if row.startswith(("RunTool", "StopTool", "AttachTool")))
+UNREACHABLE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "RunTool/opaque": "no tool of this version is opaque",
+        f"{RECOVERY}|intent": "recovery is begun by a start, not by an event",
+        f"{RECOVERY}|intended": "recovery is begun by a start, not by an event",
+        f"{RECOVERY}|due": "recovery is begun by a start, not by an event",
+        f"{HOUSE}|intent": "no effect: starting, opening, answering",
+        f"{HOUSE}|intended": "no effect: starting, opening, answering",
+        f"{HOUSE}|due": "no effect: starting, opening, answering",
+        f"{HOUSE}|performed": "no effect: starting, opening, answering",
+    }
+)
+_ATTACHED_AFTER: Final = "RunTool/probeable|performing"
+
+
+def cells(*, between: bool) -> tuple[str, ...]:
+    """The cells that are wanted; `between`: those from the commit of an intent to the commit of its outcome."""
+    rows = [row for row in ROWS if row in _BETWEEN_ROWS] if between else ROWS
+    phases = [phase for phase in PHASES if phase in (_BETWEEN if between else _ALL)]
+    return tuple(cell for row in rows for phase in phases if (cell := f"{row}|{phase}") not in UNREACHABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The aims of one life."""
+
+    job: str
+    aims: tuple[Aim, ...]
+
+
+@dataclass
+class Table:
+    """Kills by cell; `traces` are the points of each job without a kill."""
+
+    traces: Mapping[str, Sequence[tuple[str, ...]]]
+    between: bool = False
+    hits: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The cells to fill."""
+        return cells(between=self.between)
+
+    def count(self, labels: Iterable[str]) -> None:
+        """A daemon died at a point."""
+        self.hits.update(labels)
+
+    def empty(self) -> tuple[str, ...]:
+        """Cells with fewer kills than wanted."""
+        return tuple(cell for cell in self.wanted if self.hits[cell] < CELL_MIN)
+
+    def target(self, seed: int) -> str:
+        """The cell that the life of a seed aims at first."""
+        return self.wanted[seed % len(self.wanted)]
+
+    def next_seed(self, seed: int) -> int:
+        """The first seed from `seed` on whose target needs kills most."""
+        least = min(self.hits[cell] for cell in self.wanted)
+        bound = CELL_MIN if least < CELL_MIN else least + CELL_MIN
+        return next(n for n in range(seed, seed + len(self.wanted)) if self.hits[self.target(n)] < bound)
+
+    def course(self, seed: int, most: int = KILLS_PER_LIFE) -> Course:
+        """The aims of a life: its target, and other cells of the same job on the way."""
+        random, cell = Random(seed), self.target(seed)
+        jobs = [job.name for job in JOBS if any(cell in labels for labels in self.traces[job.name])]
+        if not jobs:  # only a restart reaches it
+            return Course("runs", self._after_restart(random, cell, most))
+        job = random.choice(jobs)
+        return Course(job, self._along(random, self.traces[job], cell, most))
+
+    def _after_restart(self, random: Random, cell: str, most: int) -> tuple[Aim, ...]:
+        """Die in a running command, then at the cell in the daemon that finds it; and again."""
+        steps = sum(1 for labels in self.traces["runs"] if _ATTACHED_AFTER in labels)
+        first = Aim(_ATTACHED_AFTER, random.randint(max(1, steps // 8), max(1, steps // 4)))
+        last = 3 if cell.endswith("performing") else 1
+        return (first, *(Aim(cell, random.randint(1, last)) for _ in range(most - 1)))
+
+    def _along(self, random: Random, trace: Sequence[tuple[str, ...]], cell: str, most: int) -> tuple[Aim, ...]:
+        """Points of the trace in order, the cell among them; each is aimed at from the one before it."""
+        wanted = set(self.wanted)
+        places: dict[str, list[int]] = {}
+        for n, labels in enumerate(trace):
+            for label in wanted.intersection(labels):
+                places.setdefault(label, []).append(n)
+        others = sorted(places)
+        labels_of = {random.choice(places[cell]): cell}
+        for label in random.choices(others, k=random.randint(0, most - 1)):
+            labels_of.setdefault(random.choice(places[label]), label)
+        aims, last = [], -1
+        for place in sorted(labels_of):
+            label = labels_of[place]
+            n = sum(1 for labels in trace[last + 1 : place + 1] if label in labels)
+            if not self.between and label != cell and random.random() < ANY_SHARE:
+                label, n = ANY, place - last
+            aims.append(Aim(label, max(1, n), random.random() < TREE_SHARE))
+            last = place
+        return tuple(aims)
+
+    def lines(self) -> list[str]:
+        """The table for people."""
+        phases = [phase for phase in PHASES if not self.between or phase in _BETWEEN]
+        rows = [row for row in ROWS if not self.between or row in _BETWEEN_ROWS]
+        out = [f"{'kills':24}" + "".join(f"{phase:>12}" for phase in phases)]
+        for row in rows:
+            values = ["-" if f"{row}|{phase}" in UNREACHABLE else str(self.hits[f"{row}|{phase}"]) for phase in phases]
+            out.append(f"{row:24}" + "".join(f"{value:>12}" for value in values))
+        out += [f"- {cell}: {reason}" for cell, reason in UNREACHABLE.items()]
+        return out

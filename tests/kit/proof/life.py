@@ -1,0 +1,143 @@
+"""One life: a job, its kills, and what the oracles say.
+
+Purpose: start the counted daemon again and again, each time with the next aim, until the job is done; look after each
+    death, and at the end.
+Invariant: everything follows from the course; the folder of a life with complaints stays.
+Must never: look only at the end: a fault that a later recovery hides is one still.
+"""
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.kit.proof.coverage import Course
+from tests.kit.proof.ending import (
+    check_ended,
+    check_leftovers,
+    check_orphans,
+    check_same,
+    decisions_of,
+    turns_of,
+)
+from tests.kit.proof.house import DaemonGoneError, Death, House, new_folder
+from tests.kit.proof.oracles import check_death
+from tests.kit.proof.progress import Aim, read_notes
+from tests.kit.proof.record import read_folder, read_record, witnessed
+from tests.kit.proof.user import ProofFailedError, User
+from tests.kit.proof.workload import job_named
+
+from gloveport.protocol.errors import GloveportError
+
+Baseline = tuple[dict[str, list[Any]], list[Any]]
+
+
+@dataclass
+class Life:
+    """What became of a life."""
+
+    course: Course
+    folder: Path
+    kills: list[tuple[str, ...]] = field(default_factory=list)
+    missed: int = 0
+    complaints: list[str] = field(default_factory=list)
+    trace: list[tuple[str, ...]] = field(default_factory=list)
+    baseline: Baseline = field(default_factory=lambda: ({}, []))
+    took_s: float = 0.0
+
+
+async def live(course: Course, baseline: Baseline | None, fault: str = "", *, keep: bool = False) -> Life:
+    """Live a life. Without a baseline it is the uncrashed one that gives it."""
+    house = House(new_folder(), job_named(course.job), fault)
+    life = Life(course, house.folder)
+    began = time.monotonic()
+    house.prepare()
+    user = User(house)
+    try:
+        await _kill_and_go_on(life, house, user)
+        await _end(life, house, user, baseline)
+    except ProofFailedError as error:
+        life.complaints.append(str(error))
+    except GloveportError as error:
+        life.complaints.append(f"{error.code}: {error.message}")
+    finally:
+        await house.end(9)
+    life.took_s = time.monotonic() - began
+    if not life.complaints:
+        life.complaints += check_orphans()
+    if not life.complaints and not keep:
+        shutil.rmtree(house.folder, ignore_errors=True)
+    return life
+
+
+async def _kill_and_go_on(life: Life, house: House, user: User) -> None:
+    """One daemon after the other, until the job is done."""
+    base = read_folder(house.root)
+    for aim in (*life.course.aims, None):
+        house.start(aim)
+        try:
+            await user.go_on()
+        except DaemonGoneError:
+            _take_note(life, house, await house.wait_death(), aim)
+            _look(life, house, user, base)
+            if life.complaints:
+                raise ProofFailedError("as told above") from None
+            continue
+        if aim is not None:  # the job came to its end before the aim
+            life.missed += 1
+        return
+
+
+def _take_note(life: Life, house: House, death: Death, aim: Aim | None) -> None:
+    if aim is None or not death.killed:
+        raise ProofFailedError(f"the daemon ended by itself with {death.code}")
+    points = read_notes(house.notes)
+    life.kills.append(points[-1] if points else ())
+
+
+def _look(life: Life, house: House, user: User, base: dict[str, str]) -> None:
+    record = read_record(house.home)
+    now = read_folder(house.root)
+    life.complaints += check_death(record, user.memory, witnessed(house.witness), base, now)
+
+
+async def _end(life: Life, house: House, user: User, baseline: Baseline | None) -> None:
+    """The end of the job: twice resumed is once resumed, nothing is left, and all is as without a kill."""
+    base = job_files(house)
+    before = await user.state_digest()
+    life.trace = read_notes(house.notes)
+    await house.end()
+    house.start(None)
+    after = await user.state_digest()
+    await house.end()
+    record = read_record(house.home)
+    life.baseline = (turns_of(record, house), decisions_of(record))
+    if before != after:
+        life.complaints.append(f"resumed once more, {before} became {after}")
+    if record.folded().view.digest() != after[1]:
+        life.complaints.append("a replay of the log gives another view than the daemon's")
+    life.complaints += check_death(record, user.memory, witnessed(house.witness), base, read_folder(house.root))
+    life.complaints += [*check_ended(record, house), *check_leftovers(record, house)]
+    if baseline is None:
+        if any(tries > 1 for tries in user.memory.tries.values()):
+            life.complaints.append(f"without a kill something was tried again: {user.memory.tries}")
+    else:
+        life.complaints += check_same(record, house, baseline)
+
+
+def job_files(house: House) -> dict[str, str]:
+    """The user's files as they were before the job."""
+    return job_named("reads").files(house.witness)
+
+
+def words_of(life: Life) -> Sequence[str]:
+    """A life in lines, for a person."""
+    aims = ", ".join(aim.encode() for aim in life.course.aims)
+    return [
+        f"job {life.course.job}, aims {aims}",
+        f"killed at {life.kills}",
+        *life.complaints,
+        f"kept in {life.folder}",
+    ]

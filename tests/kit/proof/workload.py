@@ -1,0 +1,202 @@
+"""What the proof lets the daemon do: short jobs over every type of effect.
+
+Purpose: the project of the user, the scripted model and the acts of a user, for each job; pure data.
+Invariant: every job ends in the same files whatever was interrupted and asked for again; a command leaves its token
+    with the witness before anything else.
+Must never: depend on time or chance.
+
+A message is `NAME try N`; its steps of the script name both, so that what is asked again after an explained
+interruption has tokens of its own.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+TRIES_MAX: Final = 12
+WITNESS: Final = "witness"
+"""The witness is an append file outside the daemon's home: no process has to live to keep what was seen."""
+PROGRAM: Final = """\
+# token, witness, gate: say to the witness that this ran, then wait until the gate is there
+printf '%s\\n' "$1" >> "$2"
+echo "began $1"
+while [ ! -e "$3" ]; do sleep 0.02; done
+echo "ended $1"
+"""
+FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "program.sh": PROGRAM,
+        "read.txt": "what is read\n",
+        "mod.txt": "a\nb\nc\n",
+        "gone.txt": "goes\n",
+        "test_it.py": "def test_it():\n    open('{witness}', 'a').write('tested\\n')\n",
+    }
+)
+
+Step = dict[str, Any]
+Ending = Literal["completed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A message whose turn is followed to `ends`; `stop` presses stop once the view shows this text."""
+
+    name: str
+    replies: tuple[Step, ...]
+    ends: Ending = "completed"
+    stop: str = ""
+    deny: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Accept or reject these paths; undo names none and turns back the last decision."""
+
+    name: str
+    action: Literal["accept", "reject", "undo"]
+    paths: tuple[str, ...] = ()
+
+
+Act = Say | Decide
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A session's work: acts in order, and what the user's folder holds in the end (null: the file is gone)."""
+
+    name: str
+    acts: tuple[Act, ...]
+    changes: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+
+    def files(self, witness: Path) -> dict[str, str]:
+        """The user's files at the end."""
+        files = {**FILES, **self.changes}
+        return {path: text.replace("{witness}", str(witness)) for path, text in files.items() if text is not None}
+
+
+def call(tool: str, **arguments: Any) -> Step:
+    """One call of the model."""
+    return {"name": tool, "arguments": arguments}
+
+
+def run(token: str) -> Step:
+    """A command that tells the witness its token."""
+    return call("run_command", argv=["sh", "program.sh", token, "{witness}", "{gate}"])
+
+
+_TEXT: Final = "Some words that come in pieces, so that an answer can break in the middle."
+
+READS: Final = Job(
+    "reads",
+    (
+        Say(
+            "look",
+            (
+                {"text": _TEXT, "calls": [call("read_file", path="read.txt"), call("list_files", pattern="*")]},
+                {
+                    "text": "A plan.",
+                    "calls": [
+                        call("search", pattern="read"),
+                        call("update_plan", items=[{"text": "look", "status": "done"}]),
+                    ],
+                },
+                {"text": "Looked."},
+            ),
+        ),
+    ),
+)
+EDITS: Final = Job(
+    "edits",
+    (
+        Say(
+            "edit",
+            (
+                {
+                    "text": "Writing.",
+                    "calls": [
+                        call("write_file", path="new.txt", content="made\n"),
+                        call("write_file", path="mod.txt", content="a\nB\nc\n"),
+                        call("delete_file", path="gone.txt"),
+                    ],
+                },
+                {"text": "Written."},
+            ),
+        ),
+        Decide("first", "accept", ("mod.txt",)),
+        Decide("second", "reject", ("gone.txt",)),
+        Decide("third", "undo"),
+        Decide("fourth", "undo"),
+        Decide("fifth", "accept", ("mod.txt", "new.txt")),
+    ),
+    MappingProxyType({"mod.txt": "a\nB\nc\n", "new.txt": "made\n"}),
+)
+RUNS: Final = Job(
+    "runs",
+    (
+        Say("run", ({"text": "Running.", "calls": [run("{try}-one"), run("{try}-one")]}, {"text": "Ran."})),
+        Say(
+            "stopped",
+            ({"text": "Running on.", "calls": [run("{try}-long")]}, {"text": "Not reached."}),
+            ends="cancelled",
+            stop="began",
+        ),
+    ),
+)
+STOPS: Final = Job(
+    "stops",
+    (
+        Say(
+            "streamed",
+            ({"text": _TEXT, "chunk_chars": 20, "wait_for_file": "never", "wait_after_chunks": 2},),
+            ends="cancelled",
+            stop="Some words",
+        ),
+        Say("denied", ({"text": "May I?", "calls": [run("{try}-denied")]}, {"text": "As you say."}), deny=True),
+        Say("after", ({"text": "Good."},)),
+    ),
+)
+TESTS: Final = Job("tests", (Say("tests", ({"text": "Testing.", "calls": [call("run_tests")]}, {"text": "Tested."})),))
+JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, TESTS)
+
+
+def job_named(name: str) -> Job:
+    """The job of a name."""
+    return next(job for job in JOBS if job.name == name)
+
+
+def message_of(act: Say, attempt: int) -> str:
+    """What the user types."""
+    return f"{act.name} try {attempt}."
+
+
+def script_of(job: Job, witness: Path, gates: Path) -> dict[str, Any]:
+    """The scripted model of a job. A gate bears the name of its message."""
+    steps: list[Step] = []
+    for act in job.acts:
+        if isinstance(act, Say):
+            for attempt in range(1, TRIES_MAX + 1):
+                words = {"{try}": f"{act.name}-{attempt}", "{witness}": str(witness)}
+                words["{gate}"] = str(gates / f"{act.name}-{attempt}")
+                steps += [
+                    {"when": {"user_contains": message_of(act, attempt), "turn": turn}, **_filled(reply, words)}
+                    for turn, reply in enumerate(act.replies)
+                ]
+    return {"name": "proof", "steps": steps}
+
+
+def _filled(reply: Step, words: Mapping[str, str]) -> Step:
+    text = json.dumps(reply)
+    for name, value in words.items():
+        text = text.replace(name, value)
+    filled: Step = json.loads(text)
+    return filled
+
+
+def make_project(root: Path, witness: Path) -> None:
+    """The user's folder before anything."""
+    root.mkdir(parents=True)
+    for path, text in FILES.items():
+        (root / path).write_text(text.replace("{witness}", str(witness)))
