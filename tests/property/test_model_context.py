@@ -14,6 +14,7 @@ from tests.kit.simulation.story import Story, call
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import AssistantEntry, CallEntry, Entry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views import context
 from gloveport.server.session.views.context import (
@@ -90,7 +91,11 @@ def test_what_was_told_is_the_beginning_of_what_is_told_later() -> None:
 def test_the_state_of_a_session_tells_what_its_events_tell() -> None:
     """The projection and the request that is sent come from one fold."""
     run = Simulation(7200, crash_rate=0.05).run(MOVES)
-    assert project(ContextProjection(), placed_run(run)).finish() == provider_history(run.state.history)
+    for events in [placed_run(run), *histories()]:
+        folded = SessionState()
+        for event in events:
+            folded = fold_event(folded, event.body)
+        assert project(ContextProjection(), events).finish() == provider_history(folded.history)
     sent = model_request(run.state, ()).messages[1:]
     assert len(sent) == len(provider_history(run.state.history))
 

@@ -207,8 +207,10 @@ def test_a_sample_holds_what_the_turn_did_and_what_became_of_it() -> None:
     assert sample.usage.requests == 3
     assert sum(sample.parts.values()) == sample.duration_us
     first = next(n for n, event in enumerate(events) if event.type == "ModelRequestStarted")
-    told = project(context.ContextProjection(), events[: first + 1]).finish()
-    assert sample.context_digest == context.context_digest(told)
+    folded = Folded()
+    for event in events[: first + 1]:
+        folded.take(event)
+    assert sample.context_digest == context.context_digest(folded.state.history)
 
 
 def counts_of(passed: int, failed: int) -> Any:

@@ -13,7 +13,7 @@ the user did not speak after it, a line of ours asks the model to go on, so that
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import ClassVar, Final
 
@@ -146,12 +146,24 @@ def _call_faults(call: CallEntry, seen: set[str], where: str) -> Iterator[str]:
     seen.add(call.provider_call_id)
 
 
-def context_digest(entries: Iterable[Entry]) -> str:
+def context_digest(entries: Sequence[Entry]) -> str:
     """SHA-256 over the entries, one after another: equal beginnings are told by equal digests of them."""
-    digest = hashlib.sha256()
-    for entry in entries:
-        digest.update(json.dumps(_plain(entry), ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
-    return digest.hexdigest()
+    return RunningDigest().after(entries)
+
+
+class RunningDigest:
+    """The digest of a history that grows, each entry read once. One that changed at its beginning needs another."""
+
+    def __init__(self) -> None:
+        self._digest, self._read = hashlib.sha256(), 0
+
+    def after(self, history: Sequence[Entry]) -> str:
+        """The digest of the whole history."""
+        for entry in history[self._read :]:
+            line = json.dumps(_plain(entry), ensure_ascii=True, separators=(",", ":"))
+            self._digest.update(line.encode() + b"\n")
+        self._read = max(self._read, len(history))
+        return self._digest.hexdigest()
 
 
 def _plain(entry: Entry | CallEntry) -> list[object]:
@@ -160,10 +172,21 @@ def _plain(entry: Entry | CallEntry) -> list[object]:
     return [type(entry).__name__, *parts]
 
 
+NO_HISTORY: Final = frozenset(
+    {
+        "ApprovalRequested", "ApprovalResolved", "ChangeApplied", "ChangeApplyStarted", "ChangeProposed",
+        "ChangeRefused", "ChangeUnsettled", "ChangeWithdrawn", "EditsTaken", "GrantIssued", "GrantRevoked", "GrantUsed",
+        "HunkDecided", "ModelRequestAccepted", "PlanUpdated", "PolicyDecided", "RecoverySummarised", "SnapshotTaken",
+        "TestRunFinished", "ToolExecutionProgress", "ToolReconciled", "UsageRecorded",
+    }
+)  # fmt: skip
+"""Types that change nothing of what the model is told."""
+
+
 class ContextProjection:
     """The model's context from events alone."""
 
-    by_name: ClassVar[frozenset[str]] = frozenset({"ToolExecutionProgress", "ChangeProposed", "PolicyDecided"})
+    by_name: ClassVar[frozenset[str]] = NO_HISTORY
 
     def __init__(self) -> None:
         self._folded = Folded()

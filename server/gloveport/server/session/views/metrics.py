@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.views.clock import Timeline
 from gloveport.server.session.views.histogram import Histogram
-from gloveport.server.session.views.placed import Placed
+from gloveport.server.session.views.placed import Placed, all_but
 
 COUNTS: Final = (
     "sessions", "turns", "turns_completed", "turns_failed", "turns_cancelled", "calls_judged", "calls_refused",
@@ -59,7 +59,18 @@ class Metrics:
 class MetricsProjection:
     """Measures a session; holds counts, and the starts of what is open."""
 
-    by_name: ClassVar[frozenset[str]] = frozenset({"ModelTextDelta", "ToolExecutionProgress"})
+    by_name: ClassVar[frozenset[str]] = all_but(
+        ev.TurnStarted,
+        ev.TurnCancelRequested,
+        ev.TurnCompleted,
+        ev.TurnFailed,
+        ev.TurnCancelled,
+        ev.PolicyDecided,
+        ev.ApprovalResolved,
+        ev.HunkDecided,
+        ev.ToolExecutionStarted,
+        ev.ToolExecutionFinished,
+    )
 
     def __init__(self) -> None:
         self._time = Timeline()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
-from gloveport.protocol.journal.events import EventBody, ModelTextDelta
+from gloveport.protocol.journal.events import REGISTRY, EventBody, ModelTextDelta
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import SessionState
 
@@ -32,7 +32,8 @@ class Placed:
 class Projection(Protocol[R_co]):
     """A view of a session that is built event by event.
 
-    `by_name`: types of which the projection needs no more than their name; nobody has to decode them.
+    `by_name`: types of which the projection needs no more than their name; nobody has to decode them. A type that this
+    version does not know is in no such set.
     """
 
     by_name: ClassVar[frozenset[str]]
@@ -45,6 +46,11 @@ class Projection(Protocol[R_co]):
 
 
 P = TypeVar("P", bound=Projection[object])
+
+
+def all_but(*read: type[EventBody]) -> frozenset[str]:
+    """Every known type but those whose bodies are read."""
+    return frozenset(REGISTRY) - {one.__name__ for one in read}
 
 
 def project(projection: P, events: Iterable[Placed]) -> P:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.tool import PlanItem
-from gloveport.server.session.views.placed import Placed
+from gloveport.server.session.views.placed import Placed, all_but
 
 OPEN_STATES: Final = frozenset({"pending", "running"})
 
@@ -38,7 +38,7 @@ class PlanView:
 class PlanProjection:
     """Follows the plan."""
 
-    by_name: ClassVar[frozenset[str]] = frozenset({"ModelTextDelta", "ToolExecutionProgress"})
+    by_name: ClassVar[frozenset[str]] = all_but(ev.GoalRevised, ev.PlanUpdated)
 
     def __init__(self) -> None:
         self._revision = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from gloveport.protocol.journal import events as ev
-from gloveport.server.session.views.context import context_digest, provider_history
+from gloveport.server.session.views.context import NO_HISTORY, RunningDigest
 from gloveport.server.session.views.placed import Folded, Placed
 from gloveport.server.session.views.price import PriceBook
 from gloveport.server.session.views.trace import TraceProjection
@@ -48,8 +48,8 @@ class SampleCall:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One turn. `context_digest` is that of what the first request told the model; `tests_before` the last run before
-    the turn's first change, `tests_after` the last run of the turn after it. Times in microseconds."""
+    """One turn. `context_digest` is that of the history that the first request was made from; `tests_before` the last
+    run before the turn's first change, `tests_after` the last run of the turn after it. Times in microseconds."""
 
     session_id: str
     turn_id: str
@@ -101,13 +101,16 @@ class SampleProjection:
         self._said: dict[str, list[str]] = {}
         self._turn_of: dict[str, str] = {}
         self._tests: TestCounts | None = None
+        self._digest = RunningDigest()
 
     def take(self, event: Placed) -> None:
         """Take one more event in."""
         self._usage.take(event)
         self._trace.take(event)
-        if event.type not in self.by_name:
+        if event.type not in NO_HISTORY:
             self._folded.take(event)
+        if event.type == "ContextCompacted":
+            self._digest = RunningDigest()
         body = event.body
         if isinstance(body, ev.UserMessageAdded):
             self._said.setdefault(body.turn_id, []).append(body.text)
@@ -165,7 +168,7 @@ class SampleProjection:
         match body:
             case ev.ModelRequestStarted():
                 turn.models[f"{body.provider}/{body.model}"] = None
-                turn.digest = turn.digest or context_digest(provider_history(self._folded.state.history))
+                turn.digest = turn.digest or self._digest.after(self._folded.state.history)
             case ev.ToolCallProposed():
                 call = SampleCall(body.call_id, body.tool, body.arguments_digest, body.goal_revision)
                 turn.calls[body.call_id] = call

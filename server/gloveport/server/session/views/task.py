@@ -5,11 +5,12 @@ Invariant: phase, calls, questions and queue are those of the session's fold; on
 Must never: call something running whose end is in the log.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from gloveport.protocol.journal import events as ev
-from gloveport.server.session.state import CallStage
+from gloveport.server.session.state import CallStage, SessionState
 from gloveport.server.session.views.placed import Folded, Placed
 
 
@@ -73,48 +74,51 @@ class TaskProjection:
             self._since[name] = event.at
 
     def _still_open(self) -> dict[str, int]:
-        """Times of what outlives a turn: proposals, writes, queued messages."""
+        """Times of what outlives a turn: proposals, writes, messages."""
         state = self._folded.state
-        kept = {*state.changes, *state.applying, *(one.message_id for one in (*state.queue, *state.steering))}
+        said = (*(one.message_id for one in state.queue), *(one.message_id for one in state.steering))
+        kept = {*state.changes, *state.applying, *said}
         return {name: at for name, at in self._since.items() if name in kept}
 
     def finish(self) -> TaskView:
         """The task now."""
-        state, since = self._folded.state, self._since
-        turn = state.turn
-        calls = turn.calls if turn is not None else ()
-        running = [
-            Activity("call", one.call_id, one.started.title if one.started else one.tool, since.get(one.call_id, 0))
-            for one in calls
-            if one.stage is CallStage.RUNNING
-        ]
-        running += [Activity("apply", key, one.action, since.get(key, 0)) for key, one in state.applying.items()]
-        if turn is not None and turn.request is not None:
-            name = turn.request.request_id
-            running.append(Activity("request", name, f"{state.provider}/{state.model}", since.get(name, 0)))
-        waiting = [
-            Activity("call", one.call_id, one.tool, since.get(one.call_id, 0))
-            for one in calls
-            if one.stage is CallStage.PROPOSED
-        ]
-        waiting += [
-            Activity("approval", key, str(one.card.get("title", "")), since.get(key, 0))
-            for key, one in state.approvals.items()
-        ]
-        waiting += [Activity("message", one.message_id, one.text, since.get(one.message_id, 0)) for one in state.queue]
-        waiting += [
-            Activity("message", one.message_id, one.text, since.get(one.message_id, 0)) for one in state.steering
-        ]
-        waiting += [Activity("change", key, one.path, since.get(key, 0)) for key, one in state.changes.items()]
+        state = self._folded.state
+        turn_id = state.turn.turn_id if state.turn is not None else None
         return TaskView(
             phase=str(state.phase),
-            turn_id=turn.turn_id if turn is not None else None,
+            turn_id=turn_id,
             goal_revision=state.goal_revision,
-            since=since.get(turn.turn_id) if turn is not None else None,
-            running=tuple(running),
-            waiting=tuple(waiting),
+            since=self._since.get(turn_id) if turn_id is not None else None,
+            running=tuple(self._running(state)),
+            waiting=tuple(self._waiting(state)),
             last_failure=self._failure,
         )
+
+    def _activity(self, kind: str, name: str, title: str) -> Activity:
+        return Activity(kind, name, title, self._since.get(name, 0))
+
+    def _running(self, state: SessionState) -> Iterator[Activity]:
+        turn = state.turn
+        for call in turn.calls if turn is not None else ():
+            if call.stage is CallStage.RUNNING:
+                yield self._activity("call", call.call_id, call.started.title if call.started else call.tool)
+        for apply_id, started in state.applying.items():
+            yield self._activity("apply", apply_id, started.action)
+        if turn is not None and turn.request is not None:
+            yield self._activity("request", turn.request.request_id, f"{state.provider}/{state.model}")
+
+    def _waiting(self, state: SessionState) -> Iterator[Activity]:
+        for call in state.turn.calls if state.turn is not None else ():
+            if call.stage is CallStage.PROPOSED:
+                yield self._activity("call", call.call_id, call.tool)
+        for approval_id, approval in state.approvals.items():
+            yield self._activity("approval", approval_id, str(approval.card.get("title", "")))
+        for queued in state.queue:
+            yield self._activity("message", queued.message_id, queued.text)
+        for steered in state.steering:
+            yield self._activity("message", steered.message_id, steered.text)
+        for change_id, change in state.changes.items():
+            yield self._activity("change", change_id, change.path)
 
 
 def _opened(body: ev.EventBody | None) -> str | None:

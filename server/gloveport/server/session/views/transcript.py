@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
-from gloveport.server.session.views.placed import Placed
+from gloveport.server.session.views.placed import Placed, all_but
 
 Format = Literal["markdown", "plain"]
 RESULT_CHARS_MAX: Final = 2_000
@@ -38,7 +38,32 @@ def fenced(text: str) -> str:
 class TranscriptProjection:
     """Tells a session block by block; holds one answer's text and what was not taken away yet."""
 
-    by_name: ClassVar[frozenset[str]] = frozenset({"ToolExecutionProgress"})
+    by_name: ClassVar[frozenset[str]] = all_but(
+        ev.SessionCreated,
+        ev.UserMessageAdded,
+        ev.SteeringDecided,
+        ev.ToolStopRequested,
+        ev.ResultSuperseded,
+        ev.ModelRequestStarted,
+        ev.ModelTextDelta,
+        ev.ModelResponseReceived,
+        ev.ModelStreamInterrupted,
+        ev.ToolExecutionStarted,
+        ev.ToolExecutionFinished,
+        ev.ApprovalRequested,
+        ev.ApprovalResolved,
+        ev.TestRunFinished,
+        ev.PlanUpdated,
+        ev.ChangeProposed,
+        ev.HunkDecided,
+        ev.ChangeApplied,
+        ev.ChangeRefused,
+        ev.ChangeUnsettled,
+        ev.EditsTaken,
+        ev.RecoverySummarised,
+        ev.TurnFailed,
+        ev.TurnCancelled,
+    )
 
     def __init__(self, form: Format = "markdown") -> None:
         self._form = form
@@ -50,12 +75,12 @@ class TranscriptProjection:
     def take(self, event: Placed) -> None:
         """Take one more event in."""
         body = event.body
-        if event.type in self.by_name:
-            return
         if isinstance(body, ev.ModelTextDelta):
             self._pieces.append(body.text)
         elif event.erased:
             self._say("[what stood here was erased]")
+        elif event.type in self.by_name:
+            return
         elif body is None:
             self._say(f"[something that a newer version wrote: {event.type}]")
         elif (tell := _TELLERS.get(type(body))) is not None:

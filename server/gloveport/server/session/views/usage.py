@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
-from gloveport.server.session.views.placed import Placed
+from gloveport.server.session.views.placed import Placed, all_but
 from gloveport.server.session.views.price import PriceBook, Tokens, cost_nano_usd, rates_at
 
 REASON_MODEL: Final = "the list of prices does not know this model"
@@ -89,7 +89,13 @@ class UsageReport:
 class UsageProjection:
     """Follows the requests of a session; holds a line for each request and nothing else."""
 
-    by_name: ClassVar[frozenset[str]] = frozenset({"ModelTextDelta", "ToolExecutionProgress"})
+    by_name: ClassVar[frozenset[str]] = all_but(
+        ev.ModelRequestStarted,
+        ev.ModelRequestAccepted,
+        ev.ModelResponseReceived,
+        ev.ModelStreamInterrupted,
+        ev.UsageRecorded,
+    )
 
     def __init__(self) -> None:
         self._requests: dict[str, _Request] = {}
