@@ -9,17 +9,21 @@ ROOMS ?= turn,session
 STEPS ?= 1000000
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+N ?= 200
+SEED ?= 1
+CRASH_ARGS ?=
 # A real model is used when one of these keys is set; its SDK is installed only then.
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mutate simulate test check bench schema lock realworld e2e client clean bootstrap-dev
+.PHONY: help demo crash mutate simulate test check bench schema lock realworld e2e client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
 	@echo "make test       set up, then every test this machine can run (hermetic)"
 	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
 	@echo "make bench      print the figures"
+	@echo "make crash      kill the real daemon N times (N=200 SEED=1) and look at what is left each time"
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
 	@echo "make realworld  third-party packages and repositories (needs the package index)"
@@ -52,6 +56,11 @@ check: bootstrap-dev
 bench: bootstrap-dev
 	@set -e; for script in tests/bench/bench_*.py; do \
 		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
+
+# N kills of the real daemon (all its life, then from an intent on record to its outcome); SEED begins elsewhere.
+crash: bootstrap-dev
+	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof --kills $(N) --seed $(SEED) $(CRASH_ARGS)
+	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof --kills $(N) --seed $(SEED) --between $(CRASH_ARGS)
 
 simulate: bootstrap-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.kit.simulation --steps $(STEPS)

@@ -25,6 +25,21 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** It answers again. */
+export interface BreakerClosed {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+}
+
+/** So many failures came in a row that nothing is sent there before `until_at` (UTC microseconds). */
+export interface BreakerOpened {
+  readonly kind: "provider" | "mcp" | "sandbox";
+  readonly name: string;
+  readonly failures: number;
+  readonly until_at: number;
+  readonly reason: string;
+}
+
 /** What a message does to one call that has not ended. */
 export interface CallFate {
   readonly call_id: string;
@@ -99,6 +114,40 @@ export interface ChangeWithdrawn {
   readonly change_id: string;
   readonly path: string;
   readonly reason: "accepted" | "rejected" | "reverted";
+}
+
+/** The compaction gave nothing; the model would be shown what it was shown before. */
+export interface CompactionDiscarded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** What the model is shown is about to be shortened; until the result is here nothing has changed. */
+export interface CompactionStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly reason: string;
+}
+
+/** From here on the model is shown these results shortened; the log holds them whole. */
+export interface ContextCompacted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly compaction_id: string;
+  readonly results: readonly ShortenedResult[];
+  readonly chars_before: number;
+  readonly chars_after: number;
+}
+
+/** The conversation is larger than the model's window, for the `count`-th time without a whole answer between. */
+export interface ContextOverflowed {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly count: number;
 }
 
 /** A daemon took the lease; `boot_id` tells a restart of the machine from one of the daemon. */
@@ -292,6 +341,30 @@ export interface ResultSuperseded {
   readonly left_out: readonly string[];
 }
 
+/** The request failed in a way that passes: it is made again at `due_at` (UTC microseconds, by the daemon's clock). `attempt` is the number of the attempt to come, out of at most `attempts_max`. `floor` says what the pause may not be shorter than: nothing, what the provider asked for, or the breaker's own pause. */
+export interface RetryScheduled {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly attempt: number;
+  readonly attempts_max: number;
+  readonly error_class: string;
+  readonly backoff_us: number;
+  readonly floor: "none" | "retry_after" | "breaker";
+  readonly due_at: number;
+  readonly provider_request_id: string | null;
+  readonly reason: string;
+}
+
+/** The pause is over: `request_id` takes the place of the failed request `retry_of`. */
+export interface RetryStarted {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly retry_of: string;
+  readonly attempt: number;
+}
+
 /** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
 export interface SandboxChosen {
   readonly sandbox: string;
@@ -315,6 +388,12 @@ export interface SessionCreated {
 /** The user gave the session another title. */
 export interface SessionRenamed {
   readonly title: string;
+}
+
+/** A result of a tool of which the model is shown `kept_chars` characters, from both ends. */
+export interface ShortenedResult {
+  readonly call_id: string;
+  readonly kept_chars: number;
 }
 
 /** The immutable record of the workspace from which the worktree was made. */
@@ -569,6 +648,14 @@ export interface Events {
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;
+  readonly "RetryScheduled": RetryScheduled;
+  readonly "RetryStarted": RetryStarted;
+  readonly "ContextOverflowed": ContextOverflowed;
+  readonly "CompactionStarted": CompactionStarted;
+  readonly "ContextCompacted": ContextCompacted;
+  readonly "CompactionDiscarded": CompactionDiscarded;
+  readonly "BreakerOpened": BreakerOpened;
+  readonly "BreakerClosed": BreakerClosed;
   readonly "SteeringDecided": SteeringDecided;
   readonly "UserMessageEdited": UserMessageEdited;
   readonly "ToolStopRequested": ToolStopRequested;

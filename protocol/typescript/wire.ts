@@ -893,6 +893,7 @@ export const ERROR_CODES = {
   "model.refused": -32094,
   "model.broken_stream": -32095,
   "model.unknown": -32096,
+  "model.context_overflow": -32097,
   "tool.unknown": -32100,
   "tool.invalid_arguments": -32101,
   "tool.failed": -32102,

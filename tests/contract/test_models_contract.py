@@ -353,6 +353,25 @@ async def test_f01_retry_after_is_told_in_every_form(
     assert len(wired.server.requests) == 1, "retries belong to another owner"
 
 
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Behaviour(status=500, body={}),
+        Behaviour(status=503, body={}),
+        Behaviour(status=408, body={}),
+        Behaviour(status=409, body={}),
+        Behaviour(cut_after=0),
+    ],
+)
+async def test_f01_no_sdk_tries_again_by_itself(wired: Bench, behaviour: Behaviour) -> None:
+    """Retries have one owner: what an SDK would repeat by itself reaches the server once."""
+    wired.play(behaviour)
+    _, err = await read_all(wired.provider)
+    assert err is not None
+    assert wired.server is not None
+    assert len(wired.server.requests) == 1
+
+
 async def test_f01_an_exhausted_quota_is_not_throttling(wired: Bench) -> None:
     body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
     wired.play(Behaviour(status=429, body=body))

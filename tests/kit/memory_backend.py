@@ -185,7 +185,7 @@ class MemoryBackend:
     async def on_turn_start(self, params: TurnStartParams) -> WireModel:
         """Say back what was said."""
         self.tell_text(params.session_id, params.text)
-        return TurnStartResult(turn_id="t", message_id="m", queued=False)
+        return TurnStartResult(turn_id="t", message_id="m")
 
     async def on_test_wait(self, _params: object) -> WireModel:
         """Wait for the gate."""

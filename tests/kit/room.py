@@ -327,6 +327,10 @@ class Home:
         self.folder, self.data, self.root = folder, folder / "data", folder / "root"
         self.script = folder / "script.json"
         self.ladder = Ladder()
+        self.models: tuple[ModelChoice, ...] = ()
+        """Models before the scripted ones."""
+        self.now_us: Callable[[], int] = now_us
+        self.sleep: Callable[[float], Awaitable[None]] = anyio.sleep
         self.root.mkdir()
 
     def write(self, **files: str) -> None:
@@ -350,20 +354,23 @@ class Home:
             stack.push_async_callback(journal.close)
             audit = await AuditLog.open(self.data / AUDIT_FILE, clock=now_us, boot_id="test")
             stack.push_async_callback(audit.close)
+            models = await stack.enter_async_context(AsyncExitStack())
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            kit = await self._kit(journal, audit, await BlobStore.open(self.data), tasks)
+            kit = await self._kit(models, journal, audit, await BlobStore.open(self.data), tasks)
             try:
                 yield kit
             finally:
                 tasks.cancel_scope.cancel()
 
-    async def _kit(self, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+    async def _kit(self, stack: AsyncExitStack, journal: Journal, audit: AuditLog, blobs: BlobStore, tasks: Any) -> Kit:
+        models = ModelShelf(lambda: settings, self.now_us)
+        stack.push_async_callback(models.close)
         settings = Settings(
-            (ModelChoice("scripted", "test", script=self.script), ModelChoice("scripted", "other", script=self.script)),
+            (*self.models, *(ModelChoice("scripted", name, script=self.script) for name in ("test", "other"))),
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        models, told, redactor = ModelShelf(lambda: settings, now_us), Told(), Redactor([SECRET])
+        told, redactor = Told(), Redactor([SECRET])
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -376,7 +383,8 @@ class Home:
             toolbox=builtin_toolbox(),
             redactor=redactor,
             tasks=tasks,
-            now_us=now_us,
+            now_us=self.now_us,
+            sleep=self.sleep,
             new_id=new_id,
             create_workspace=shelf.create,
             open_workspace=shelf.open,

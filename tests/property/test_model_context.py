@@ -1,7 +1,7 @@
 """What the model is told is valid at every point of every history, and what was told stays told."""
 
 import json
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 
 import pytest
@@ -46,13 +46,16 @@ def histories() -> list[list[Placed]]:
     return [*runs, *map(placed_recording, RECORDINGS)]
 
 
-def told_at_each_request(events: list[Placed]) -> list[tuple[Entry, ...]]:
-    """What each request of a session told."""
-    projection, told = ContextProjection(), []
+def told_at_each_request(events: list[Placed]) -> list[list[tuple[Entry, ...]]]:
+    """What each request of a session told; a compaction begins a new list, since it shortens what was told."""
+    projection = ContextProjection()
+    told: list[list[tuple[Entry, ...]]] = [[]]
     for event in events:
         projection.take(event)
+        if event.type == "ContextCompacted":
+            told.append([])
         if event.type == "ModelRequestStarted":
-            told.append(projection.finish())
+            told[-1].append(projection.finish())
     return told
 
 
@@ -78,8 +81,7 @@ def test_what_was_told_is_the_beginning_of_what_is_told_later() -> None:
     """The prefix that a provider keeps in its cache stays byte-identical over a whole session, crashes included."""
     requests = 0
     for events in histories():
-        told = told_at_each_request(events)
-        for before, after in pairwise(told):
+        for before, after in chain.from_iterable(map(pairwise, told_at_each_request(events))):
             if before[-1] == UserEntry(GO_ON):
                 continue  # the user's own next words may take its place
             assert after[: len(before)] == before

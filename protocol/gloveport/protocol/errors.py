@@ -83,6 +83,7 @@ class ErrorCode(StrEnum):
     MODEL_REFUSED = "model.refused"
     MODEL_BROKEN = "model.broken_stream"
     MODEL_UNKNOWN = "model.unknown"
+    MODEL_CONTEXT = "model.context_overflow"
     # tools and policy
     TOOL_UNKNOWN = "tool.unknown"
     TOOL_ARGUMENTS = "tool.invalid_arguments"
@@ -159,6 +160,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.MODEL_REFUSED: ErrorSpec(-32094, "The provider refused the request; see its words."),
         ErrorCode.MODEL_BROKEN: ErrorSpec(-32095, "The stream broke off; what arrived is kept. Send again to go on."),
         ErrorCode.MODEL_UNKNOWN: ErrorSpec(-32096, "Choose a model with model/list."),
+        ErrorCode.MODEL_CONTEXT: ErrorSpec(-32097, "Choose a model with a larger window, or begin anew."),
         ErrorCode.TOOL_UNKNOWN: ErrorSpec(-32100, "Use one of the offered tools."),
         ErrorCode.TOOL_ARGUMENTS: ErrorSpec(-32101, "Mend the named arguments."),
         ErrorCode.TOOL_FAILED: ErrorSpec(-32102, "Read the tool's words."),

@@ -7,33 +7,27 @@ Must never: end well with a complaint, or with a cell that could be filled and i
 
 import argparse
 import asyncio
-import ctypes
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.kit.proof.coverage import Course, Table
-from tests.kit.proof.life import Baseline, Life, live, words_of
+from tests.kit.proof.ending import Baseline
+from tests.kit.proof.life import Life, Setting, live, words_of
 from tests.kit.proof.progress import Aim
+from tests.kit.proof.starting import Nursery, become_subreaper
 from tests.kit.proof.workload import JOBS
 
-_SUBREAPER: Final = 36
 
-
-def become_subreaper() -> None:
-    """Orphans of the daemons become children of this process, so that none is overlooked."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl")
-
-
-async def measure(fault: str = "") -> tuple[dict[str, Any], dict[str, Baseline]]:
+async def measure(setting: Setting) -> tuple[dict[str, Any], dict[str, Baseline]]:
     """Each job without a kill: its points and its end."""
     traces: dict[str, Any] = {}
     baselines: dict[str, Baseline] = {}
     for job in JOBS:
-        life = await live(Course(job.name, ()), None, fault)
+        life = await live(Course(job.name, ()), None, setting)
         if life.complaints:
             raise SystemExit("\n".join(["without a kill:", *words_of(life)]))
         traces[job.name], baselines[job.name] = life.trace, life.baseline
@@ -43,8 +37,8 @@ async def measure(fault: str = "") -> tuple[dict[str, Any], dict[str, Baseline]]
 class Run:
     """Lives until enough kills are counted."""
 
-    def __init__(self, table: Table, baselines: dict[str, Baseline], options: argparse.Namespace) -> None:
-        self.table, self._baselines, self._options = table, baselines, options
+    def __init__(self, table: Table, ends: dict[str, Baseline], setting: Setting, options: argparse.Namespace) -> None:
+        self.table, self._ends, self._setting, self._options = table, ends, setting, options
         self.kills = self.missed = self.lives = 0
         self.failed: list[tuple[int, Life]] = []
 
@@ -59,7 +53,7 @@ class Run:
     async def one(self, seed: int) -> None:
         """The life of a seed."""
         course = self.table.course(seed)
-        life = await live(course, self._baselines[course.job], self._options.fault)
+        life = await live(course, self._ends[course.job], self._setting)
         self.lives += 1
         self.kills += len(life.kills)
         self.missed += life.missed
@@ -85,16 +79,16 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-async def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace, setting: Setting) -> int:
     """Everything; the exit code."""
     began = time.monotonic()
-    traces, baselines = await measure(options.fault)
-    table = Table(traces, options.between)
-    going = Run(table, baselines, options)
+    traces, baselines = await measure(replace(setting, fault=""))
+    table = Table(traces, options.between, options.fault)
+    going = Run(table, baselines, setting, options)
     if options.course:
         plain = json.loads(Path(options.course).read_text() if options.course[0] != "{" else options.course)
-        course = Course(plain["job"], tuple(Aim.decode(text) for text in plain["aims"]))
-        life = await live(course, baselines[course.job], options.fault, keep=True)
+        course = Course(plain["job"], tuple(Aim.decode(text) for text in plain["aims"]), plain.get("cold", False))
+        life = await live(course, baselines[course.job], replace(setting, keep=True))
         print("\n".join(words_of(life)))
         return 1 if life.complaints else 0
     await going.go()
@@ -113,7 +107,12 @@ async def run(options: argparse.Namespace) -> int:
 def main() -> None:
     """Entry point."""
     become_subreaper()
-    sys.exit(asyncio.run(run(read_options(sys.argv[1:]))))
+    options, nursery = read_options(sys.argv[1:]), Nursery()
+    try:
+        code = asyncio.run(run(options, Setting(nursery, options.fault)))
+    finally:
+        nursery.close()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

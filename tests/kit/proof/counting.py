@@ -87,7 +87,7 @@ def count_commits(meter: Meter) -> None:
         made: sqlite3.Connection = real(*arguments, **{"factory": Counted, **named})
         return made
 
-    sqlite3.connect = connect  # type: ignore[assignment]
+    sqlite3.connect = connect  # type: ignore[assignment]  # - a proxy takes its place
 
 
 def count_appends(meter: Meter) -> None:
@@ -169,7 +169,7 @@ def count_recovery(meter: Meter) -> None:
             meter.inside()
             current.reset(before)
 
-    Sessions.open = opened  # type: ignore[method-assign]
+    Sessions.open = opened  # type: ignore[method-assign]  # - a proxy takes its place
 
 
 def count_neighbours(meter: Meter) -> None:
@@ -199,7 +199,7 @@ def count_neighbours(meter: Meter) -> None:
                 around(meter, type(tool), part)
         return tool
 
-    Toolbox.find = found  # type: ignore[method-assign]
+    Toolbox.find = found  # type: ignore[method-assign]  # - a proxy takes its place
 
 
 def count_everything(meter: Meter) -> None:

@@ -19,6 +19,8 @@ CELL_MIN: Final = 10
 KILLS_PER_LIFE: Final = 6
 TREE_SHARE: Final = 0.1
 ANY_SHARE: Final = 0.1
+COLD_SHARE: Final = 0.1
+"""Lives whose daemons are started as processes of their own; the others are forked from a loaded one."""
 ROWS: Final = (
     "CallModel", "StopModel", "JudgeCall", "RunTool/read_only", "RunTool/idempotent", "RunTool/fingerprinted",
     "RunTool/probeable", "StopTool", "AttachTool", "ApplyChanges/accept", "ApplyChanges/reject", "ApplyChanges/undo",
@@ -39,6 +41,15 @@ UNREACHABLE: Final[Mapping[str, str]] = MappingProxyType(
         f"{HOUSE}|performed": "no effect: starting, opening, answering",
     }
 )
+CONTROLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "effect_before_intent": "RunTool/probeable|intent",
+        "ack_before_commit": "CallModel|intent",
+        "dropped_grant_use": "RunTool/probeable|intended",
+        "running_runs_again": "RunTool/probeable|performing",
+    }
+)
+"""Where each negative control's fault shows; its lives aim there."""
 _ATTACHED_AFTER: Final = "RunTool/probeable|performing"
 
 
@@ -55,6 +66,7 @@ class Course:
 
     job: str
     aims: tuple[Aim, ...]
+    cold: bool = False
 
 
 @dataclass
@@ -63,6 +75,7 @@ class Table:
 
     traces: Mapping[str, Sequence[tuple[str, ...]]]
     between: bool = False
+    fault: str = ""
     hits: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -83,7 +96,10 @@ class Table:
         return self.wanted[seed % len(self.wanted)]
 
     def next_seed(self, seed: int) -> int:
-        """The first seed from `seed` on whose target needs kills most."""
+        """The first seed from `seed` on whose target needs kills most, or is where the fault shows."""
+        if self.fault:
+            cell = CONTROLS[self.fault]
+            return next(n for n in range(seed, seed + len(self.wanted)) if self.target(n) == cell)
         least = min(self.hits[cell] for cell in self.wanted)
         bound = CELL_MIN if least < CELL_MIN else least + CELL_MIN
         return next(n for n in range(seed, seed + len(self.wanted)) if self.hits[self.target(n)] < bound)
@@ -93,9 +109,9 @@ class Table:
         random, cell = Random(seed), self.target(seed)
         jobs = [job.name for job in JOBS if any(cell in labels for labels in self.traces[job.name])]
         if not jobs:  # only a restart reaches it
-            return Course("runs", self._after_restart(random, cell, most))
+            return Course("runs", self._after_restart(random, cell, most), random.random() < COLD_SHARE)
         job = random.choice(jobs)
-        return Course(job, self._along(random, self.traces[job], cell, most))
+        return Course(job, self._along(random, self.traces[job], cell, most), random.random() < COLD_SHARE)
 
     def _after_restart(self, random: Random, cell: str, most: int) -> tuple[Aim, ...]:
         """Die in a running command, then at the cell in the daemon that finds it; and again."""

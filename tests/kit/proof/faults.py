@@ -5,70 +5,73 @@ Invariant: each fault is harmless while the daemon lives; only a kill at the wro
 Must never: be switched on by anything but the launcher of the tests.
 """
 
-import sqlite3
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import anyio
+
 from gloveport.protocol.journal.events import GrantUsed
+from gloveport.protocol.wire.turn import TurnStartParams, TurnStartResult
+from gloveport.server.commands import port
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.engine import perform, tool_run
 from gloveport.server.engine.actor import Actor, Running
+from gloveport.server.recovery import recover
 from gloveport.server.session.state import Call
 from gloveport.server.tools.contract import Performed
+from gloveport.server.transports.port import Caller
 from gloveport.server.turn.effects import RunTool
-from gloveport.server.turn.inputs import CallReconciled
+from gloveport.server.turn.inputs import CallReconciled, SendMessage
 
-FAULT: Final = "GLOVEPORT_PROOF_FAULT"
-"""Environment entry: the name of a fault."""
+LATE_S: Final = 0.05
 
 
 def effect_before_intent() -> None:
     """A tool is performed first and its intent written afterwards; what it did is told when it is asked to run."""
-    from gloveport.server.engine import tool_run
-
     done: dict[str, Performed] = {}
-    append, perform = Actor._append, tool_run._perform
+    append, do = Actor._append, tool_run._perform
 
     @wraps(append)
     async def early(self: Actor, decided: Any, *rest: Any) -> None:
         for effect in decided.effects:
             call = decided.state.call(effect.call_id) if isinstance(effect, RunTool) else None
             if call is not None and call.tool == "run_command":
-                done[call.call_id] = await perform(self, call, Running(), tool_run._show_nothing, attach=False)
+                Path(json.loads(call.arguments_json)["argv"][-1]).touch()  # its gate: nobody sees that it waits
+                done[call.call_id] = await do(self, call, Running(), tool_run._show_nothing, attach=False)
         await append(self, decided, *rest)
 
-    @wraps(perform)
+    @wraps(do)
     async def told(actor: Actor, call: Call, *rest: Any, **named: Any) -> Performed:
         known = done.pop(call.call_id, None)
-        return known if known is not None else await perform(actor, call, *rest, **named)
+        return known if known is not None else await do(actor, call, *rest, **named)
 
     setattr(Actor, "_append", early)  # noqa: B010 - a fault around the shipped method
     tool_run._perform = told
 
 
 def ack_before_commit() -> None:
-    """A transaction is called committed at once and is committed by the one that follows it."""
-    inner = sqlite3.connect
+    """A message is acknowledged first and written afterwards."""
 
-    class Late(sqlite3.Connection):
-        owed = False
+    async def early(house: House, params: TurnStartParams, caller: Caller, once: Once) -> TurnStartResult:
+        actor = await house.sessions.open(params.session_id)
+        room = house.sessions.room
+        answer = TurnStartResult(turn_id=room.new_id("turn"), message_id=room.new_id("message"))
 
-        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
-            if sql == "COMMIT":
-                self.owed = True
-                return super().execute("SELECT 1")
-            if self.owed and not sql.startswith("SELECT"):
-                self.owed = False
-                super().execute("COMMIT")
-            return super().execute(sql, *arguments)
+        async def later() -> None:
+            await anyio.sleep(LATE_S)
+            given = SendMessage(answer.message_id, answer.turn_id, params.text, queue=False)
+            perform.start(actor, await actor.submit(given, once.request(answer)))
 
-    @wraps(inner)
-    def connect(*arguments: Any, **named: Any) -> sqlite3.Connection:
-        made: sqlite3.Connection = inner(*arguments, **{**named, "factory": Late})
-        return made
+        room.tasks.start_soon(later)
+        return answer
 
-    sqlite3.connect = connect  # type: ignore[assignment]
+    vars(port)["CHANGES"] = MappingProxyType({**port.CHANGES, "turn/start": early})
 
 
 def dropped_grant_use() -> None:
@@ -85,14 +88,13 @@ def dropped_grant_use() -> None:
 
 def running_runs_again() -> None:
     """After a restart a program that was running is taken for one that never began."""
-    from gloveport.server.engine import tool_run
 
     async def forgotten(actor: Actor, call: Call) -> CallReconciled:
         for folder in actor.room.journal._directory.glob(f"runs/*/{call.call_id}"):
             folder.rename(folder.with_name(f"lost-{folder.name}"))
         return CallReconciled(call.call_id, "not_started", "it is not known here")
 
-    tool_run.reconcile_call = forgotten
+    vars(recover)["reconcile_call"] = forgotten
 
 
 FAULTS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(

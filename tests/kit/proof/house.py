@@ -8,8 +8,6 @@ Must never: signal a process that it did not start.
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -18,17 +16,15 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from tests.kit.proof.faults import FAULT
-from tests.kit.proof.progress import AIM, NOTES, Aim
+from tests.kit.proof.progress import AIM, FAULT, NOTES, Aim
+from tests.kit.proof.starting import Child, Nursery, search_path, start_cold
 from tests.kit.proof.workload import WITNESS, Job, make_project, script_of
 
-import gloveport
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.paths import Places, find_places
 
 START_S: Final = 60.0
-TREE: Final = Path(__file__).resolve().parents[3]
 
 
 class DaemonGoneError(Exception):
@@ -49,9 +45,10 @@ class House:
 
     folder: Path
     job: Job
+    nursery: Nursery | None = None
     fault: str = ""
     starts: int = 0
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    process: Child | None = field(default=None, repr=False)
 
     @property
     def home(self) -> Path:
@@ -99,24 +96,25 @@ class House:
         (self.home / "config.toml").write_text(f'{settings}[sandbox]\ntrusted = "process"\n')
 
     def start(self, aim: Aim | None, prefix: tuple[str, ...] = ()) -> None:
-        """Start the counted daemon; `prefix` are words before its command (a tracer)."""
+        """Start the counted daemon, forked where there is a nursery; `prefix` are words before a cold one's command."""
         self.starts += 1
         names = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": str(self.home),
             "GLOVEPORT_HOME": str(self.home),
             "TMPDIR": str(self.temporary),
-            "PYTHONPATH": os.pathsep.join([*(os.path.dirname(root) for root in gloveport.__path__), str(TREE)]),
+            "PYTHONPATH": search_path(),
+            "PYDANTIC_DISABLE_PLUGINS": "__all__",  # as the product's own entry does
             NOTES: str(self.notes),
             FAULT: self.fault,
         }
         if aim is not None:
             names[AIM] = aim.encode()
-        command = [*prefix, sys.executable, "-P", "-m", "tests.kit.proof.launcher"]
-        with (self.folder / "daemon.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, env=names, stdout=log, stderr=log, cwd=self.home, start_new_session=True
-            )
+        log = self.folder / "daemon.log"
+        if self.nursery is not None and not prefix:
+            self.process = self.nursery.start(names, self.home, log)
+        else:
+            self.process = start_cold(names, self.home, log, prefix)
 
     @property
     def alive(self) -> bool:
@@ -146,7 +144,7 @@ class House:
         with anyio.fail_after(START_S):
             while self.alive:
                 await anyio.sleep(0.002)
-        code = self.process.returncode if self.process is not None else 0
+        code = (self.process.code or 0) if self.process is not None else 0
         return Death(code in (-signal.SIGKILL, 128 + signal.SIGKILL), code)
 
     async def end(self, number: int = signal.SIGTERM) -> Death:

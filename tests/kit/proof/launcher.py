@@ -1,17 +1,35 @@
 """The real daemon, counted: what the proof starts in the place of `gloveport daemon`.
 
 Purpose: put the counting proxies (and, for a negative control, one fault) around the shipped code, then run its main.
-Invariant: without an aim and without a fault it is the shipped daemon.
-Must never: be reachable from the product.
+    `cold` is one daemon in a process of its own; `serve` loads everything once and forks a daemon for each line it is
+    given, which saves each of a thousand daemons the time of loading.
+Invariant: without an aim and without a fault it is the shipped daemon, from its main on.
+Must never: be reachable from the product, or run anything of a daemon in the process that forks.
 """
 
 import contextlib
+import gc
+import importlib
+import json
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Final
 
-os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the product's own entry does
+from pydantic import BaseModel
+from tests.kit.proof.counting import count_everything
+from tests.kit.proof.progress import FAULT, Meter
+
+LATE_MODULES: Final = (
+    "gloveport.server.app.foreground",
+    "gloveport.server.app.daemon",
+    "gloveport.server.app.rooms",
+    "gloveport.sandbox.backends.bubblewrap",
+    "gloveport.sandbox.backends.process",
+    "gloveport.server.models.scripted",
+    "tomllib",
+)
 
 
 def kill_runs() -> None:
@@ -25,20 +43,92 @@ def kill_runs() -> None:
                 os.kill(status.supervisor_pid, signal.SIGKILL)
 
 
-def main() -> int:
-    """Run the counted daemon; its exit code."""
-    from tests.kit.proof.counting import count_everything
-    from tests.kit.proof.faults import FAULT, FAULTS
-    from tests.kit.proof.progress import meter_of
-
+def run(meter: Meter) -> int:
+    """The daemon of this process's environment; its exit code."""
     from gloveport.server.app.foreground import run_daemon
 
-    count_everything(meter_of(dict(os.environ), kill_runs))
-    fault = os.environ.get(FAULT)
-    if fault:
+    meter.begin(os.environ)
+    if fault := os.environ.get(FAULT):
+        from tests.kit.proof.faults import FAULTS  # late: it loads what is to be counted
+
         FAULTS[fault]()
     return run_daemon()
 
 
+def counted() -> Meter:
+    """The proxies, around everything that a daemon of this process will load."""
+    meter = Meter(kill_runs)
+    count_everything(meter)
+    return meter
+
+
+def load_all() -> None:
+    """What a daemon loads, and the checkers of its messages, which are otherwise built at their first use."""
+    from gloveport.protocol.journal.events import REGISTRY
+    from gloveport.protocol.wire.methods import METHODS, NOTIFICATIONS
+    from gloveport.server.models.script_file import Script
+    from gloveport.server.tools.registry import builtin_toolbox
+
+    for name in LATE_MODULES:
+        importlib.import_module(name)
+    for method in METHODS.values():
+        method.params.model_rebuild()
+        method.result.model_rebuild()
+    shapes: list[type[BaseModel]] = [*NOTIFICATIONS.values(), *REGISTRY.values(), Script]
+    for shape in shapes:
+        shape.model_rebuild()
+    builtin_toolbox().specs()
+    gc.collect()
+    gc.freeze()
+
+
+def serve() -> None:
+    """A daemon for each line of standard input: `{"environment", "folder", "log"}`; its pid is the answer.
+
+    The daemon is a child of nobody here: whoever started this process and adopts orphans may wait for it.
+    """
+    meter = counted()
+    load_all()
+    for line in sys.stdin:
+        told, tell = os.pipe()
+        between = os.fork()
+        if between == 0:
+            daemon = os.fork()
+            if daemon:
+                os.write(tell, f"{daemon}\n".encode())
+                os._exit(0)
+            os.close(told)
+            os.close(tell)
+            become(json.loads(line))
+            code = 1
+            try:
+                code = run(meter)
+            finally:
+                os._exit(code)
+        os.close(tell)
+        os.waitpid(between, 0)
+        with os.fdopen(told) as answer:
+            print(answer.readline().strip(), flush=True)
+
+
+def become(wanted: dict[str, object]) -> None:
+    """In the forked daemon: a session, an environment, a folder and a log of its own."""
+    os.setsid()
+    environment = wanted["environment"]
+    os.environ.clear()
+    if isinstance(environment, dict):
+        os.environ.update(environment)
+    os.chdir(str(wanted["folder"]))
+    log = os.open(str(wanted["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, fd in enumerate((null, log, log)):
+        os.dup2(fd, number)
+    os.close(log)
+    os.close(null)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        sys.exit(run(counted()))

@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.kit.proof.coverage import Course
 from tests.kit.proof.ending import (
+    Baseline,
     check_ended,
     check_leftovers,
     check_orphans,
@@ -26,12 +26,11 @@ from tests.kit.proof.house import DaemonGoneError, Death, House, new_folder
 from tests.kit.proof.oracles import check_death
 from tests.kit.proof.progress import Aim, read_notes
 from tests.kit.proof.record import read_folder, read_record, witnessed
+from tests.kit.proof.starting import Nursery
 from tests.kit.proof.user import ProofFailedError, User
 from tests.kit.proof.workload import job_named
 
 from gloveport.protocol.errors import GloveportError
-
-Baseline = tuple[dict[str, list[Any]], list[Any]]
 
 
 @dataclass
@@ -48,9 +47,19 @@ class Life:
     took_s: float = 0.0
 
 
-async def live(course: Course, baseline: Baseline | None, fault: str = "", *, keep: bool = False) -> Life:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the lives of a run share."""
+
+    nursery: Nursery
+    fault: str = ""
+    keep: bool = False
+
+
+async def live(course: Course, baseline: Baseline | None, setting: Setting) -> Life:
     """Live a life. Without a baseline it is the uncrashed one that gives it."""
-    house = House(new_folder(), job_named(course.job), fault)
+    nursery = None if course.cold else setting.nursery
+    house = House(new_folder(), job_named(course.job), nursery, setting.fault)
     life = Life(course, house.folder)
     began = time.monotonic()
     house.prepare()
@@ -66,8 +75,8 @@ async def live(course: Course, baseline: Baseline | None, fault: str = "", *, ke
         await house.end(9)
     life.took_s = time.monotonic() - began
     if not life.complaints:
-        life.complaints += check_orphans()
-    if not life.complaints and not keep:
+        life.complaints += check_orphans(setting.nursery.process.pid)
+    if not life.complaints and not setting.keep:
         shutil.rmtree(house.folder, ignore_errors=True)
     return life
 
@@ -124,7 +133,7 @@ async def _end(life: Life, house: House, user: User, baseline: Baseline | None) 
         if any(tries > 1 for tries in user.memory.tries.values()):
             life.complaints.append(f"without a kill something was tried again: {user.memory.tries}")
     else:
-        life.complaints += check_same(record, house, baseline)
+        life.complaints += check_same(record, house, user, baseline)
 
 
 def job_files(house: House) -> dict[str, str]:

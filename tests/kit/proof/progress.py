@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ AIM: Final = "GLOVEPORT_PROOF_AIM"
 """Environment entry: `label n [tree]`, or absent for a daemon that lives."""
 NOTES: Final = "GLOVEPORT_PROOF_NOTES"
 """Environment entry: the file that takes a line for each point."""
+FAULT: Final = "GLOVEPORT_PROOF_FAULT"
+"""Environment entry: the name of a negative control's fault, or empty."""
 PHASES: Final = ("intent", "intended", "due", "performing", "performed", "outcome", "recorded")
 ANY: Final = "any"
 HOUSE: Final = "House"
@@ -55,15 +57,23 @@ class Aim:
 class Meter:
     """Counts points; the one changing thing of a counted daemon."""
 
-    def __init__(self, aim: Aim | None, notes: int, kill_runs: Callable[[], None]) -> None:
-        self._aim, self._notes, self._kill_runs = aim, notes, kill_runs
+    def __init__(self, kill_runs: Callable[[], None]) -> None:
+        self._aim: Aim | None = None
+        self._notes: int | None = None
+        self._kill_runs = kill_runs
         self._counts: Counter[str] = Counter()
         self.writing: list[frozenset[str]] = []
         """What the appends under way are about."""
 
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Count from here on, as the environment asks."""
+        wanted = environment.get(AIM)
+        self._aim = Aim.decode(wanted) if wanted else None
+        self._notes = os.open(environment[NOTES], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
     def hit(self, *labels: str) -> None:
         """A point was reached; it may be about several effects."""
-        if not labels:
+        if not labels or self._notes is None:
             return
         os.write(self._notes, (" ".join(labels) + "\n").encode())
         aim = self._aim
@@ -92,13 +102,6 @@ class Meter:
 def _labels(writing: Iterable[frozenset[str]], phases: tuple[str, str]) -> set[str]:
     kinds = {"intent": phases[0], "outcome": phases[1]}
     return {f"{effect}|{kinds[kind]}" for marks in writing for effect, kind in (mark.split("|") for mark in marks)}
-
-
-def meter_of(environment: dict[str, str], kill_runs: Callable[[], None]) -> Meter:
-    """The meter that the environment asks for."""
-    wanted = environment.get(AIM)
-    notes = os.open(environment[NOTES], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    return Meter(Aim.decode(wanted) if wanted else None, notes, kill_runs)
 
 
 def read_notes(path: Path) -> list[tuple[str, ...]]:

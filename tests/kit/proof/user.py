@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 from tests.kit.proof.house import DaemonGoneError, House
-from tests.kit.proof.workload import TRIES_MAX, Act, Decide, Say, message_of
+from tests.kit.proof.workload import QUEUED, STEERED, TRIES_MAX, Act, Decide, Say, message_of
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionMutation, SessionParams, WireModel
@@ -19,10 +19,17 @@ from gloveport.protocol.wire.change import ChangeDecideParams, ChangeUndoParams,
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.protocol.wire.reducer import View
 from gloveport.protocol.wire.session import SessionStartParams
-from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnCancelParams, TurnStartParams
+from gloveport.protocol.wire.turn import (
+    ApprovalResolveParams,
+    TurnCancelParams,
+    TurnQueueParams,
+    TurnStartParams,
+    TurnSteerParams,
+)
 from gloveport.server.client.connect import Client
 
 WAIT_S: Final = 40.0
+_ENDED: Final = ("completed", "failed", "cancelled")
 AGAIN_MAX: Final = 2
 """So many of the last acknowledged requests are asked again after each restart."""
 _EXPLAINED_CODES: Final = frozenset(
@@ -142,11 +149,11 @@ class User:
                 self.view, self._cursor = follow.view, update.cursor
                 self._remember(update, follow.durable)
                 state = self._fields(f"turn/{turn_id}").get("state")
-                if state in ("completed", "failed", "cancelled"):
-                    return await self._judged(act, str(turn_id), str(state))
+                if state in _ENDED and (last := self._last(act, attempt, str(state))) is not None:
+                    return self._judged(act, last)
                 await self._answer(client, act)
                 await self._press_stop(client, act, attempt)
-                self._open_gates(act, attempt)
+                await self._interpose(client, act, attempt, str(turn_id))
         raise DaemonGoneError
 
     def _remember(self, update: Any, durable: str | None) -> None:
@@ -161,7 +168,50 @@ class User:
                 return fields
         return {}
 
-    async def _judged(self, act: Say, turn_id: str, state: str) -> bool:
+    def _last(self, act: Say, attempt: int, state: str) -> str | None:
+        """The end of the turn, or of that of the message that waited for it; None while it goes on."""
+        queued = self._answered(f"queue-{act.name}-{attempt}")
+        if state != "completed" or queued is None:
+            return state
+        message = self._fields(f"message/{getattr(queued, 'message_id', '')}")
+        ended = self._fields(f"turn/{message.get('turnId')}").get("state")
+        return str(ended) if ended in _ENDED else None
+
+    def _answered(self, name: str) -> WireModel | None:
+        asked = self.memory.asked.get(name)
+        return next((known.answer for known in self.memory.acknowledged if known.params is asked), None)
+
+    async def _interpose(self, client: Client, act: Say, attempt: int, turn_id: str) -> None:
+        """What is said while the command runs, each once; then its gate is opened."""
+        began = f"began {act.name}-{attempt}"
+        if act.stop or not any(began in str(item["fields"].get("output", "")) for item in self.view.items()):
+            return
+        session_id, running = self.session_id, self._fields(f"turn/{turn_id}").get("state") == "running"
+        if act.steered and running and self._answered(f"steer-{act.name}-{attempt}") is None:
+            await self._ask(
+                client,
+                "turn/steer",
+                lambda name: TurnSteerParams(
+                    client_request_id=name,
+                    session_id=session_id,
+                    expected_turn_id=turn_id,
+                    text=message_of(act, attempt, STEERED),
+                    kind="supplement",
+                ),
+                f"steer-{act.name}-{attempt}",
+            )
+        if act.queued and running and self._answered(f"queue-{act.name}-{attempt}") is None:
+            await self._ask(
+                client,
+                "turn/queue",
+                lambda name: TurnQueueParams(
+                    client_request_id=name, session_id=session_id, text=message_of(act, attempt, QUEUED)
+                ),
+                f"queue-{act.name}-{attempt}",
+            )
+        (self.house.gates / f"{act.name}-{attempt}").touch()
+
+    def _judged(self, act: Say, state: str) -> bool:
         """Whether the turn ended as it should; a new try needs a reason in the record."""
         if state == act.ends:
             return True
@@ -207,14 +257,6 @@ class User:
     def _shows(self, fields: dict[str, Any], act: Say, attempt: int) -> bool:
         text = str(fields.get("text", "")) + str(fields.get("output", ""))
         return fields.get("state") in ("running", "streaming") and act.stop in text
-
-    def _open_gates(self, act: Say, attempt: int) -> None:
-        """A command goes on once its beginning was shown; one that is to be stopped waits for ever."""
-        if act.stop:
-            return
-        began = f"began {act.name}-{attempt}"
-        if any(began in str(item["fields"].get("output", "")) for item in self.view.items()):
-            (self.house.gates / f"{act.name}-{attempt}").touch()
 
     async def _decide(self, client: Client, act: Decide) -> bool:
         attempt = self.memory.tries[act.name]

@@ -17,6 +17,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 TRIES_MAX: Final = 12
+STEERED: Final = "-steered"
+QUEUED: Final = "-queued"
 WITNESS: Final = "witness"
 """The witness is an append file outside the daemon's home: no process has to live to keep what was seen."""
 PROGRAM: Final = """\
@@ -42,13 +44,19 @@ Ending = Literal["completed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A message whose turn is followed to `ends`; `stop` presses stop once the view shows this text."""
+    """A message whose turn is followed to `ends`; `stop` presses stop once the view shows this text.
+
+    `steered` are the replies after a word in between, `queued` those to a message that waits for the end; both are
+    said while the command of this message runs.
+    """
 
     name: str
     replies: tuple[Step, ...]
     ends: Ending = "completed"
     stop: str = ""
     deny: bool = False
+    steered: tuple[Step, ...] = ()
+    queued: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +166,22 @@ STOPS: Final = Job(
         Say("after", ({"text": "Good."},)),
     ),
 )
+STEERS: Final = Job(
+    "steers",
+    (
+        Say(
+            "steer",
+            ({"text": "Running.", "calls": [run("{try}-one")]}, {"text": "Not reached."}),
+            steered=(
+                {"text": "As you say.", "calls": [call("write_file", path="more.txt", content="more\n")]},
+                {"text": "Done."},
+            ),
+            queued=({"text": "And this."},),
+        ),
+    ),
+)
 TESTS: Final = Job("tests", (Say("tests", ({"text": "Testing.", "calls": [call("run_tests")]}, {"text": "Tested."})),))
-JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, TESTS)
+JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, STEERS, TESTS)
 
 
 def job_named(name: str) -> Job:
@@ -167,9 +189,9 @@ def job_named(name: str) -> Job:
     return next(job for job in JOBS if job.name == name)
 
 
-def message_of(act: Say, attempt: int) -> str:
-    """What the user types."""
-    return f"{act.name} try {attempt}."
+def message_of(act: Say, attempt: int, word: str = "") -> str:
+    """What the user types; `word` names what is said while the turn runs."""
+    return f"{act.name}{word} try {attempt}."
 
 
 def script_of(job: Job, witness: Path, gates: Path) -> dict[str, Any]:
@@ -180,10 +202,14 @@ def script_of(job: Job, witness: Path, gates: Path) -> dict[str, Any]:
             for attempt in range(1, TRIES_MAX + 1):
                 words = {"{try}": f"{act.name}-{attempt}", "{witness}": str(witness)}
                 words["{gate}"] = str(gates / f"{act.name}-{attempt}")
-                steps += [
-                    {"when": {"user_contains": message_of(act, attempt), "turn": turn}, **_filled(reply, words)}
-                    for turn, reply in enumerate(act.replies)
-                ]
+                for word, replies in (("", act.replies), (STEERED, act.steered), (QUEUED, act.queued)):
+                    steps += [
+                        {
+                            "when": {"user_contains": message_of(act, attempt, word), "turn": turn},
+                            **_filled(reply, words),
+                        }
+                        for turn, reply in enumerate(replies)
+                    ]
     return {"name": "proof", "steps": steps}
 
 

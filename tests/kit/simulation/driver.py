@@ -15,6 +15,7 @@ from tests.kit.simulation import ledger, opening
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.monitor import Monitor
+from tests.kit.simulation.retrying import WAITED
 from tests.kit.simulation.rules import BrokenRuleError, hold
 from tests.kit.simulation.world import World
 
@@ -39,6 +40,7 @@ WORLD_INPUTS: Final = (
     inp.TextArrived,
     inp.ResponseEnded,
     inp.RequestFailed,
+    *WAITED,
     inp.CallJudged,
     inp.CallRejected,
     inp.ToolProgressed,
@@ -235,6 +237,10 @@ class Simulation:
                 intended = intended and (late or (turn is not None and turn.cancelled_by is not None))
             case eff.ApplyChanges(apply_id):
                 intended = apply_id in state.applying
+            case eff.DropWait():
+                intended = turn is None or turn.retry is None or turn.cancelled_by is not None
+            case eff.WaitRetry() | eff.ShrinkContext():
+                intended = effect in self.world.waits.expected(state)
         hold(intended, "no effect without intent", effect)
 
     def _perform(self, effect: eff.Effect) -> None:
@@ -256,10 +262,12 @@ class Simulation:
             if (call := self.state.call(key)) is not None and call.stage is CallStage.PROPOSED
         }
         world.judging &= live
-        expected = {eff.JudgeCall(key) for key in live}
+        hold(world.waits.at_rest(self.state), "somebody works on it", f"waits of {self.state.phase}")
+        waited = world.waits.expected(self.state)
+        expected = {eff.JudgeCall(key) for key in live} | waited
         hold(set(pending_effects(self.state)) == expected, "pending effects are the unfinished ones", expected)
         if turn is not None:
-            at_work = bool(request or running or live or self.state.approvals)
+            at_work = bool(request or running or live or waited or self.state.approvals)
             hold(at_work, "somebody works on it", f"nothing is under way in {self.state.phase}")
             deaf_streams = [key for key, stream in world.streams.items() if not stream.stopped]
             wanted = turn.cancelled_by is None and not turn.is_request_late

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from tests.kit.simulation.retry_rules import RetryRules
 from tests.kit.simulation.rules import hold
 from tests.kit.simulation.waiting import Messages
 
@@ -71,6 +72,7 @@ class Monitor:
         self.grants: set[str] = set()
         self.used_up: set[str] = set()
         self.seen: dict[str, set[str]] = {}
+        self.retries = RetryRules()
 
     def take(self, body: ev.EventBody) -> None:
         """Check one event. Raises BrokenRuleError."""
@@ -79,6 +81,7 @@ class Monitor:
         check = _CHECKS.get(type(body))
         if check is not None:
             check(self, body)
+        self.retries.take(body)
 
     def _in_turn(self, body: Any) -> None:
         hold(self.turn is not None, "turn open", type(body).__name__)

@@ -95,6 +95,20 @@ def surrogates() -> Simulation:
     return story.model_streams("é").model_answers()
 
 
+def retried() -> Simulation:
+    """A stream that broke, was waited for over a restart, and went on; then one left in its pause."""
+    story = Story().user_says().model_streams("half 😀").model_breaks("truncated").daemon_restarts().pause_ends()
+    story.model_streams("whole").model_answers(call()).policy_says("allow").tool_ends()
+    return story.model_breaks("rate", pause_us=3_000_000)
+
+
+def compacted() -> Simulation:
+    """A conversation that did not fit, was shortened, and in the end could not be."""
+    story = Story().user_says().model_answers(call()).policy_says("allow").tool_ends("ok", "x😀" * 500)
+    story.model_breaks("context_overflow").context_shrinks("t1.c1").model_breaks("context_overflow")
+    return story.shrinking_fails()
+
+
 def seeded(seed: int) -> Callable[[], Simulation]:
     """A history of the simulation."""
     return lambda: Simulation(seed, crash_rate=0.08).run(70)
@@ -110,6 +124,8 @@ HISTORIES: Final[tuple[tuple[str, Callable[[], Simulation]], ...]] = (
     ("reattached", reattached),
     ("surrogates", surrogates),
     ("steered", steered),
+    ("retried", retried),
+    ("compacted", compacted),
     ("seed-21", seeded(21)),
     ("seed-22", seeded(22)),
     ("seed-23", seeded(23)),

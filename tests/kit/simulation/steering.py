@@ -23,7 +23,7 @@ BEGINNINGS: Final = ("", "no, ", "forget it: ", "also ")
 def offers(rng: Random, state: SessionState, number: Callable[[], int]) -> Iterator[Offer]:
     """What can be typed now, with weights."""
     running = state.turn.turn_id if state.turn is not None else "t-none"
-    waiting = [message.message_id for message in (*state.queue, *state.steering)]
+    waiting = [one.message_id for one in state.queue] + [one.message_id for one in state.steering]
     yield 2 if state.turn is not None else 1, partial(_steer, rng, running, number)
     yield 1, partial(_interrupt, rng, running, number)
     yield 2 if waiting else 1, partial(_edit, rng, [*waiting * 3, "m-other"])

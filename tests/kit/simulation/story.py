@@ -15,6 +15,7 @@ from tests.kit.simulation.world import Truth
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import Outcome
+from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import Call, CallStage, Phase
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
@@ -83,13 +84,39 @@ class Story(Simulation):
     def model_fails(self, code: str = "model.unreachable") -> "Story":
         return self.when(inp.RequestFailed(self.request_id, code, "the line broke", "Try again."))
 
+    def model_breaks(
+        self, error_class: str, *, pause_us: int | None = None, words: str = "the line broke", now_us: int = 1_000_000
+    ) -> "Story":
+        """The request fails in a way that the table of retries knows."""
+        trouble = inp.Trouble(error_class, now_us, pause_us, "req_7")
+        return self.when(inp.RequestFailed(self.request_id, "model.unreachable", words, "Try again.", trouble))
+
+    def pause_ends(self) -> "Story":
+        """The timer of the pause under way."""
+        return self.when(inp.RetryDue(self.pause.request_id))
+
+    def context_shrinks(self, *call_ids: str, kept: int = 200, after: int = 50) -> "Story":
+        """The compaction under way ends with these results shortened."""
+        results = tuple(ev.ShortenedResult(call_id=one, kept_chars=kept) for one in call_ids)
+        return self.when(inp.ContextShrunk(self.compaction_id, results, 100, after))
+
+    def shrinking_fails(self, words: str = "nothing is left to shorten") -> "Story":
+        """The compaction under way gives nothing."""
+        return self.when(inp.ShrinkFailed(self.compaction_id, words))
+
+    def fact_is_written(self, body: ev.EventBody) -> "Story":
+        """A command writes a fact beside the machine."""
+        self.mark = self.ledger.seq
+        self._store((body,), fold_event(self.state, body))
+        return self
+
     def policy_says(
         self, verdict: str, *, grant_id: str | None = None, left: int | None = None, stop_class: str = "killable"
     ) -> "Story":
         """Policy judges the call that is next, which can be stopped as its class says."""
         judged = self.next_call
         card = mat.card(f"{judged.call_id}.{judged.asks}", None) if verdict == "ask" else None
-        plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type] # a class by its name
+        plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type]  # named by its class
         return self.when(inp.CallJudged(judged.call_id, plan, mat.judgement(verdict, grant_id, left), card))
 
     def tool_is_refused(self, message: str) -> "Story":
@@ -139,6 +166,18 @@ class Story(Simulation):
         assert self.state.turn is not None
         assert self.state.turn.request is not None
         return self.state.turn.request.request_id
+
+    @property
+    def pause(self) -> ev.RetryScheduled:
+        assert self.state.turn is not None
+        assert self.state.turn.retry is not None
+        return self.state.turn.retry
+
+    @property
+    def compaction_id(self) -> str:
+        assert self.state.turn is not None
+        assert self.state.turn.compaction is not None
+        return self.state.turn.compaction
 
     @property
     def next_call(self) -> Call:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation import steering
+from tests.kit.simulation.retrying import Waits, some_failure
 
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import CallStage, SessionState
@@ -57,6 +58,7 @@ class World:
         self.applies: set[str] = set()
         self.truths: dict[str, Truth] = {}
         self.performed: Counter[str] = Counter()
+        self.waits = Waits(rng)
 
     def number(self) -> int:
         """The next id's number."""
@@ -84,6 +86,8 @@ class World:
                 self.runs[call_id].stopped = True
             case eff.ApplyChanges(apply_id):
                 self.applies.add(apply_id)
+            case _:
+                self.waits.take(effect)
 
     def settle(self, given: inp.Input) -> None:
         """An input was taken: what it ends is over."""
@@ -100,6 +104,8 @@ class World:
                 pass
             case inp.ApplyDone(apply_id) | inp.ApplyRefused(apply_id) | inp.ApplyUnsettled(apply_id):
                 self.applies.discard(apply_id)
+            case _:
+                self.waits.settle(given)
 
     def is_live(self, given: inp.Input) -> bool:
         """Whether what an input speaks of is still awaited."""
@@ -112,7 +118,7 @@ class World:
                 return key in self.runs
             case inp.ApplyDone(key) | inp.ApplyRefused(key) | inp.ApplyUnsettled(key):
                 return key in self.applies
-        return True
+        return self.waits.is_live(given)
 
     # --- crash
 
@@ -128,6 +134,7 @@ class World:
             if call.stage is CallStage.RUNNING
         }
         self.runs.clear()
+        self.waits.crash()
 
     def recoveries(self, state: SessionState) -> list[inp.Input]:
         """What a restart finds out about a state, one input per open end."""
@@ -150,6 +157,7 @@ class World:
         """Everything that can happen next, with weights."""
         return [
             *self._stream_offers(),
+            *self.waits.offers(state),
             *self._judge_offers(state),
             *self._tool_offers(state),
             *self._card_offers(state),
@@ -163,7 +171,7 @@ class World:
                 yield 8, partial(inp.RequestAccepted, key, "req_1")
             yield 16, partial(self._piece, key)
             yield 20, partial(self._response, key)
-            yield 16 if stream.stopped else 2, partial(self._failure, key)
+            yield 16 if stream.stopped else 6, partial(self._failure, key)
 
     def _piece(self, key: str) -> inp.Input:
         return inp.TextArrived(key, mat.some_text(self.rng))
@@ -177,7 +185,7 @@ class World:
         return inp.ResponseEnded(key, calls, self.rng.choice((stop, stop, "length")), 10, self.rng.choice((None, 5)), 0)
 
     def _failure(self, key: str) -> inp.Input:
-        return inp.RequestFailed(key, "model.unreachable", mat.some_text(self.rng), "Try again.")
+        return some_failure(self.rng, key, self.now)
 
     def _judge_offers(self, state: SessionState) -> Iterator[Offer]:
         for key in sorted(self.judging):

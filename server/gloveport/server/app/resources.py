@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -27,6 +28,7 @@ from gloveport.server.models.registry import ModelSettings, provider_from_settin
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
+from gloveport.server.secrets.value import Secret
 from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
@@ -131,6 +133,20 @@ class ModelShelf:
         self._settings, self._now_us = settings, now_us
         self._providers: dict[tuple[str, str], tuple[ModelChoice, Provider]] = {}
         self._replaced: list[Provider] = []
+
+    def lane(self, name: str, model: str) -> str | None:
+        """The provider and its address, with a number for each further key; a script is asked nothing outside."""
+        settings = self._settings()
+        choice = settings.find(name, model)
+        if choice.provider == "scripted":
+            return None
+        keys: list[Secret | None] = []
+        for other in settings.models:
+            if (other.provider, other.base_url) == (choice.provider, choice.base_url) and other.key not in keys:
+                keys.append(other.key)
+        host = f" at {urlsplit(choice.base_url).netloc}" if choice.base_url else ""
+        number = keys.index(choice.key)
+        return f"{choice.provider}{host}" + (f", key {number + 1}" if number else "")
 
     def provider(self, name: str, model: str) -> Provider:
         """The provider of a model. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""

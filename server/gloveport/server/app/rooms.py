@@ -17,9 +17,9 @@ from typing import Final
 from anyio.abc import TaskGroup
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import DAEMON_STREAM, SessionId, session_stream
-from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
-from gloveport.protocol.journal.events import DaemonStarted, encode_body
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.protocol.journal.events import DaemonStarted
 from gloveport.server.app.front import Front
 from gloveport.server.app.projections import projections_of
 from gloveport.server.app.resources import (
@@ -39,7 +39,7 @@ from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
-from gloveport.server.journal.records import Append, Loss, StreamAppend
+from gloveport.server.journal.records import Loss
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
@@ -123,7 +123,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         clients=front.clients,
         stop=front.stop.set,
     )
-    await _announce_start(front, house.facts)
+    await _announce_start(front, room, house.facts)
     await sessions.relist()
     await _recover_all(front.journal, sessions)
     await _tell_losses(front.journal, sessions, losses)
@@ -180,14 +180,12 @@ def _facts(front: Front) -> Facts:
     )
 
 
-async def _announce_start(front: Front, facts: Facts) -> None:
-    body = DaemonStarted(
-        pid=facts.pid, program_version=facts.program_version, boot_id=front.boot_id, generation=facts.generation
+async def _announce_start(front: Front, room: Room, facts: Facts) -> None:
+    await room.daemon.tell(
+        DaemonStarted(
+            pid=facts.pid, program_version=facts.program_version, boot_id=front.boot_id, generation=facts.generation
+        )
     )
-    head = await front.journal.head(DAEMON_STREAM)
-    event = NewEvent(type(body).__name__, body.version, encode_body(body))
-    next_seq = head.next_seq if head is not None else 1
-    await front.journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), front.now_us()))
 
 
 async def _recover_all(journal: Journal, sessions: Sessions) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of
+from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, retry_words, stopped
 
 _STATES: Final = MappingProxyType(
     {
@@ -126,6 +126,8 @@ class Feed:
             "TestRunFinished": self._tests,
             "ModelResponseReceived": self._answer,
             "ModelStreamInterrupted": self._interrupted,
+            "RetryScheduled": self._retry,
+            "ContextCompacted": self._compacted,
             "UsageRecorded": self._usage,
             "ChangeProposed": self._change,
             "ChangeApplied": self._applied,
@@ -174,8 +176,17 @@ class Feed:
             self.line(str(fields["text"]))
         self._close_line()
 
-    def _interrupted(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"[the answer broke off: {fields['reason']}]", "yellow")
+    def _interrupted(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item in self._streamed:  # of an answer that never began, the retry or the turn's end says why
+            self.line(f"[the answer broke off: {stopped(fields['reason'])}]", "yellow")
+
+    def _retry(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.prose(f"↻ {retry_words(fields['retry'])}", "yellow", indent="  ")
+
+    def _compacted(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("compaction/"):
+            counts = counted(int(fields["results"]), "long output")
+            self.line(f"↻ the conversation was too long for the model: {counts} shortened for it", "yellow")
 
     def _usage(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.input_tokens += int(fields["inputTokens"] or 0)

@@ -39,6 +39,8 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.MODEL_QUOTA: "Raise the quota, or use another model: gloveport models use PROVIDER/MODEL",
         ErrorCode.MODEL_BROKEN: "What arrived is kept. Go on with: gloveport resume -m 'go on'",
         ErrorCode.MODEL_UNKNOWN: "See gloveport models.",
+        ErrorCode.MODEL_CONTEXT: "Use a model with a larger window (gloveport models use PROVIDER/MODEL), "
+        "or begin a new session: gloveport run",
         ErrorCode.POLICY_DENIED: "A rule forbids this; see gloveport why.",
         ErrorCode.RULES_INVALID: "Mend the named rule in rules.toml.",
     }

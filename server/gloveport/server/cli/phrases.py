@@ -37,6 +37,13 @@ def counts_of_tests(fields: Mapping[str, Any]) -> str:
     return ", ".join([f"{passed} passed", f"{failed} failed", *([counted(errors, "error")] if errors else []), *more])
 
 
+def retry_words(retry: Mapping[str, Any]) -> str:
+    """Why a request is made again, and when."""
+    seconds = -(-int(retry["backoffUs"]) // 1_000_000)
+    which = f"attempt {retry['attempt']} of {retry['attemptsMax']}"
+    return f"{stopped(str(retry['reason']))}; trying again in {seconds} s, {which}"
+
+
 def local_time(micros: int) -> str:
     """A moment as the user's clock shows it."""
     return datetime.fromtimestamp(micros / 1e6, UTC).astimezone().strftime("%Y-%m-%d %H:%M")

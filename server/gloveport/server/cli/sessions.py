@@ -17,7 +17,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, with_client
-from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, short_ids
+from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, retry_words, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 
@@ -82,6 +82,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn" if fields["state"] == "failed":
             return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+        case "turn" if fields["state"] == "retrying":
+            return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:

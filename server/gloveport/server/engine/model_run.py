@@ -5,6 +5,8 @@ Invariant: a request that was begun ends in exactly one of ResponseEnded and Req
 Must never: retry, or read the arguments of a call.
 """
 
+import math
+
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -12,10 +14,27 @@ from gloveport.protocol.text import scrub_surrogates
 from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.drift import take_over_edits
+from gloveport.server.engine.pacing import Passage
 from gloveport.server.engine.prompt import model_request
-from gloveport.server.models.contract import Accepted, PartStream, Stop, TextDelta, UsagePart
+from gloveport.server.models.contract import (
+    Accepted,
+    ErrorClass,
+    ModelError,
+    PartStream,
+    Stop,
+    TextDelta,
+    UsagePart,
+)
+from gloveport.server.models.failures import model_error
 from gloveport.server.turn.effects import CallModel, Effect
-from gloveport.server.turn.inputs import ModelCall, RequestAccepted, RequestFailed, ResponseEnded, TextArrived
+from gloveport.server.turn.inputs import (
+    ModelCall,
+    RequestAccepted,
+    RequestFailed,
+    ResponseEnded,
+    TextArrived,
+    Trouble,
+)
 
 
 class _Reply:
@@ -37,24 +56,41 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
         try:
             if actor.state.turn is not None and actor.state.turn.requests == 1:
                 await take_over_edits(actor)
-            provider = actor.room.providers.provider(actor.state.provider, actor.state.model)
-            stream = provider.stream(model_request(actor.state, actor.room.toolbox.specs()))
-            await _read(actor, request_id, stream, reply)
-            failure = RequestFailed(request_id, ErrorCode.MODEL_BROKEN, "the stream ended without an end", "")
+            await _ask(actor, request_id, reply)
         except GloveportError as error:
             if is_fatal(error):
                 raise
-            failure = RequestFailed(request_id, error.code, error.message, error.hint)
+            trouble = _trouble(error, actor.room.now_us()) if isinstance(error, ModelError) else None
+            failure = RequestFailed(request_id, error.code, error.message, error.hint, trouble)
     outcome = failure if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
     return await actor.submit(outcome)
 
 
-async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply) -> None:
+def _trouble(error: ModelError, now_us: int) -> Trouble:
+    pause_us = None if error.retry_after_s is None else math.ceil(error.retry_after_s * 1e6)
+    return Trouble(error.error_class.value, now_us, pause_us, error.provider_request_id)
+
+
+async def _ask(actor: Actor, request_id: str, reply: _Reply) -> None:
+    """Send the request once it may be sent. Raises ModelError, also for a stream without an end."""
+    state, room = actor.state, actor.room
+    provider = room.providers.provider(state.provider, state.model)
+    lane = room.providers.lane(state.provider, state.model)
+    async with room.pacing.passage(lane, actor.session_id) as passage:
+        stream = provider.stream(model_request(state, room.toolbox.specs()))
+        await _read(actor, request_id, stream, reply, passage)
+        if reply.stop is None:
+            raise model_error(ErrorClass.TRUNCATED, "the stream ended without an end")
+
+
+async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply, passage: Passage | None) -> None:
     async def write(text: str) -> None:
         await actor.submit(TextArrived(request_id, text))
 
     async with coalescing(write) as pieces, stream as parts:
         async for part in parts:
+            if passage is not None and isinstance(part, Accepted):
+                await passage.answered()
             await _take(actor, request_id, part, pieces, reply)
 
 

@@ -15,18 +15,22 @@ from gloveport.protocol.journal.events import ToolExecutionStarted
 from gloveport.server.engine.actor import Actor, Running, is_fatal
 from gloveport.server.engine.apply_run import apply_changes, settle_apply
 from gloveport.server.engine.model_run import call_model
+from gloveport.server.engine.retry_run import shrink_context, wait_retry
 from gloveport.server.engine.tool_run import forget_run, judge_call, run_tool, workspace_label
 from gloveport.server.turn.effects import (
     ApplyChanges,
     AttachTool,
     CallModel,
+    DropWait,
     Effect,
     JudgeCall,
     RunTool,
+    ShrinkContext,
     StopModel,
     StopTool,
+    WaitRetry,
 )
-from gloveport.server.turn.inputs import CallRejected, Input, RequestFailed, ToolEnded
+from gloveport.server.turn.inputs import CallRejected, Input, RequestFailed, RetryDue, ShrinkFailed, ToolEnded
 
 STOP_S_MAX: Final = 30.0
 """How long after a stop a call may take to end, beside its own grace; then its outcome is unknown."""
@@ -39,6 +43,10 @@ def key_of(effect: Effect) -> str:
     match effect:
         case CallModel(name) | StopModel(name):
             return f"model/{name}"
+        case WaitRetry(name) | DropWait(name):
+            return f"retry/{name}"
+        case ShrinkContext(name):
+            return f"compaction/{name}"
         case ApplyChanges(name):
             return f"apply/{name}"
         case JudgeCall(name):
@@ -53,7 +61,7 @@ def start(actor: Actor, effects: tuple[Effect, ...]) -> None:
         key = key_of(effect)
         known = actor.running.get(key)
         match effect:
-            case StopModel():
+            case StopModel() | DropWait():
                 if known is not None:
                     known.scope.cancel()
             case StopTool(call_id):
@@ -149,6 +157,10 @@ async def _perform(actor: Actor, effect: Effect, running: Running) -> tuple[Effe
             return await run_tool(actor, effect, running)
         case ApplyChanges():
             return await apply_changes(actor, effect)
+        case WaitRetry():
+            return await wait_retry(actor, effect)
+        case ShrinkContext():
+            return await shrink_context(actor, effect)
         case _:
             return ()
 
@@ -169,6 +181,10 @@ async def _failed(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...
             given = RequestFailed(request_id, ErrorCode.INTERNAL, words, "Look the reference up in the daemon's log.")
         case JudgeCall(call_id):
             given = CallRejected(call_id, words)
+        case WaitRetry(request_id):
+            given = RetryDue(request_id)
+        case ShrinkContext(compaction_id):
+            given = ShrinkFailed(compaction_id, words)
         case ApplyChanges(apply_id):
             started = actor.state.applying.get(apply_id)
             return () if started is None else await settle_apply(actor, started)

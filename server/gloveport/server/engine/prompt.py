@@ -22,6 +22,7 @@ from gloveport.server.models.contract import (
     ToolSpec,
     UserText,
 )
+from gloveport.server.session.shortening import shorten
 from gloveport.server.session.state import Entry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views.context import context_faults, provider_history
 
@@ -49,7 +50,8 @@ def _message(entry: Entry) -> ChatMessage:
     if isinstance(entry, UserEntry):
         return UserText(entry.text if entry.kind is None else f"{entry.text}\n{STEERED[entry.kind]}")
     if isinstance(entry, ResultEntry):
-        text = f"{LATE}\n{entry.text}" if entry.is_late else entry.text
+        text = entry.text if entry.kept_chars is None else shorten(entry.text, entry.kept_chars)
+        text = f"{LATE}\n{text}" if entry.is_late else text
         return ToolResultPart(entry.provider_call_id, text, entry.is_error)
     text = f"{entry.text}\n{BROKEN_OFF}" if entry.interrupted else entry.text
     calls = tuple(ToolCallPart(call.provider_call_id, call.tool, call.arguments_json) for call in entry.calls)

@@ -9,10 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import anyio
 from anyio.abc import TaskGroup
 
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Availability, Sandbox
+from gloveport.server.engine.daemon_facts import DaemonFacts
+from gloveport.server.engine.pacing import Pacing
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
 from gloveport.server.models.contract import Provider
@@ -42,6 +45,9 @@ class Providers(Protocol):
     def provider(self, name: str, model: str) -> Provider:
         """The configured provider. Raises GloveportError (MODEL_UNKNOWN, MODEL_AUTH)."""
 
+    def lane(self, name: str, model: str) -> str | None:
+        """What all requests to the same provider under the same key share; null when nothing outside is asked."""
+
 
 class Sandboxes(Protocol):
     """The rungs of this machine."""
@@ -59,7 +65,7 @@ class Room:
 
     `create_workspace(root, session_id)` takes the snapshot; `open_workspace(session_id)` finds it again. `now_us`: UTC
     microseconds; `new_id`: a fresh identifier with a prefix; `python`: the interpreter for test runs where the
-    workspace has none; `read_only_roots`: folders a jail may always read.
+    workspace has none; `read_only_roots`: folders a jail may always read; `sleep`: lets seconds pass.
     """
 
     journal: Journal
@@ -78,8 +84,16 @@ class Room:
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""
 
+    daemon: DaemonFacts = field(init=False)
+    """Facts that belong to no session."""
+    pacing: Pacing = field(init=False)
+    """Breakers and lines before what all sessions share."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "reading", Reading(self.rules))
+        object.__setattr__(self, "daemon", DaemonFacts(self.journal, self.now_us))
+        object.__setattr__(self, "pacing", Pacing(self.now_us, self.daemon.tell))

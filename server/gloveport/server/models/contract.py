@@ -164,6 +164,8 @@ class ErrorClass(StrEnum):
     MALFORMED = "malformed"
     TOO_LARGE = "too_large"
     CONFIG = "config"
+    PAUSED = "paused"
+    """Not sent: the provider is left alone for a moment."""
 
 
 class ModelError(GloveportError):

@@ -73,12 +73,13 @@ _CODES: Final[Mapping[ErrorClass, ErrorCode]] = MappingProxyType(
         ErrorClass.AUTH: ErrorCode.MODEL_AUTH,
         ErrorClass.RATE: ErrorCode.MODEL_RATE,
         ErrorClass.QUOTA: ErrorCode.MODEL_QUOTA,
-        ErrorClass.CONTEXT: ErrorCode.MODEL_REFUSED,
+        ErrorClass.CONTEXT: ErrorCode.MODEL_CONTEXT,
         ErrorClass.REFUSED: ErrorCode.MODEL_REFUSED,
         ErrorClass.TRUNCATED: ErrorCode.MODEL_BROKEN,
         ErrorClass.MALFORMED: ErrorCode.MODEL_BROKEN,
         ErrorClass.TOO_LARGE: ErrorCode.MODEL_BROKEN,
         ErrorClass.CONFIG: ErrorCode.MODEL_UNKNOWN,
+        ErrorClass.PAUSED: ErrorCode.MODEL_UNREACHABLE,
     }
 )
 

@@ -53,6 +53,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
@@ -129,7 +130,7 @@ def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
-    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label)
+    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label, overflows=0)
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
@@ -174,9 +175,8 @@ def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> Session
 def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionState:
     if state.turn is None:
         return state
-    return _turn(
-        state, request=Request(body.request_id, body.goal_revision), requests=state.turn.requests + 1, calls=()
-    )
+    request, made = Request(body.request_id, body.goal_revision), state.turn.requests + 1
+    return _turn(state, request=request, requests=made, calls=(), retry=None, compaction=None)
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
@@ -197,7 +197,8 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
     kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
-    return _turn(evolve(state, history=kept), request=None, calls_made=made)
+    state = evolve(state, history=kept, overflows=0)
+    return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0)
 
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
@@ -340,6 +341,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        **RETRY_HANDLERS,
     }
 )
 

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     GrantIssued,
+    RetryScheduled,
     ToolExecutionStarted,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
@@ -31,6 +32,8 @@ class Phase(StrEnum):
     MODEL = "model"
     TOOLS = "tools"
     WAITING = "waiting"
+    RETRYING = "retrying"
+    COMPACTING = "compacting"
     STOPPING = "stopping"
 
 
@@ -73,7 +76,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth."""
+    """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth.
+
+    `attempt` counts the attempts to get the answer that is due, `waited_us` the pauses between them in microseconds;
+    `retry` is the pause under way, `compaction` the id of the one under way.
+    """
 
     turn_id: str
     goal_revision: int
@@ -82,6 +89,15 @@ class Turn:
     calls: tuple[Call, ...] = ()
     calls_made: int = 0
     cancelled_by: str | None = None
+    attempt: int = 1
+    waited_us: int = 0
+    retry: RetryScheduled | None = None
+    compaction: str | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """True while the turn waits for a retry or a compaction: the next request comes by itself."""
+        return self.retry is not None or self.compaction is not None
 
     @property
     def is_request_late(self) -> bool:
@@ -155,13 +171,17 @@ class AssistantEntry:
 
 @dataclass(frozen=True, slots=True)
 class ResultEntry:
-    """What the model was told of a call; `is_late`: it ended after its goal was changed."""
+    """What the model was told of a call; `is_late`: it ended after its goal was changed.
+
+    `kept_chars` is how much of the text the model is shown, null the whole.
+    """
 
     call_id: str
     provider_call_id: str
     text: str
     is_error: bool
     is_late: bool = False
+    kept_chars: int | None = None
 
 
 Entry = UserEntry | AssistantEntry | ResultEntry
@@ -203,6 +223,9 @@ class SessionState:
     plan: tuple[PlanItem, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
+    overflows: int = 0
+    """How often in a row the conversation did not fit the model's window, over turns."""
+    compactions: int = 0
     unknown_events: int = 0
 
     @property
@@ -215,6 +238,10 @@ class SessionState:
             return Phase.STOPPING
         if any(call.stage is CallStage.WAITING for call in turn.calls):
             return Phase.WAITING
+        if turn.retry is not None:
+            return Phase.RETRYING
+        if turn.compaction is not None:
+            return Phase.COMPACTING
         return Phase.MODEL if turn.request is not None else Phase.TOOLS
 
     @property

@@ -19,6 +19,7 @@ from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments,
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
+from gloveport.server.turn.retry import Treatment, treatment_of
 
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
@@ -265,7 +266,7 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
         )
     )
     _take_facts(draft, call, given.facts)
-    if given.outcome in ("lost", "unknown"):
+    if treatment_of(given.outcome) is Treatment.ASK_USER:
         _after_unknown(draft, call)
     else:
         flow.advance(draft)

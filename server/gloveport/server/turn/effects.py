@@ -23,6 +23,27 @@ class StopModel:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitRetry:
+    """Wait until the retry of this failed request is due."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropWait:
+    """Nobody waits for this retry any more."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkContext:
+    """Find what can be shown shorter."""
+
+    compaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeCall:
     """Plan the call with its tool and ask policy."""
 
@@ -57,4 +78,15 @@ class ApplyChanges:
     apply_id: str
 
 
-Effect = CallModel | StopModel | JudgeCall | RunTool | AttachTool | StopTool | ApplyChanges
+Effect = (
+    CallModel
+    | StopModel
+    | WaitRetry
+    | DropWait
+    | ShrinkContext
+    | JudgeCall
+    | RunTool
+    | AttachTool
+    | StopTool
+    | ApplyChanges
+)

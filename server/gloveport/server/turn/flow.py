@@ -28,13 +28,22 @@ def begin_turn(draft: Draft, message_id: str, turn_id: str, text: str) -> None:
         ev.UserMessageAdded(**born, message_id=message_id, text=text, label=USER_LABEL),
         ev.TurnStarted(**born, message_id=message_id),
     )
-    _request(draft)
+    ask_model(draft)
 
 
-def _request(draft: Draft) -> None:
-    deliver_steering(draft)
+def ask_model(draft: Draft) -> None:
+    """Ask the model with what is known now; a turn that asked too often ends instead."""
     turn = draft.turn
+    if turn.requests >= TURN_REQUESTS_MAX:
+        message = f"the turn made {turn.requests} model requests, the most one turn may make"
+        end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
+        return
+    deliver_steering(draft)
     request_id = f"{turn.turn_id}.r{turn.requests + 1}"
+    if turn.retry is not None:
+        born: dict[str, Any] = {"turn_id": turn.turn_id, "goal_revision": turn.goal_revision}
+        failed = turn.retry.request_id
+        draft.emit(ev.RetryStarted(**born, request_id=request_id, retry_of=failed, attempt=turn.attempt))
     draft.emit(
         ev.ModelRequestStarted(
             turn_id=turn.turn_id,
@@ -56,11 +65,8 @@ def advance(draft: Draft) -> None:
     proposed = turn.next_proposed
     if proposed is not None:
         draft.need(JudgeCall(proposed.call_id))
-    elif turn.requests >= TURN_REQUESTS_MAX:
-        message = f"the turn made {turn.requests} model requests, the most one turn may make"
-        end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
     else:
-        _request(draft)
+        ask_model(draft)
 
 
 def finish_turn(draft: Draft, reason: str) -> None:

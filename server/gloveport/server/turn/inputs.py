@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gloveport.protocol.journal.events import EventBody, GrantIssued
+from gloveport.protocol.journal.events import EventBody, GrantIssued, ShortenedResult
 from gloveport.protocol.journal.events.base import Json, LabelRecord
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
@@ -114,13 +114,56 @@ class ResponseEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the shell knows of a failed request, for the table of retries.
+
+    `now_us` is the moment of the failure (UTC microseconds); `pause_us` is how long the provider, or the breaker before
+    it, asks to be left alone from that moment on, null when nobody asked.
+    """
+
+    error_class: str
+    now_us: int
+    pause_us: int | None = None
+    provider_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """The stream broke, was stopped or never began; `code` is of the error table."""
+    """The stream broke, was stopped or never began; `code` is of the error table.
+
+    Without `trouble` the failure is none of a provider's: it is never tried again.
+    """
 
     request_id: str
     code: str
     message: str
     hint: str
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The pause after the failed request `request_id` is over."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShrunk:
+    """What can be shown shorter; sizes in characters of the whole conversation."""
+
+    compaction_id: str
+    results: tuple[ShortenedResult, ...]
+    chars_before: int
+    chars_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkFailed:
+    """The compaction gave nothing."""
+
+    compaction_id: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +318,9 @@ Input = (
     | TextArrived
     | ResponseEnded
     | RequestFailed
+    | RetryDue
+    | ContextShrunk
+    | ShrinkFailed
     | CallJudged
     | CallRejected
     | ApprovalAnswered

@@ -13,12 +13,12 @@ from typing import Any, Final
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import SessionState
-from gloveport.server.turn import calls, messages, review
+from gloveport.server.turn import calls, messages, retrying, review
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
 from gloveport.server.turn.draft import Draft, Step, TurnError
 from gloveport.server.turn.effects import Effect, JudgeCall
-from gloveport.server.turn.flow import advance, end_cancelled, end_failed, finish_turn
+from gloveport.server.turn.flow import advance, end_cancelled, finish_turn
 
 
 def _accepted(draft: Draft, accepted: inp.RequestAccepted) -> None:
@@ -103,7 +103,7 @@ def _request_failed(draft: Draft, failed: inp.RequestFailed) -> None:
     elif turn.is_request_late:
         advance(draft)
     else:
-        end_failed(draft, failed.code, failed.message, failed.hint)
+        retrying.failed(draft, failed, turn.request)
 
 
 _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProxyType(
@@ -118,6 +118,9 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.TextArrived: _text,
         inp.ResponseEnded: _response,
         inp.RequestFailed: _request_failed,
+        inp.RetryDue: retrying.due,
+        inp.ContextShrunk: retrying.shrunk,
+        inp.ShrinkFailed: retrying.shrink_failed,
         inp.CallJudged: calls.judged,
         inp.CallRejected: calls.rejected,
         inp.ApprovalAnswered: calls.answered,
@@ -150,12 +153,14 @@ def step(state: SessionState, given: inp.Input) -> Step:
 
 
 def pending_effects(state: SessionState) -> tuple[Effect, ...]:
-    """What a restarted engine has to do again for a state: judge what was not judged yet.
+    """What a restarted engine has to do again for a state: judge what was not judged yet, wait for what is due.
 
     Running tools, the model request and unfinished applies are not here: their fate must be found out first.
     """
     if state.turn is None or state.turn.cancelled_by is not None:
         return ()
+    if (waits := retrying.pending(state.turn)) is not None:
+        return (waits,)
     call = state.turn.next_proposed
     if call is None or state.turn.is_busy:
         return ()

@@ -25,7 +25,7 @@ from gloveport.server.turn import calls, flow
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
-from gloveport.server.turn.effects import StopModel
+from gloveport.server.turn.effects import DropWait, StopModel
 from gloveport.server.turn.standing import standing_words
 from gloveport.server.turn.steering import read_message
 from gloveport.server.turn.stopping import manner_of, stop_running, stop_words
@@ -91,6 +91,8 @@ def _stop(draft: Draft, by: str) -> None:
     draft.emit(ev.TurnCancelRequested(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=by))
     if turn.request is not None:
         draft.need(StopModel(turn.request.request_id))
+    if turn.retry is not None:
+        draft.need(DropWait(turn.retry.request_id))
     calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)
     stop_running(draft)
     flow.end_cancelled(draft)
@@ -137,7 +139,7 @@ def _revise(draft: Draft, message_id: str, kind: SteeringKind, before: Turn) -> 
         draft.need(StopModel(before.request.request_id))
     calls.withdraw_unstarted(draft, REVISED_TEXT, decision="superseded", by="steering")
     stop_running(draft)
-    if draft.turn.request is None and not draft.turn.is_busy:
+    if draft.turn.request is None and not draft.turn.is_busy and not draft.turn.is_held:
         flow.advance(draft)
 
 
@@ -205,6 +207,9 @@ def _words(draft: Draft, steered: Steered) -> str:
     if steered.kind == "supplement":
         return "It arrives when what is under way has ended; nothing is stopped."
     words = ["The answer is stopped; its text is kept."] if turn.request is not None else []
+    words += (
+        ["The model is asked when its pause is over."] if turn.retry is not None and not steered.next_turn_id else []
+    )
     unbegun = [call for call in turn.calls if call.stage in (CallStage.PROPOSED, CallStage.WAITING)]
     words += [f"{len(unbegun)} call(s) that had not begun are withdrawn."] if unbegun else []
     words += [f"{stop_words(call)}." for call in turn.calls if call.stage is CallStage.RUNNING]

@@ -26,6 +26,10 @@ def _sentences(state: SessionState) -> Iterator[str]:
         yield f"It waits for your answer to {len(state.approvals)} question(s)."
     elif turn.request is not None:
         yield "The model is answering."
+    elif turn.retry is not None:
+        yield f"The model is asked again after a pause, attempt {turn.retry.attempt} of {turn.retry.attempts_max}."
+    elif turn.compaction is not None:
+        yield "The conversation is being shortened for the model."
     else:
         running = [call.started.title for call in running_calls(turn) if call.started is not None]
         yield f"It runs: {', '.join(running)}." if running else "A call is being looked at before it runs."

@@ -42,6 +42,17 @@ from gloveport.protocol.journal.events.model import (
     UsageRecorded,
 )
 from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.retry import (
+    BreakerClosed,
+    BreakerOpened,
+    CompactionDiscarded,
+    CompactionStarted,
+    ContextCompacted,
+    ContextOverflowed,
+    RetryScheduled,
+    RetryStarted,
+    ShortenedResult,
+)
 from gloveport.protocol.journal.events.session import (
     GoalRevised,
     SandboxChosen,
@@ -84,6 +95,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
+    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
+    BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
@@ -93,6 +106,8 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "BreakerClosed",
+    "BreakerOpened",
     "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
@@ -100,6 +115,10 @@ __all__ = [
     "ChangeRefused",
     "ChangeUnsettled",
     "ChangeWithdrawn",
+    "CompactionDiscarded",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextOverflowed",
     "DaemonStarted",
     "EditsTaken",
     "EventBody",
@@ -120,9 +139,12 @@ __all__ = [
     "PolicyDecided",
     "RecoverySummarised",
     "ResultSuperseded",
+    "RetryScheduled",
+    "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionRenamed",
+    "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",
     "TestRunFinished",

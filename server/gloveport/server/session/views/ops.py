@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.views.ops_retry import RETRY_PROJECTORS
 
 Op = dict[str, Any]
 
@@ -317,6 +318,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
         ev.RecoverySummarised: _recovered,
+        **RETRY_PROJECTORS,
     }
 )
 

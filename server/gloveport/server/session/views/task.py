@@ -111,6 +111,8 @@ class TaskProjection:
         for call in state.turn.calls if state.turn is not None else ():
             if call.stage is CallStage.PROPOSED:
                 yield self._activity("call", call.call_id, call.tool)
+        if state.turn is not None and (retry := state.turn.retry) is not None:
+            yield self._activity("retry", retry.request_id, retry.reason)
         for approval_id, approval in state.approvals.items():
             yield self._activity("approval", approval_id, str(approval.card.get("title", "")))
         for queued in state.queue:
@@ -128,7 +130,7 @@ def _opened(body: ev.EventBody | None) -> str | None:
             return body.call_id
         case ev.ApprovalRequested():
             return body.approval_id
-        case ev.ModelRequestStarted():
+        case ev.ModelRequestStarted() | ev.RetryScheduled():
             return body.request_id
         case ev.ChangeProposed():
             return body.change_id

@@ -42,6 +42,8 @@ class TranscriptProjection:
         ev.SessionCreated,
         ev.UserMessageAdded,
         ev.SteeringDecided,
+        ev.RetryScheduled,
+        ev.ContextCompacted,
         ev.ToolStopRequested,
         ev.ResultSuperseded,
         ev.ModelRequestStarted,
@@ -135,6 +137,12 @@ class TranscriptProjection:
     def _steered(self, body: ev.SteeringDecided) -> Iterable[str]:
         yield f"[you said to the running turn ({body.kind}): {body.words}]"
 
+    def _retry(self, body: ev.RetryScheduled) -> Iterable[str]:
+        yield f"[tried again: attempt {body.attempt} of {body.attempts_max}, {body.reason}]"
+
+    def _compacted(self, body: ev.ContextCompacted) -> Iterable[str]:
+        yield f"[{len(body.results)} results are shown to the model shortened from here on]"
+
     def _stop_asked(self, body: ev.ToolStopRequested) -> Iterable[str]:
         yield f"[{body.words}]"
 
@@ -215,6 +223,8 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.SessionCreated: TranscriptProjection._created,
         ev.UserMessageAdded: TranscriptProjection._message,
         ev.SteeringDecided: TranscriptProjection._steered,
+        ev.RetryScheduled: TranscriptProjection._retry,
+        ev.ContextCompacted: TranscriptProjection._compacted,
         ev.ToolStopRequested: TranscriptProjection._stop_asked,
         ev.ResultSuperseded: TranscriptProjection._superseded,
         ev.ModelRequestStarted: TranscriptProjection._began,

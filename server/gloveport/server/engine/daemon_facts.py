@@ -1,0 +1,34 @@
+"""Facts of the daemon as a whole.
+
+Purpose: append to the stream `daemon` what concerns every session and belongs to none.
+Invariant: one writer at a time; the event is durable when `tell` returns.
+Must never: be needed for a session to go on.
+"""
+
+from collections.abc import Callable
+
+import anyio
+
+from gloveport.protocol.ids import DAEMON_STREAM
+from gloveport.protocol.journal.envelope import NewEvent
+from gloveport.protocol.journal.events import EventBody, encode_body
+from gloveport.protocol.journal.events.base import storable_body
+from gloveport.server.journal.records import Append, StreamAppend
+from gloveport.server.journal.store import Journal
+
+
+class DaemonFacts:
+    """The one writer of the daemon's stream while it serves."""
+
+    def __init__(self, journal: Journal, now_us: Callable[[], int]) -> None:
+        self._journal, self._now_us = journal, now_us
+        self._lock = anyio.Lock()
+
+    async def tell(self, body: EventBody) -> None:
+        """Append one fact. Raises JournalError (NOT_SAVED, DATA_FULL, CONFLICT)."""
+        storable = storable_body(body)
+        event = NewEvent(type(storable).__name__, storable.version, encode_body(storable))
+        async with self._lock:
+            head = await self._journal.head(DAEMON_STREAM)
+            next_seq = head.next_seq if head is not None else 1
+            await self._journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), self._now_us()))

@@ -1,0 +1,68 @@
+"""A small fixed part of `make crash`: kills by progress of the real daemon, and the controls that must fail."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.kit.proof.coverage import CONTROLS, UNREACHABLE, Table, cells
+from tests.kit.proof.progress import HOUSE, RECOVERY, Aim
+from tests.kit.proof.starting import search_path
+from tests.kit.proof.workload import JOBS
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = 24
+CONTROL_KILLS = 24
+
+
+def prove(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the proof in a process of its own: it adopts orphans."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "tests.kit.proof", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": search_path()},
+        timeout=110,
+    )
+
+
+@pytest.mark.timeout(120)
+def test_kills_at_any_progress_lose_and_double_nothing() -> None:
+    """Two dozen kills over the whole life of sessions: every oracle holds after each of them."""
+    done = prove("--kills", str(KILLS), "--seed", "41")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"No failure in {KILLS}" in done.stdout or int(re.findall(r"No failure in (\d+)", done.stdout)[0]) > KILLS
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", sorted(CONTROLS))
+def test_negative_control_is_caught(fault: str) -> None:
+    """A daemon with this fault does not pass."""
+    done = prove("--kills", str(CONTROL_KILLS), "--fault", fault, "--failures", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED seed" in done.stdout, done.stdout
+
+
+def test_a_seed_gives_the_same_course() -> None:
+    """Aims follow from the seed and the points alone, and each cell is some seed's target."""
+    trace = [(f"{row}|{phase}",) for row, phase in (cell.split("|") for cell in cells(between=False))]
+    table = Table({job.name: trace for job in JOBS})
+    targets = set()
+    for seed in range(len(table.wanted)):
+        assert table.course(seed) == table.course(seed)
+        targets.add(table.target(seed))
+    assert targets == set(cells(between=False))
+
+
+def test_an_aim_survives_the_environment() -> None:
+    """What the launcher reads is what was aimed at."""
+    for aim in (Aim("CallModel|due", 3), Aim("any", 1, tree=True)):
+        assert Aim.decode(aim.encode()) == aim
+
+
+def test_unreachable_cells_are_named_with_a_reason() -> None:
+    """No cell is left out silently."""
+    assert all(reason for reason in UNREACHABLE.values())
+    assert {cell.split("|")[0] for cell in UNREACHABLE} == {"RunTool/opaque", RECOVERY, HOUSE}
