@@ -11,7 +11,8 @@ from tests.kit.simulation.story import Story, call
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import EventBody
 from gloveport.server.session.views.placed import Placed, project
-from gloveport.server.session.views.trace import PARTS, VERIFYING_TOOLS, TraceProjection, TurnTrace
+from gloveport.server.session.views.trace import TraceProjection, TurnTrace
+from gloveport.server.session.views.trace_turn import PARTS, VERIFYING_TOOLS
 from gloveport.server.tools.registry import builtin_toolbox
 
 BORN = {"turn_id": "t1", "goal_revision": 1}

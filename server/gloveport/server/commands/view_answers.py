@@ -20,7 +20,8 @@ from gloveport.server.session.views.plan import PlanProjection, PlanView
 from gloveport.server.session.views.price import PriceBook
 from gloveport.server.session.views.samples import SAMPLE_VERSION, SampleProjection
 from gloveport.server.session.views.task import TaskProjection, TaskView
-from gloveport.server.session.views.trace import NOT_RECORDED, TraceProjection, TraceReport
+from gloveport.server.session.views.trace import TraceProjection, TraceReport
+from gloveport.server.session.views.trace_turn import NOT_RECORDED
 from gloveport.server.session.views.usage import RequestUsage, UsageProjection, UsageReport, UsageSum
 
 PRICED_BY: Final = "genai-prices, the list inside the installed package"
