@@ -158,6 +158,12 @@ export interface DaemonStarted {
   readonly generation: number;
 }
 
+/** The user's folder changed since it was last looked at; `paths` are the first of `paths_total`. */
+export interface DriftDetected {
+  readonly paths: readonly string[];
+  readonly paths_total: number;
+}
+
 /** Before a turn the user's own edits were taken over; those that meet the agent's, and what could not be seen. */
 export interface EditsTaken {
   readonly turn_id: string;
@@ -171,6 +177,12 @@ export interface EditsTaken {
 export interface EffectRecord {
   readonly kind: string;
   readonly target: string;
+}
+
+/** The session's record contradicts itself. `read_only`: nothing can be built on it; else it was mended. */
+export interface FaultsFound {
+  readonly findings: readonly string[];
+  readonly read_only: boolean;
 }
 
 /** What a file edit does: hash before and after; null = the file is absent. */
@@ -242,6 +254,17 @@ export interface ModelRequestAccepted {
   readonly goal_revision: number;
   readonly request_id: string;
   readonly provider_request_id: string | null;
+}
+
+/** What is known of a request cut off with the daemon; `may_be_billed`: asking anew may cost more. */
+export interface ModelRequestReconciled {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly provider_request_id: string | null;
+  readonly fate: "finished" | "never_accepted" | "unknown";
+  readonly may_be_billed: boolean;
+  readonly evidence: string;
 }
 
 /** Intent: this request is about to be sent. */
@@ -324,13 +347,23 @@ export interface PolicyDecided {
   readonly grant_id: string | null;
 }
 
-/** What the restart found, in words for the user; written before the turn goes on. */
+/** One thing that a restart found: what it is about, what was found, and what the user can do (may be empty). */
+export interface RecoveredItem {
+  readonly kind: "request" | "call" | "approval" | "apply" | "drift" | "fault" | "loss";
+  readonly ref: string;
+  readonly outcome: string;
+  readonly text: string;
+  readonly next: string;
+}
+
+/** What the restart found, in words for the user and item by item; written before the turn goes on. */
 export interface RecoverySummarised {
   readonly interrupted_requests: number;
   readonly reconciled_calls: number;
   readonly pending_approvals: number;
   readonly unfinished_applies: number;
   readonly text: string;
+  readonly items: readonly RecoveredItem[];
 }
 
 /** The call ended after its goal was changed: its result is kept and shown, and nothing follows from it. `left_out` names the facts of the result that were not taken. */
@@ -645,6 +678,9 @@ export interface Events {
   readonly "ChangeUnsettled": ChangeUnsettled;
   readonly "EditsTaken": EditsTaken;
   readonly "ToolReconciled": ToolReconciled;
+  readonly "ModelRequestReconciled": ModelRequestReconciled;
+  readonly "DriftDetected": DriftDetected;
+  readonly "FaultsFound": FaultsFound;
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;

@@ -15,6 +15,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionExportParams, SessionRenameParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.engine import apply_run, perform
+from gloveport.server.engine.prompt import model_request
 from gloveport.server.journal.records import Append, StreamAppend
 
 DONE = {"text": "Done."}
@@ -49,25 +50,82 @@ async def test_a_card_waits_over_a_restart(home: Home) -> None:
         assert recoveries(kinds) == 1
 
 
-async def test_a_half_answer_is_kept_and_the_turn_says_so(home: Home) -> None:
-    """What had arrived is there, marked; the turn failed typed; the next one works; a second restart adds nothing."""
-    step = {"text": "First half. Second half.", "chunk_chars": 11, "wait_after_chunks": 1, "wait_for_file": "never"}
-    home.play({"when": {"turns_total": 0}, **step}, DONE)
+def half() -> dict[str, Any]:
+    """An answer that stops in its middle until a file is there."""
+    step = {"text": "First half. Second half.", "chunk_chars": 11, "wait_after_chunks": 1, "wait_for_file": "go"}
+    return {"when": {"turn": 0}, **step}
+
+
+def go_on(home: Home) -> None:
+    """Let the halted answer go on."""
+    (home.folder / "go").write_text("")
+
+
+async def streaming(kit: Kit) -> str:
+    """A session of which half an answer has arrived."""
+    session = await kit.begin()
+    await kit.send(session)
+    await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
+    return session
+
+
+@pytest.mark.parametrize("fate", ["finished", "never_accepted", None])
+async def test_d08_a_half_answer_is_kept_and_asked_for_again(home: Home, fate: str | None) -> None:
+    """What had arrived is there, marked; its provider is asked; the turn goes on; a later restart adds nothing. D08"""
+    home.play(half(), DONE, lookup=fate)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.text))
+        session = await streaming(kit)
+        await kit.until_state(session, lambda s: bool(s.turn and s.turn.request and s.turn.request.provider_request_id))
     async with home.room() as kit:
+        go_on(home)
         await kit.sessions.open(session)
         kinds = await kit.idle(session)
-        assert kinds[-2:] == ["ModelStreamInterrupted", "TurnFailed"]
-        assert kit.actor(session).state.history[-1].text == "First half."
+        found = ["RecoverySummarised", "ModelRequestReconciled", "ModelStreamInterrupted", "ModelRequestStarted"]
+        begin = kinds.index("RecoverySummarised")
+        assert kinds[begin : begin + 4] == found
+        assert kinds[-1] == "TurnCompleted"
+        assert kinds.count("TurnStarted") == 1
+        (asked,) = await kit.bodies(session, "ModelRequestReconciled")
+        assert (asked["fate"], asked["may_be_billed"]) == (fate or "unknown", fate != "never_accepted")
+        (told,) = await kit.bodies(session, "RecoverySummarised")
+        assert [(item["kind"], item["outcome"]) for item in told["items"]] == [("request", "asked_again")]
+        assert ("count it twice" in told["text"]) == (fate != "never_accepted")
+        before, after = kit.actor(session).state.history[-2:]
+        assert (before.text, before.interrupted) == ("First half.", True)
+        assert (after.text, after.interrupted) == ("First half. Second half.", False)
+        assert [type(message).__name__ for message in model_request(kit.actor(session).state, ()).messages] == [
+            "SystemText", "UserText", "AssistantTurn", "UserText", "AssistantTurn",
+        ]  # fmt: skip
     async with home.room() as kit:
         await kit.sessions.open(session)
         assert await kit.kinds(session) == kinds
         await kit.send(session, "again")
-        await kit.idle(session)
-        assert kit.actor(session).state.history[-1].text == "Done."
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
+
+
+@pytest.mark.parametrize("where", ["stream", "tool", "card"])
+async def test_d08_stop_and_a_message_work_after_a_kill(home: Home, where: str) -> None:
+    """Killed in an answer, in a program, at a question: stop ends the turn, and the next message is answered. D08"""
+    first = half() if where == "stream" else {"when": {"turns_total": 0}, "calls": [run("hold")]}
+    home.play(first, DONE)
+    async with home.room() as kit:
+        if where == "stream":
+            session = await streaming(kit)
+        else:
+            session = await kit.begin()
+            await kit.send(session)
+            card = await kit.waiting(session)
+            if where == "tool":
+                await kit.answer(session, card)
+                await home.ladder.began.wait()
+    async with home.room() as kit:
+        await kit.sessions.open(session)
+        await kit.cancel(session)
+        kinds = await kit.idle(session)
+        assert kinds[-1] == "TurnCancelled"
+        go_on(home)
+        await kit.send(session, "again")
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
 
 
 @pytest.mark.parametrize("later", ["while it runs", "when it has ended", "when it is gone"])

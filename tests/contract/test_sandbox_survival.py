@@ -19,6 +19,7 @@ from tests.kit.sandboxes import Rig, bystander, open_rig, wait_gone
 
 from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
+from gloveport.sandbox.backends import supervised
 from gloveport.sandbox.contract import Command, Execution, ResultKind
 from gloveport.sandbox.runner import rundir, tree
 
@@ -132,6 +133,40 @@ async def test_reap_leaves_attached_runs_alone(rig: Rig) -> None:
         execution = await attach(rig, "mine")
         assert await rig.backend.reap() == ()
         await execution.stop()
+
+
+async def test_sweep_removes_what_is_over_and_nothing_else(rig: Rig) -> None:
+    """An ended run and a trial of an earlier daemon go; what is kept, attached or still alive stays."""
+    ended = ("trial-1234", "asked", "followed")
+    with contextlib.ExitStack() as daemons, anyio.fail_after(30):
+        for run_id in (*ended, "alive"):
+            daemons.enter_context(killed_daemon(rig, run_id, "sleep 60" if run_id == "alive" else "exit 0"))
+        await attach(rig, "followed")
+        for run_id in ended:
+            while rundir.read_exit(folder_of(rig, run_id)) is None:
+                await anyio.sleep(0.02)
+        swept = await rig.open().sweep(frozenset({"asked", "followed"}))
+        assert "trial-1234" in swept
+        assert not {"asked", "alive", "followed"} & set(swept)
+        assert "followed" not in await rig.backend.sweep(frozenset({"asked"}))
+        assert [folder_of(rig, run_id).exists() for run_id in (*ended, "alive")] == [False, True, True, True]
+
+
+async def test_a_run_has_its_name_on_disk_before_it_begins(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a power loss left no folder, nothing was begun: that is why it may be begun then."""
+    synced: list[tuple[Path, bool]] = []
+    sync = supervised.sync_names
+
+    def watch(folder: Path) -> None:
+        synced.append((folder, (folder / "named" / rundir.STATUS_FILE).exists()))
+        sync(folder)
+
+    monkeypatch.setattr(supervised, "sync_names", watch)
+    lease = await rig.lease()
+    execution = await lease.start(Command(rig.words("true"), "named"))
+    await execution.result()
+    assert synced == [(rig.runs_dir / rig.name, False)]
+    await lease.release()
 
 
 async def test_reused_pid_is_never_signalled(rig: Rig) -> None:

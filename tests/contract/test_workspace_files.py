@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.kit.require import require
 from tests.kit.workspaces import make_tree, propose, read_tree, whole
@@ -211,6 +214,41 @@ async def test_list_and_search_have_bounds_that_are_told(workspace: SessionWorks
     assert [(each.path, each.line) for each in found.matches] == [("a.py", 3), ("src/b.py", 1)]
     assert found.skipped == ("src/deep/c.bin",)
     assert (await workspace.search("t", limit=1)).truncated
+
+
+class _Slow:
+    """Paths to be left out, of which the first question takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def __contains__(self, path: object) -> bool:
+        self.asked.set()
+        self.go.wait(20)
+        return False
+
+
+async def test_who_leaves_a_search_does_not_wait_for_it(workspace: SessionWorkspace) -> None:
+    """A search only reads: its caller goes at once, and the worktree is free for the next one."""
+    slow = _Slow()
+    try:
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(workspace.search, "one", leave_out=slow))
+                await anyio.to_thread.run_sync(slow.asked.wait, 10)
+                tasks.cancel_scope.cancel()
+            assert await workspace.read("a.py")
+    finally:
+        slow.go.set()
+
+
+async def test_a_write_that_was_stopped_meanwhile_writes_nothing(workspace: SessionWorkspace) -> None:
+    """The last question before a change is whether it is still wanted."""
+    for call in (partial(workspace.write, "a.py", b"x"), partial(workspace.delete, "a.py")):
+        with pytest.raises(GloveportError) as caught:
+            await call(unless=lambda: True)
+        assert caught.value.code is ErrorCode.CANCELLED
+    assert await workspace.read("a.py") == FILES["a.py"]
 
 
 async def test_search_pattern_cannot_run_away(workspace: SessionWorkspace) -> None:

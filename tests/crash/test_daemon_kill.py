@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.kit.daemon import Daemon, accept_all, allow_all, running_daemon, send, start_session, trust
 from tests.kit.require import require_bubblewrap
 
+from gloveport.sandbox.runner import rundir
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
@@ -52,7 +54,8 @@ def streaming(tmp_path: Path) -> Iterator[Daemon]:
         "wait_for_file": str(tmp_path / "never"),
         "wait_after_chunks": 1,
     }
-    with running_daemon(write_script(tmp_path, {"when": {"turns_total": 0}, **step}, {"text": "Going on."})) as daemon:
+    steps = ({"when": {"user_contains": "go on"}, "text": "Going on."}, step)
+    with running_daemon(write_script(tmp_path, *steps)) as daemon:
         yield daemon
 
 
@@ -113,8 +116,8 @@ async def begin(client: Client, root: Path) -> str:
     return session.session_id
 
 
-async def test_kill_in_mid_stream_keeps_the_half_text(streaming: Daemon, workspace: Path) -> None:
-    """The text that had arrived is there and marked; the turn says what happened; the session goes on."""
+async def test_kill_in_mid_stream_keeps_the_half_text(streaming: Daemon, workspace: Path, tmp_path: Path) -> None:
+    """The text that had arrived is there and marked; the question is asked again under the same turn. D08"""
     async with streaming.client() as client:
         session_id = await begin(client, workspace)
         await follow_until(
@@ -122,15 +125,18 @@ async def test_kill_in_mid_stream_keeps_the_half_text(streaming: Daemon, workspa
             lambda items: any(FIRST_WORDS in item["text"] for item in of_kind(items, "message.assistant")),
         )
     streaming.kill()
+    (tmp_path / "never").write_text("now it may go on")
     streaming.start()
     async with streaming.client() as client:
         follow = client.follow(session_id)
-        items = await follow_until(follow, lambda items: of_kind(items, "turn")[0]["state"] == "failed")
-        answer = of_kind(items, "message.assistant")[0]
-        assert answer["text"] == FIRST_WORDS
-        assert answer["state"] == "interrupted"
-        assert of_kind(items, "turn")[0]["code"] == "model.broken_stream"
-        assert of_kind(items, "recovery")[0]["interrupted_requests"] == 1
+        items = await follow_until(follow, lambda items: of_kind(items, "turn")[0]["state"] == "completed")
+        first, second = of_kind(items, "message.assistant")
+        assert (first["text"], first["state"]) == (FIRST_WORDS, "interrupted")
+        assert (second["text"], second["state"]) == (FIRST_WORDS + "and the second half.", "done")
+        assert first["mayBeBilled"]
+        recovery = of_kind(items, "recovery")[0]
+        assert recovery["interrupted_requests"] == 1
+        assert [item["outcome"] for item in recovery["items"]] == ["asked_again"]
         await send(client, session_id, "go on")
         items = await follow_until(follow, lambda items: of_kind(items, "turn")[-1]["state"] == "completed")
         assert of_kind(items, "message.assistant")[-1]["text"] == "Going on."
@@ -210,3 +216,43 @@ async def test_a_pending_card_waits_through_a_kill(testing: Daemon, workspace: P
         assert of_kind(items, "tests")[0]["passed"] == 1
         assert "began" in await accept_all(client, session_id)
     assert (workspace / "began").read_text() == "yes"
+
+
+async def test_two_kills_in_a_row_attach_to_the_run_once(testing: Daemon, workspace: Path) -> None:
+    """Killed, started, killed, started: the same run is followed each time, and its end is written once."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    for _ in range(2):
+        testing.kill()
+        testing.start()
+        async with testing.client() as client:
+            await client.call("daemon/status")
+    async with testing.client() as client:
+        (worktree / "go").write_text("now")
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "completed"
+        )
+    assert [call["state"] for call in of_kind(items, "tool")] == ["ok"]
+    assert (worktree / "runs").read_text() == "ran\n"
+
+
+async def test_a_run_whose_supervisor_died_is_unknown_and_leaves_nothing(testing: Daemon, workspace: Path) -> None:
+    """Nobody saw its end: unknown is said, it is not run again, and what it left is ended by its recorded identity."""
+    session_id, worktree = await run_tests_until_begun(testing, workspace)
+    testing.kill()
+    (folder,) = (testing.home / "runs").glob("*/turn-*")
+    status = rundir.read_status(folder)
+    assert status is not None
+    os.kill(status.supervisor_pid, signal.SIGKILL)
+    testing.start()
+    async with testing.client() as client:
+        items = await follow_until(
+            client.follow(session_id), lambda items: of_kind(items, "turn")[0]["state"] == "failed"
+        )
+        (call,) = of_kind(items, "tool")
+        assert (call["state"], call["finding"]) == ("unknown", "unknown")
+        assert "Look whether it took effect" in of_kind(items, "recovery")[0]["text"]
+        await client.call("daemon/status")
+    assert not folder.exists()
+    assert not (worktree / "runs").exists()
+    testing.stop()
+    await asyncio.to_thread(wait_none_left, str(testing.home))

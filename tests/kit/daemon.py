@@ -51,8 +51,8 @@ class Daemon:
         """Let a scripted model answer."""
         self.write_settings(f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n')
 
-    def start(self, **environment: str) -> None:
-        """Start it and wait until it answers."""
+    def start(self, program: tuple[str, ...] = ("-P", "-m", "gloveport.server"), **environment: str) -> None:
+        """Start it (or the program that is it, and more) and wait until it answers."""
         names = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": str(self.home),
@@ -61,7 +61,7 @@ class Daemon:
             **environment,
         }
         with (self.home / "test.log").open("ab") as log:
-            command = [sys.executable, "-P", "-m", "gloveport.server", "daemon"]
+            command = [sys.executable, *program, "daemon"]
             self.process = subprocess.Popen(command, env=names, stdout=log, stderr=log, cwd=self.home)
         deadline = time.monotonic() + START_S
         while probe(self.places.socket) is None:
@@ -72,6 +72,16 @@ class Daemon:
     def log(self) -> str:
         """What it said."""
         return (self.home / "test.log").read_text(errors="replace")
+
+    def start_dying(self, moment: str) -> None:
+        """Start it as one that dies at a boundary of its journal, such as `before ToolExecutionFinished 1`."""
+        self.start((str(Path(__file__).with_name("dying_daemon.py")),), GLOVEPORT_TEST_DIES=moment)
+
+    def wait_dead(self) -> None:
+        """Return once it has died by itself; fails if it lives on."""
+        process, self.process = self.process, None
+        assert process is not None
+        assert process.wait(timeout=START_S) == -signal.SIGKILL, self.log()[-2000:]
 
     def kill(self) -> None:
         """SIGKILL, as a crash."""
@@ -97,14 +107,15 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(script: Path | None = None) -> Iterator[Daemon]:
+def running_daemon(script: Path | None = None, *, started: bool = True) -> Iterator[Daemon]:
     """A daemon with a short home path, ended and removed afterwards."""
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     daemon = Daemon(home)
     try:
         if script is not None:
             daemon.use_script(script)
-        daemon.start()
+        if started:
+            daemon.start()
         yield daemon
     finally:
         daemon.kill()

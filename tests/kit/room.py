@@ -6,6 +6,7 @@ Invariant: only the sandbox starts no process (the memory rung); its runs outliv
 Must never: stand in for any part of the engine.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -75,7 +76,8 @@ class Ladder:
     def __init__(self) -> None:
         self.go, self.began = anyio.Event(), anyio.Event()
         self.starts: Counter[str] = Counter()
-        programs = {"hold": self._hold, PYTHON: self._pytest, "leak": self._leak}
+        programs = {"hold": self._hold, "alembic": self._hold, "stubborn": self._stubborn}
+        programs |= {PYTHON: self._pytest, "leak": self._leak}
         self._backends: dict[str, Sandbox] = {"memory": MemorySandbox(programs)}
         self.report = b""
         self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
@@ -88,6 +90,14 @@ class Ladder:
         self.began.set()
         await self.go.wait()
         stage.write(b"went on\n")
+        return 0
+
+    async def _stubborn(self, stage: Stage) -> int:
+        """Say that it began, and do not end before it is let go, whatever it is told."""
+        self.began.set()
+        while not self.go.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.go.wait()
         return 0
 
     async def _leak(self, stage: Stage) -> int:
@@ -286,6 +296,10 @@ class Kit:
         """The types of all events."""
         return [event["type"] for event in await self.events(session_id)]
 
+    async def bodies(self, session_id: str, kind: str) -> list[Any]:
+        """The payloads of all events of a type."""
+        return [event["payload"] for event in await self.events(session_id) if event["type"] == kind]
+
     async def ends(self, session_id: str) -> list[str]:
         """The outcomes of all calls, in order; each call has exactly one."""
         events = await self.events(session_id)
@@ -338,9 +352,12 @@ class Home:
         for name, text in files.items():
             (self.root / name.replace("__", ".")).write_text(text)
 
-    def play(self, *steps: dict[str, Any]) -> None:
-        """What the model says: the steps whose conditions hold first; asked again from the next room on."""
-        self.script.write_text(json.dumps({"name": "test", "steps": list(steps)}))
+    def play(self, *steps: dict[str, Any], lookup: str | None = None) -> None:
+        """What the model says: the steps whose conditions hold first; asked again from the next room on.
+
+        `lookup` is what it says later of a request that it took.
+        """
+        self.script.write_text(json.dumps({"name": "test", "steps": list(steps), "lookup": lookup}))
 
     def worktree(self, session_id: str) -> Path:
         """The agent's copy."""
@@ -387,6 +404,7 @@ class Home:
             sleep=self.sleep,
             new_id=new_id,
             create_workspace=shelf.create,
+            keep_workspace=shelf.keep,
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),

@@ -241,6 +241,7 @@ def takes_any_answer(state: SessionState, given: inp.Input) -> Step:
 
 DEAF_RULES = {
     "no start after a stop",
+    "no retry after a stop",
     "no effect without intent",
     "stopped turns end as stopped",
     "a stop reaches what runs",
@@ -248,7 +249,7 @@ DEAF_RULES = {
 MACHINE_FAULTS: dict[str, tuple[Stepper, set[str]]] = {
     "loses the end of a call": (
         loses(ev.ToolExecutionFinished),
-        {"the carried state is the fold", "history is valid before a request"},
+        {"the carried state is the fold", "history is valid before a request", "each call has one end"},
     ),
     "loses a decision": (loses(ev.PolicyDecided), {"runs only when allowed", "asked after an ask"}),
     "loses a delta": (loses(ev.ModelTextDelta), {"the carried state is the fold"}),

@@ -7,10 +7,13 @@ from tests.kit.simulation.story import Story, call
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
-from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
+from gloveport.server.session.fold import fold_event
+from gloveport.server.session.pairing import orphans
+from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry, SessionState, Turn
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.effects import AttachTool, CallModel, JudgeCall, RunTool, StopTool
-from gloveport.server.turn.machine import pending_effects
+from gloveport.server.turn.machine import pending_effects, step
+from gloveport.server.turn.restart import RESTARTS_PER_ANSWER_MAX
 
 
 def running() -> Story:
@@ -19,12 +22,30 @@ def running() -> Story:
 
 
 def test_in_mid_stream() -> None:
-    """The half text is kept and marked, the turn ends with a code, a new message is taken. D08"""
+    """The half text is kept and marked, the possible second cost is recorded, and the question is asked again. D08"""
     story = Story().user_says().model_streams("half 😀").daemon_restarts()
-    assert story.news == ["ModelStreamInterrupted", "TurnFailed"]
+    assert story.news == ["ModelRequestReconciled", "ModelStreamInterrupted", "ModelRequestStarted"]
+    assert story.effects == (CallModel("t1.r2"),)
+    (asked,) = story.facts(ev.ModelRequestReconciled)
+    assert asked.may_be_billed == (asked.fate != "never_accepted")
     assert story.item("answer/t1.r1")["text"] == "half 😀"
     assert story.item("answer/t1.r1")["state"] == "interrupted"
     assert story.state.history[-1] == AssistantEntry("half 😀", interrupted=True)
+    story.model_answers()
+    story.ends()
+
+
+def test_an_answer_that_breaks_off_again_and_again() -> None:
+    """What may itself be what ends the daemon is not asked for ever; an answer in between counts anew. F07"""
+    story = Story().user_says()
+    for _ in range(RESTARTS_PER_ANSWER_MAX):
+        story.daemon_restarts()
+    story.model_answers(call()).policy_says("allow").tool_ends()
+    for _ in range(RESTARTS_PER_ANSWER_MAX):
+        story.daemon_restarts()
+        assert story.state.turn is not None
+    story.daemon_restarts()
+    assert story.news == ["ModelRequestReconciled", "ModelStreamInterrupted", "TurnFailed"]
     assert story.state.last_failure == ErrorCode.MODEL_BROKEN
     story.user_says("go on").model_answers()
     story.ends()
@@ -33,7 +54,7 @@ def test_in_mid_stream() -> None:
 def test_in_mid_stream_after_a_stop() -> None:
     """What was being stopped ends as stopped. D08"""
     story = Story().user_says().user_stops().daemon_restarts()
-    assert story.news == ["ModelStreamInterrupted", "TurnCancelled"]
+    assert story.news == ["ModelRequestReconciled", "ModelStreamInterrupted", "TurnCancelled"]
     story.ends()
 
 
@@ -150,3 +171,74 @@ def test_restarting_twice_equals_once() -> None:
     story.tool_ends().policy_says("allow").tool_ends().model_answers()
     assert story.world.performed == {"t1.c1": 1, "t1.c2": 1}
     story.ends()
+
+
+def test_a_card_that_holds_no_more() -> None:
+    """It is taken back before it can be answered, and its call is judged anew: a new card, a new id."""
+    story = Story().user_says().model_answers(call()).policy_says("ask").daemon_restarts(cards_hold=False)
+    assert story.news == ["ApprovalResolved"]
+    assert story.item("approval/t1.c1.a1")["state"] == "superseded"
+    assert story.effects == (JudgeCall("t1.c1"),)
+    story.policy_says("ask")
+    assert list(story.state.approvals) == ["t1.c1.a2"]
+
+
+def two_running() -> SessionState:
+    """A state in which two calls run: an engine that runs several at once died."""
+    story = Story().user_says().model_answers(call(), call()).policy_says("allow")
+    first, second = (story.state.turn or Turn("", 1)).calls
+    started = (first.started or story.facts(ev.ToolExecutionStarted)[0]).model_copy(
+        update={"call_id": second.call_id, "tool": second.tool}
+    )
+    return fold_event(story.state, started)
+
+
+def test_every_unmatched_execution_ends_by_its_own_finding() -> None:
+    """One unknown lets nothing new begin, and what runs beside it is still brought to its own end."""
+    decided = step(two_running(), inp.CallReconciled("t1.c1", "unknown", "nobody knows"))
+    assert [type(body).__name__ for body in decided.events] == ["ToolReconciled", "ToolExecutionFinished"]
+    decided = step(decided.state, inp.CallReconciled("t1.c2", "still_running", "it runs"))
+    assert decided.effects == (AttachTool("t1.c2"),)
+    ended = Story().tool_end("t1.c2")
+    decided = step(decided.state, ended)
+    assert [type(body).__name__ for body in decided.events] == ["ToolExecutionFinished", "TurnFailed"]
+    assert decided.state.last_failure == ErrorCode.SANDBOX_LOST
+
+
+@pytest.mark.parametrize("where", ["stream", "card", "tool"])
+def test_a_turn_of_which_recorded_events_are_lost_is_ended(where: str) -> None:
+    """Its log is behind the world: nothing of it is run again, everything under way ends as unknown."""
+    story = Story().user_says()
+    if where != "stream":
+        story.model_answers(call("run_tests"), call())
+        story.policy_says("ask" if where == "card" else "allow")
+    story.daemon_restarts(lost="the log was damaged")
+    assert story.effects == ()
+    assert set(story.outcomes()) <= {"unknown"}
+    assert len(story.outcomes()) == (0 if where == "stream" else 2)
+    assert story.state.last_failure == ErrorCode.CORRUPT
+    story.user_says("go on").model_answers()
+    story.ends()
+
+
+CUTS = {
+    "after the answer, before its calls": ("ModelResponseReceived", ["ToolCallProposed", "ToolExecutionFinished"]),
+    "after the last result": ("ToolExecutionFinished", []),
+    "after the turn began": ("TurnStarted", []),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_log_that_ends_where_no_step_ends_is_not_stuck(cut: str) -> None:
+    """A turn that would wait for nothing goes on: what was not recorded is not run, and history stays valid. F05 D08"""
+    last, mended = CUTS[cut]
+    story = Story().user_says().model_answers(call()).policy_says("allow").tool_ends()
+    state = SessionState()
+    for entry in story.ledger.read():
+        state = fold_event(state, entry.body)
+        if entry.type == last:
+            break
+    decided = step(state, inp.TakenUp())
+    assert [type(body).__name__ for body in decided.events] == [*mended, "ModelRequestStarted"]
+    assert [type(effect) for effect in decided.effects] == [CallModel]
+    assert orphans(decided.state.history) == ()

@@ -392,6 +392,30 @@ def test_what_waits_for_a_turn_is_bounded() -> None:
     assert len(story.facts(ev.UserMessageAdded)) == STEERED_MESSAGES_MAX + 1
 
 
+# --- stop
+
+
+def test_e02_a_write_that_had_begun_is_told_as_done_before_the_stop() -> None:
+    """It finishes, says so while it does, and its outcome is what the disk has; the turn still ends as stopped."""
+    story = running("atomic", "edit_file", call()).user_stops()
+    assert story.item("tool/t1.c1")["stopping"] == "finishes"
+    story.tool_ends("ok", "written", mat.change("t1", 1, "t1.c1", 1))
+    assert story.outcomes() == ["cancelled", "ok"]
+    assert story.news == ["ToolExecutionFinished", "ChangeProposed", "TurnCancelled"]
+    assert story.item("tool/t1.c1")["state"] == "ok"
+    story.ends()
+
+
+def test_e01_four_calls_of_one_answer_run_one_at_a_time_and_end_with_one_stop() -> None:
+    """One is running, the others never begin; there is one effect to stop."""
+    story = running("killable", "run_command", call(), call(), call()).user_stops()
+    assert story.effects == (StopTool("t1.c1"),)
+    assert story.outcomes() == ["cancelled"] * 3
+    story.tool_ends("killed")
+    assert story.news == ["ToolExecutionFinished", "TurnCancelled"]
+    story.ends()
+
+
 # --- edits
 
 

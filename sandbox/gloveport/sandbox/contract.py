@@ -194,6 +194,10 @@ class Sandbox(Protocol):
         """Kill every run of an earlier daemon that was not attached; returns their ids."""
         ...
 
+    async def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Remove what ended runs of an earlier daemon left, but those of `keep` and those attached; their ids."""
+        ...
+
     async def close(self) -> None:
         """Let go of helper processes; runs go on."""
         ...

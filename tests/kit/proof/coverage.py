@@ -12,13 +12,15 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, Aim
+from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, SYSCALL, Aim
 from tests.kit.proof.workload import JOBS
 
 CELL_MIN: Final = 10
-KILLS_PER_LIFE: Final = 6
+KILLS_PER_LIFE: Final = 8
 TREE_SHARE: Final = 0.1
 ANY_SHARE: Final = 0.1
+SYSCALL_SHARE: Final = 0.04
+SYSCALLS_MAX: Final = 120
 COLD_SHARE: Final = 0.1
 """Lives whose daemons are started as processes of their own; the others are forked from a loaded one."""
 ROWS: Final = (
@@ -129,7 +131,7 @@ class Table:
                 places.setdefault(label, []).append(n)
         others = sorted(places)
         labels_of = {random.choice(places[cell]): cell}
-        for label in random.choices(others, k=random.randint(0, most - 1)):
+        for label in random.choices(others, k=random.randint(1, most - 1)):
             labels_of.setdefault(random.choice(places[label]), label)
         aims, last = [], -1
         for place in sorted(labels_of):
@@ -138,6 +140,8 @@ class Table:
             if not self.between and label != cell and random.random() < ANY_SHARE:
                 label, n = ANY, place - last
             aims.append(Aim(label, max(1, n), random.random() < TREE_SHARE))
+            if label != cell and not self.between and random.random() < SYSCALL_SHARE:
+                aims[-1] = Aim(SYSCALL, random.randint(1, SYSCALLS_MAX))
             last = place
         return tuple(aims)
 
@@ -149,5 +153,7 @@ class Table:
         for row in rows:
             values = ["-" if f"{row}|{phase}" in UNREACHABLE else str(self.hits[f"{row}|{phase}"]) for phase in phases]
             out.append(f"{row:24}" + "".join(f"{value:>12}" for value in values))
+        calls = {cell.split("/")[1]: n for cell, n in self.hits.items() if cell.startswith(SYSCALL)}
+        out.append("system calls: " + (", ".join(f"{name} {n}" for name, n in sorted(calls.items())) or "none"))
         out += [f"- {cell}: {reason}" for cell, reason in UNREACHABLE.items()]
         return out

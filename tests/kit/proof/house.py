@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from tests.kit.proof.progress import AIM, FAULT, NOTES, Aim
-from tests.kit.proof.starting import Child, Nursery, search_path, start_cold
+from tests.kit.proof.progress import AIM, FAULT, NOTES, SYSCALL, Aim
+from tests.kit.proof.starting import Child, Nursery, search_path, start_cold, tracer
 from tests.kit.proof.workload import WITNESS, Job, make_project, script_of
 
 from gloveport.protocol.errors import GloveportError
@@ -76,6 +76,11 @@ class House:
         return self.folder / f"notes-{self.starts}"
 
     @property
+    def trace(self) -> Path:
+        """System calls of the daemon of the last start, when it was traced."""
+        return self.folder / f"trace-{self.starts}"
+
+    @property
     def temporary(self) -> Path:
         """The daemon's folder for temporary files."""
         return self.folder / "tmp"
@@ -95,8 +100,8 @@ class House:
         settings = f'[[models]]\nprovider = "scripted"\nmodel = "proof"\nscript = "{script}"\n'
         (self.home / "config.toml").write_text(f'{settings}[sandbox]\ntrusted = "process"\n')
 
-    def start(self, aim: Aim | None, prefix: tuple[str, ...] = ()) -> None:
-        """Start the counted daemon, forked where there is a nursery; `prefix` are words before a cold one's command."""
+    def start(self, aim: Aim | None) -> None:
+        """Start the counted daemon: forked where there is a nursery, under a tracer for an aim at a system call."""
         self.starts += 1
         names = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
@@ -108,13 +113,16 @@ class House:
             NOTES: str(self.notes),
             FAULT: self.fault,
         }
+        log = self.folder / "daemon.log"
+        if aim is not None and aim.label == SYSCALL:
+            self.process = start_cold(names, self.home, log, tracer(aim.n, self.trace))
+            return
         if aim is not None:
             names[AIM] = aim.encode()
-        log = self.folder / "daemon.log"
-        if self.nursery is not None and not prefix:
-            self.process = self.nursery.start(names, self.home, log)
+        if self.nursery is None:
+            self.process = start_cold(names, self.home, log)
         else:
-            self.process = start_cold(names, self.home, log, prefix)
+            self.process = self.nursery.start(names, self.home, log)
 
     @property
     def alive(self) -> bool:
@@ -135,9 +143,10 @@ class House:
     async def _try_connect(self, stack: AsyncExitStack) -> Client | None:
         try:
             token = self.places.token.read_text()
-            return await stack.enter_async_context(connect(self.places.socket, token=token, client_name="proof"))
+            client = await stack.enter_async_context(connect(self.places.socket, token=token, client_name="proof"))
         except (GloveportError, OSError):
             return None
+        return client if client.server.deciding else None  # the token was still that of the daemon before
 
     async def wait_death(self) -> Death:
         """How the daemon ended, once it has."""

@@ -28,6 +28,8 @@ FAULT: Final = "GLOVEPORT_PROOF_FAULT"
 """Environment entry: the name of a negative control's fault, or empty."""
 PHASES: Final = ("intent", "intended", "due", "performing", "performed", "outcome", "recorded")
 ANY: Final = "any"
+SYSCALL: Final = "syscall"
+"""The n-th system call that changes or sends something, of any one thread, whatever the effect: a tracer kills."""
 HOUSE: Final = "House"
 """What happens outside every effect: starting, opening, answering clients."""
 RECOVERY: Final = "Recovery"

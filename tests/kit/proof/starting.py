@@ -8,6 +8,7 @@ Must never: be used in a process that does not adopt orphans (`become_subreaper`
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,9 +29,31 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+TRACED: Final = (
+    "pwrite64", "fsync", "fdatasync", "ftruncate", "rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir",
+    "rmdir", "link", "linkat", "symlink", "symlinkat", "sendto", "sendmsg",
+)  # fmt: skip
+
+
+def tracer(n: int, trace: Path) -> tuple[str, ...]:
+    """The words before a command that is to die at its `n`-th traced call; what it starts is let go of, unharmed."""
+    calls = ",".join(TRACED)
+    inject = f"inject={calls}:signal=KILL:when={n}"
+    return ("strace", "-f", "-b", "execve", "-qq", "-o", str(trace), "-e", f"trace={calls}", "-e", inject)
+
+
+def last_call(trace: Path) -> str:
+    """The call at which a traced daemon died."""
+    names = [found[1] for line in trace.read_text().splitlines() if (found := _CALL.search(line)) is not None]
+    return names[-1] if names else "none"
+
+
 def search_path() -> str:
     """Where the product and the tests are found."""
     return os.pathsep.join([*(os.path.dirname(root) for root in gloveport.__path__), str(TREE)])
+
+
+_CALL: Final = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)")
 
 
 @dataclass

@@ -54,6 +54,16 @@ DRAIN_MOVES_MAX: Final = 60
 TRACE: Final = 12
 INTEGER_MAX: Final = 2**53 - 1
 
+RARE: Final[tuple[inp.Input, ...]] = (
+    inp.ApprovalRechecked("a0", holds=False),
+    inp.CallReconciled("c0", "unknown", "nobody knows"),
+    inp.RecordLost("the log was damaged"),
+    inp.TakenUp(),
+    inp.ApplyRefused("a0", "change.conflict", "it changed", ()),
+    inp.ApplyUnsettled("a0", "change.unsettled", "in part", {}, waits=False),
+)
+"""What seldom comes, as first examples for probes."""
+
 
 class Simulation:
     """One session's history under one seed."""
@@ -82,7 +92,7 @@ class Simulation:
         self.crashes = 0
         self.recovering: list[inp.Input] = []
         self.past: deque[inp.Input] = deque(maxlen=150)
-        self.examples: dict[type[inp.Input], inp.Input] = {}
+        self.examples: dict[type[inp.Input], inp.Input] = {type(given): given for given in RARE}
         self.trace: deque[str] = deque(maxlen=TRACE)
         self.reached: set[tuple[str, str]] = set()
         self._snapshot: tuple[list[dict[str, Any]], int] = ([], 0)

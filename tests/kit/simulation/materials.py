@@ -171,8 +171,15 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds"),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
         ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
+        ev.DriftDetected(paths=("a.py",), paths_total=2),
+        ev.FaultsFound(findings=(f"the result of t{number}.c1 is not recorded",), read_only=False),
         ev.RecoverySummarised(
-            interrupted_requests=1, reconciled_calls=0, pending_approvals=0, unfinished_applies=0, text="back again"
+            interrupted_requests=1,
+            reconciled_calls=0,
+            pending_approvals=0,
+            unfinished_applies=0,
+            text="back again",
+            items=(),
         ),
     ]
     if grant_ids and rng.random() < 0.4:

@@ -25,9 +25,9 @@ _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
 # They speak of a request that may have been begun for an earlier goal.
 _OF_REQUEST: Final = (
     ev.ModelRequestAccepted, ev.ModelTextDelta, ev.ModelResponseReceived, ev.ModelStreamInterrupted, ev.UsageRecorded,
-    ev.ToolCallProposed,
+    ev.ToolCallProposed, ev.ModelRequestReconciled,
 )  # fmt: skip
-UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled"})
+UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled", "unknown"})
 
 
 @dataclass

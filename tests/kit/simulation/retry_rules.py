@@ -12,7 +12,6 @@ from tests.kit.simulation.rules import hold
 
 from gloveport.protocol.journal import events as ev
 
-REQUESTS_PER_ANSWER_MAX: Final = 120
 ATTEMPTS_MAX: Final = 5
 NEVER_AGAIN: Final = frozenset({"auth", "quota", "refused", "malformed", "too_large", "config", "context_overflow"})
 

@@ -132,14 +132,23 @@ class Story(Simulation):
         code = 0 if outcome == "ok" else None
         return inp.ToolEnded(call_id, outcome, text, "exit status", code, None, 4, 9, mat.PLAIN_LABEL, facts)
 
-    def daemon_restarts(self, finding: Truth | None = None) -> "Story":
+    def daemon_restarts(self, finding: Truth | None = None, *, cards_hold: bool = True, lost: str = "") -> "Story":
         """Kill it; read the log again; find out what became of what was under way."""
         self.mark = self.ledger.seq
         self._reload_with(finding)
+        told: list[inp.Input] = [inp.RecordLost(lost)] if lost else []
+        self.recovering = [*told, *(given for given in self.recovering if not isinstance(given, inp.RecordLost))]
+        effects: list[eff.Effect] = []
         while self.recovering:
-            self.last = self.feed(self.recovering[0])
+            given = self.recovering[0]
+            if isinstance(given, inp.ApprovalRechecked):
+                given = inp.ApprovalRechecked(given.approval_id, cards_hold)
+            self.last = self.feed(given)
+            assert self.last is not None
+            effects += self.last.effects
             self.recovering.pop(0)
             self._finish_recovery()
+        self.last = Step((), tuple(effects), self.state)
         return self
 
     def _reload_with(self, finding: Truth | None) -> None:

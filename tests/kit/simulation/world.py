@@ -27,6 +27,9 @@ FREE_OUTCOMES: Final[tuple[Outcome, ...]] = (
 )  # fmt: skip
 STOPPED_OUTCOMES: Final[tuple[Outcome, ...]] = ("killed", "cancelled", "ok", "lost")
 APPROVAL_LIFE_US: Final = 40_000
+FATES: Final[tuple[Literal["finished", "never_accepted", "unknown"], ...]] = ("finished", "never_accepted", "unknown")
+LOSS_RATE: Final = 0.1
+"""How many restarts find that acknowledged events are gone."""
 
 
 @dataclass
@@ -141,7 +144,7 @@ class World:
         found: list[inp.Input] = []
         if state.turn is not None and state.turn.request is not None:
             request_id = state.turn.request.request_id
-            found.append(inp.RequestFailed(request_id, "model.broken_stream", "the daemon stopped", "send again"))
+            found.append(inp.RequestInterrupted(request_id, self.rng.choice(FATES), "the provider was asked"))
         for call_id, truth in self.truths.items():
             finding = truth if truth == "still_running" or self.rng.random() < 0.85 else "unknown"
             found.append(inp.CallReconciled(call_id, finding, f"probe says {finding}"))
@@ -149,7 +152,10 @@ class World:
         # Those that wait are looked at again with each command.
         self.applies |= {end.apply_id for end in ends if isinstance(end, inp.ApplyUnsettled) and end.waits}
         found += ends
-        return found
+        changed = [one for one in state.approvals if self.rng.random() < 0.3]
+        found += [inp.ApprovalRechecked(one, holds=one not in changed) for one in state.approvals]
+        lost = [inp.RecordLost("the log was damaged")] if self.rng.random() < LOSS_RATE else []
+        return [*lost, *found, inp.TakenUp()]
 
     # --- offers
 

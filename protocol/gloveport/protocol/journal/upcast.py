@@ -23,7 +23,14 @@ def _plan_items_of_a_goal(payload: Payload) -> Payload:
     return {**payload, "items": items}
 
 
-UPCASTERS: Final[Registry] = MappingProxyType({("PlanUpdated", 1): _plan_items_of_a_goal})
+def _summary_with_items(payload: Payload) -> Payload:
+    """RecoverySummarised 2: what was found stands item by item; until then it stood in the words alone."""
+    return {**payload, "items": []}
+
+
+UPCASTERS: Final[Registry] = MappingProxyType(
+    {("PlanUpdated", 1): _plan_items_of_a_goal, ("RecoverySummarised", 1): _summary_with_items}
+)
 
 
 def upcast(event_type: str, version: int, payload: Payload, registry: Registry = UPCASTERS) -> Payload:

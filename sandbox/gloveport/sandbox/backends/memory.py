@@ -65,6 +65,10 @@ class MemorySandbox:
         """There are no runs of an earlier daemon."""
         return ()
 
+    async def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """There is nothing of an earlier daemon."""
+        return ()
+
     async def close(self) -> None:
         """Stop what runs: it cannot go on without this program."""
         for execution in tuple(self._runs.values()):

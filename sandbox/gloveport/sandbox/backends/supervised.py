@@ -1,10 +1,12 @@
 """What the process and bubblewrap rungs share: run folders, leases, attach and reap.
 
 Purpose: everything between a checked profile and a supervisor, the same for every local rung.
-Invariant: a run folder belongs to one lease; it is removed only when its run is over.
+Invariant: a run folder belongs to one lease; its name is on disk before its run begins, and it is removed only when
+    its run is over.
 Must never: know how a rung isolates; that is the `plan_run` a rung gives.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, kill_run
+from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
 from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
@@ -60,6 +63,13 @@ class RunFolders:
         except FileExistsError as error:
             words = f"A run with the id {command.run_id!r} exists already."
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(sync_names, self._dir)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            words = f"The run's folder could not be written ({error.strerror})."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words) from error
         execution = await self._launch(folder, request)
         if execution is None and not was_begun(folder):
             # The fork server died with the message in its hands; nothing was started, so asking again is safe.
@@ -136,6 +146,23 @@ class RunFolders:
             if request.cgroup is not None:
                 groups.remove_groups(request.cgroup)
         return tuple(reaped)
+
+    def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Remove the folder of every run that is over and that nobody follows or keeps; returns their ids."""
+        swept = []
+        for folder in self._folders():
+            status = rundir.read_status(folder)
+            if folder.name in self._followed or folder.name in keep:
+                continue
+            if status is not None and rundir.read_exit(folder) is None and is_supervised(status):
+                continue
+            with contextlib.suppress(OSError, JailFormatError):
+                request = rundir.read_request(folder)
+                if request.cgroup is not None:
+                    groups.remove_groups(request.cgroup)
+            shutil.rmtree(folder, ignore_errors=True)
+            swept.append(folder.name)
+        return tuple(swept)
 
     def close(self) -> None:
         """Stop following and let the fork server end; runs go on."""
@@ -216,6 +243,10 @@ class SupervisedRung(ABC):
         """Kill every run of an earlier daemon that was not attached."""
         return self.folders.reap()
 
+    async def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
+        """Remove what ended runs of an earlier daemon left, but those of `keep` and those attached."""
+        return self.folders.sweep(keep)
+
     async def close(self) -> None:
         """Let go of the fork server; runs go on."""
         self.folders.close()
@@ -236,6 +267,16 @@ class SupervisedRung(ABC):
             return None
         said = result.output.decode("utf-8", "replace").strip()[-TRIAL_WORDS_MAX:]
         return f"A trial run failed: {said or result.evidence}"
+
+
+def sync_names(folder: Path) -> None:
+    """Make the names in a folder outlast the machine: where no run folder is found, no run was begun."""
+    for one in (folder, folder.parent):
+        fd = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def was_begun(folder: Path) -> bool:

@@ -7,14 +7,18 @@ Must never: choose in place of the user.
 
 import importlib.resources
 import os
+import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
@@ -34,6 +38,8 @@ from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
 
 RULES_FILE: Final = "rules.toml"
+UNRECORDED: Final = "unrecorded"
+"""Stands in the folder of a session until the session is in the journal."""
 
 
 def readable_roots() -> tuple[str, ...]:
@@ -120,6 +126,11 @@ class Ladder:
         for name in NAMES:
             await self.backend(name).reap()
 
+    async def sweep(self, keep: frozenset[str]) -> None:
+        """Remove what ended runs left, but what is `keep`: runs that a session still asks about."""
+        for name in NAMES:
+            await self.backend(name).sweep(keep)
+
     async def close(self) -> None:
         """Let go; runs go on under their supervisors."""
         for backend in self._backends.values():
@@ -191,7 +202,27 @@ class WorkspaceShelf:
         refuse_root(Path(root), self._exclude)
         target = self._folder / session_id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)
+        (target / UNRECORDED).touch(mode=0o600)
+        try:
+            return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)
+        except BaseException:
+            with suppress(OSError):
+                (target / UNRECORDED).unlink()
+                target.rmdir()
+            raise
+
+    async def keep(self, session_id: str) -> None:
+        """The session's first facts are on disk: its folder stays."""
+        with suppress(FileNotFoundError):
+            (self._folder / session_id / UNRECORDED).unlink()
+
+    async def sweep(self, is_recorded: Callable[[str], Awaitable[bool]]) -> None:
+        """Remove the folders of sessions whose beginning was broken off before it was recorded."""
+        for mark in sorted(self._folder.glob(f"*/{UNRECORDED}")):
+            if await is_recorded(mark.parent.name):
+                mark.unlink(missing_ok=True)
+            else:
+                await anyio.to_thread.run_sync(partial(shutil.rmtree, mark.parent, ignore_errors=True))
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""

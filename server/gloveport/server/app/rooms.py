@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from anyio.abc import TaskGroup
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.journal.events import DaemonStarted
@@ -29,6 +29,7 @@ from gloveport.server.app.resources import (
     load_rules,
     readable_roots,
 )
+from gloveport.server.app.taking_up import runs_asked_about, take_up_all, tell_losses
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.commands.house import Facts, House
 from gloveport.server.commands.port import Commands
@@ -43,7 +44,7 @@ from gloveport.server.journal.records import Loss
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
-from gloveport.server.recovery.losses import recover_and_tell
+from gloveport.server.recovery.recover import recover
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.source import Projections
@@ -86,6 +87,7 @@ class Opened:
     ladder: Ladder
     models: ModelShelf
     rules: RuleSet
+    shelf: WorkspaceShelf
 
 
 async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
@@ -100,12 +102,15 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     audit_path = front.places.data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
 
+    found_later: list[Loss] = []
+
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
         loss = await front.journal.untold_loss(actor.stream)
         if loss is not None and loss not in losses:  # it was found when the session was read
+            found_later.append(loss)
             await opened.audit.record_all((loss_entry(loss, front.now_us()),))
-        effects = await recover_and_tell(actor, loss)
+        effects = await recover(actor, loss)
         if loss is not None:
             await front.journal.told((loss,))
         return effects
@@ -125,9 +130,12 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     )
     await _announce_start(front, room, house.facts)
     await sessions.relist()
-    await _recover_all(front.journal, sessions)
-    await _tell_losses(front.journal, sessions, losses)
+    whole = await take_up_all(front.journal, sessions)
+    await tell_losses(front.journal, sessions, losses)
     await opened.ladder.reap()
+    if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
+        await opened.ladder.sweep(runs_asked_about(sessions))
+    await opened.shelf.sweep(partial(_is_recorded, front.journal))
     return OpenRooms(Commands(house), projections_of(sessions))
 
 
@@ -141,12 +149,11 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
-    return Opened(blobs, audit, ladder, models, rules)
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+    return Opened(blobs, audit, ladder, models, rules, shelf)
 
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:
-    data_dir = front.places.data_dir
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
     return Room(
         journal=front.journal,
         blobs=opened.blobs,
@@ -160,8 +167,9 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         tasks=tasks,
         now_us=front.now_us,
         new_id=front.new_id,
-        create_workspace=shelf.create,
-        open_workspace=shelf.open,
+        create_workspace=opened.shelf.create,
+        keep_workspace=opened.shelf.keep,
+        open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
     )
@@ -188,31 +196,5 @@ async def _announce_start(front: Front, room: Room, facts: Facts) -> None:
     )
 
 
-async def _recover_all(journal: Journal, sessions: Sessions) -> None:
-    """Open every session in which something was under way; one that cannot be opened stays as it is."""
-    before: int | None = None
-    while rows := await journal.sessions(RECOVER_PAGE, before=before):
-        before = rows[-1].order
-        for row in rows:
-            if row.state == "idle":
-                continue
-            try:
-                await sessions.open(row.session_id)
-            except Exception:  # noqa: BLE001 - outer edge: one damaged session must not keep the daemon from serving the others
-                _log.exception("session %s could not be recovered", row.session_id)
-
-
-async def _tell_losses(journal: Journal, sessions: Sessions, losses: Sequence[Loss]) -> None:
-    """Open every session that lost events, which tells it; the audit log has a line for each already."""
-    told: list[Loss] = []
-    for loss in losses:
-        _log.warning("%s lost %d events from %d on: %s", loss.stream, loss.events, loss.from_seq, loss.reason)
-        try:
-            if loss.stream.startswith(SESSION_PREFIX):
-                await sessions.open(loss.stream.removeprefix(SESSION_PREFIX))
-        except GloveportError as error:
-            if error.code in (ErrorCode.NOT_SAVED, ErrorCode.DATA_FULL):
-                continue
-        told.append(loss)
-    if told:
-        await journal.told(told)
+async def _is_recorded(journal: Journal, session_id: str) -> bool:
+    return await journal.head(session_stream(SessionId(session_id))) is not None

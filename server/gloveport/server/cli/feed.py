@@ -139,12 +139,38 @@ class Feed:
             "RecoverySummarised": self._recovered,
             "PlanUpdated": self._plan,
             "UserMessageAdded": self._message,
+            "UserMessageQueued": self._queued,
+            "UserMessageUnqueued": self._returned,
+            "SteeringDecided": self._steered,
+            "ToolStopRequested": self._tool_stopping,
+            "ResultSuperseded": self._late,
         }.get(type_name)
         if printer is not None:
             printer(item, fields)
 
     def _message(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"› {fields['text']}", "bold")
+
+    def _queued(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.line(f"… queued: {fields['text']}", "dim")
+
+    def _returned(self, _item: str, fields: Mapping[str, Any]) -> None:
+        self.prose(f"↩ not sent ({fields['reason']}): {fields['text']}", "yellow", indent="  ")
+
+    def _steered(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("steering/"):
+            read = fields["rule"] or "as you chose"
+            self.prose(f"» {fields['verb']}: {fields['steeringKind']} ({read})", "cyan", indent="  ")
+            self.prose(f"  {fields['words']}", "dim", indent="  ")
+
+    def _tool_stopping(self, _item: str, fields: Mapping[str, Any]) -> None:
+        if fields["stopping"] != "stopped":
+            self.prose(f"■ {fields['stopWords']}", "yellow", indent="  ")
+
+    def _late(self, item: str, _fields: Mapping[str, Any]) -> None:
+        self.line(
+            f"  late result of the task before; kept, nothing follows from it: {self._titles.get(item, '')}", "dim"
+        )
 
     def _tool_proposed(self, item: str, fields: Mapping[str, Any]) -> None:
         self._titles[item] = call_title(str(fields["tool"]), str(fields["arguments"]))
@@ -221,6 +247,6 @@ class Feed:
         self.line(f"↺ {fields['text']}", "magenta")
 
     def _plan(self, _item: str, fields: Mapping[str, Any]) -> None:
-        marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗"}
+        marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗", "superseded": "✗"}
         for step in fields["items"]:
             self.line(f"  {marks[step['state']]} {step['title']}", "dim")

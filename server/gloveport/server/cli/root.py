@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.wire.base import Empty
-from gloveport.server.cli import approvals, changes, choices, demo, doctor, records, run, sessions
+from gloveport.server.cli import approvals, changes, choices, demo, doctor, records, run, sessions, steering
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.records import ReplayReport
@@ -51,6 +51,9 @@ def command_line(doors: Doors) -> typer.Typer:
         sessions.sessions,
         sessions.show,
         run.resume,
+        steering.steer,
+        steering.queue,
+        steering.interrupt,
         choices.cancel,
         changes.diff,
         changes.accept,

@@ -6,8 +6,8 @@ Must never: open more of a session than is shown.
 """
 
 import os
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from rich.padding import Padding
@@ -63,14 +63,34 @@ def _print_sessions(found: Sequence[SessionInfo]) -> None:
     console.print(table, soft_wrap=False)
 
 
+def _mark(state: str, usual: str) -> str:
+    """Where a message stands, if that is worth a word."""
+    return "" if state == usual else f" [{state}]"
+
+
+def _said(text: str) -> list[tuple[str, str]]:
+    """An answer, if there is anything of it."""
+    return [(text, "")] if text else []
+
+
+def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A turn that is in trouble; others show themselves by what they do."""
+    if fields["state"] == "failed":
+        return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+    if fields["state"] == "retrying":
+        return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+    return []
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
         case "message.user":
-            return [(f"› {fields['text']}", "bold")]
+            return [(f"› {fields['text']}{_mark(fields['state'], 'delivered')}", "bold")]
+        case "steering":
+            return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
         case "message.assistant":
-            mark = "" if fields["state"] == "done" else f" [{fields['state']}]"
-            return [(f"{fields['text']}{mark}", "")] if fields["text"] or mark else []
+            return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]
@@ -80,10 +100,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
-        case "turn" if fields["state"] == "failed":
-            return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
-        case "turn" if fields["state"] == "retrying":
-            return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
+        case "turn":
+            return _turn_lines(fields)
         case "recovery":
             return [(f"↺ {fields['text']}", "magenta")]
         case _:

@@ -27,6 +27,7 @@ from gloveport.server.cli.cards import (
     show_card,
     show_compact,
 )
+from gloveport.server.cli.compose import Composer
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, out, print_json, request_id
 from gloveport.server.client.connect import Client
@@ -65,6 +66,8 @@ class TurnFollower:
         self._question: _Question | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._shows = manner.whole_session
+        self._types = manner.approve == "ask" and not manner.as_json and sys.stdin.isatty()
+        self._composer = Composer(client, session_id, self.feed)
 
     async def run(self, turn_id: str) -> Exit:
         """Print until the turn has ended; the exit code."""
@@ -80,7 +83,7 @@ class TurnFollower:
             return following.result()
         finally:
             self._drop_question()
-            for task in filter(None, (following, self._stopping)):
+            for task in filter(None, (following, self._stopping, self._composer.typing)):
                 task.cancel()
             loop.remove_signal_handler(signal.SIGINT)
 
@@ -89,21 +92,31 @@ class TurnFollower:
         caught_up = False
         try:
             while True:
-                typing = set() if self._question is None else {self._question.typing}
-                done, _ = await asyncio.wait({coming, *typing}, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait({coming, *self._typing()}, return_when=asyncio.FIRST_COMPLETED)
+                await self._composer.take(turn_id)
                 if coming in done:
                     update = coming.result()
                     caught_up = update.caught_up
                     self._take(update, turn_id)
                     fields = _item(follow, f"turn/{turn_id}")
-                    if fields.get("state") in _ENDS:
+                    following = _next_turn(follow) if self._composer.follows_on else None
+                    if fields.get("state") in _ENDS and following is None:
                         return self._ended(follow, fields)
+                    turn_id = turn_id if following is None else following
                     coming = asyncio.ensure_future(anext(follow))
                 if not await self._cards(follow, caught_up=caught_up):
                     self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
                     return Exit.APPROVAL_NEEDED
         finally:
             coming.cancel()
+
+    def _typing(self) -> set[asyncio.Task[Any]]:
+        """What may be typed now: the answer to a card, or else words for the turn."""
+        if self._question is not None:
+            return {self._question.typing}
+        if self._types and self._stopping is None:
+            self._composer.listen()
+        return set() if self._composer.typing is None else {self._composer.typing}
 
     def _take(self, update: Update, turn_id: str) -> None:
         if update.began_anew and not self._manner.as_json:
@@ -166,7 +179,8 @@ class TurnFollower:
 
     async def _card(self, shown: ApprovalInfo) -> bool:
         manner, as_json = self._manner.approve, self._manner.as_json
-        if manner == "ask" and not as_json and sys.stdin.isatty():
+        if self._types:
+            await self._composer.pause()
             show_card(self.feed, shown.card)
             typing = asyncio.ensure_future(choose(self.feed, shown.card))
             self._question = _Question(shown, typing)
@@ -231,6 +245,14 @@ def _pending(follow: Follow) -> dict[str, ApprovalInfo]:
 
 def _item(follow: Follow, name: str) -> Mapping[str, Any]:
     return next((item["fields"] for item in follow.view.items() if item["id"] == name), {})
+
+
+def _next_turn(follow: Follow) -> str | None:
+    """The turn that runs now, as the view has it."""
+    running = [item for item in follow.view.items() if item["kind"] == "turn"]
+    if not running or running[-1]["fields"]["state"] in _ENDS:
+        return None
+    return str(running[-1]["id"]).removeprefix("turn/")
 
 
 async def running_turn(client: Client, session_id: str) -> str | None:

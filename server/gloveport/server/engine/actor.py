@@ -31,7 +31,7 @@ from gloveport.server.journal.records import Append, Appended, ClientRequest, In
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import Phase, SessionState
 from gloveport.server.session.views.ops import project_ops
-from gloveport.server.turn.draft import Step
+from gloveport.server.turn.draft import Step, read_only_refusal
 from gloveport.server.turn.effects import Effect
 from gloveport.server.turn.inputs import Input
 from gloveport.server.turn.machine import step
@@ -75,6 +75,8 @@ async def _leave() -> None:
 
 def index_state(state: SessionState) -> str:
     """What the index of sessions says of a session; everything but `idle` is looked at after a restart."""
+    if state.sealed:
+        return str(Phase.IDLE)  # nothing is done in it any more
     return "applying" if state.applying and state.turn is None else str(state.phase)
 
 
@@ -111,6 +113,11 @@ class Actor:
     def refusals(self) -> dict[str, ChangeRefused | ChangeUnsettled]:
         """Why decisions about changes were not written, or not whole, by apply."""
         return self._loaded.refusals
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """In what the events that were read contradict each other."""
+        return tuple(self._loaded.faults)
 
     @property
     def opened_workspace(self) -> SessionWorkspace | None:
@@ -167,7 +174,7 @@ class Actor:
             self._check_fresh()
             state = self.state
             if state.read_only:
-                raise GloveportError(ErrorCode.SESSION_READ_ONLY, "this session holds events of a newer version")
+                raise read_only_refusal(state)
             bodies = tuple(map(storable_body, facts(state) if callable(facts) else facts))
             for body in bodies:
                 state = fold_event(state, body)

@@ -27,10 +27,12 @@ from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
+from gloveport.server.session.invariants import contradiction
 from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.ops import Op, project_ops
 
 PLANS_KEPT_MAX: Final = 4
+FAULTS_KEPT_MAX: Final = 20
 
 
 @dataclass(slots=True)
@@ -45,6 +47,9 @@ class Loaded:
     plans: deque[ChangeApplyStarted] = field(default_factory=partial(deque, maxlen=PLANS_KEPT_MAX))
     """The last decisions that were begun; what they may have left beside the files is swept at opening."""
     refusals: dict[str, ChangeRefused | ChangeUnsettled] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    """In what the events contradict the state on which they came, oldest first, at most `FAULTS_KEPT_MAX`."""
+    has_erased: bool = False
 
 
 def body_of(event: StoredEvent) -> EventBody | None:
@@ -76,7 +81,11 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
         if isinstance(body, ModelTextDelta):
             pieces.append(body)
         elif event.erased is None:
-            loaded.state = fold_event(_fold_pieces(loaded.state, pieces), body)
+            before = _fold_pieces(loaded.state, pieces)
+            _check(loaded, before, event.seq, body)
+            loaded.state = fold_event(before, body)
+        else:
+            loaded.has_erased = True
         if isinstance(body, ChangeRefused | ChangeUnsettled):
             loaded.refusals[body.apply_id] = body
         if isinstance(body, ChangeApplyStarted):
@@ -84,6 +93,15 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
         loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
     loaded.state = _fold_pieces(loaded.state, pieces)
+
+
+def _check(loaded: Loaded, before: SessionState, seq: int, body: EventBody | None) -> None:
+    """Note a contradiction; what follows an erased event, or one of a newer version, cannot be judged."""
+    if body is None or loaded.has_erased or before.unknown_events or len(loaded.faults) >= FAULTS_KEPT_MAX:
+        return
+    fault = contradiction(before, body)
+    if fault is not None:
+        loaded.faults.append(f"event {seq}: {fault}")
 
 
 def _fold_pieces(state: SessionState, pieces: list[ModelTextDelta]) -> SessionState:

@@ -117,9 +117,9 @@ class Pacing:
 
     def _lane(self, name: str) -> _Lane:
         if name not in self._lanes and len(self._lanes) >= LANES_MAX:
-            idle = [lane.name for lane in self._lanes.values() if not lane.line.active and not lane.line.waiting]
-            for forgotten in idle[:1]:
-                del self._lanes[forgotten]
+            idle = [lane for lane in self._lanes.values() if not lane.line.active and not lane.line.waiting]
+            for forgotten in sorted(idle, key=lambda lane: lane.breaker.position is not Position.CLOSED)[:1]:
+                del self._lanes[forgotten.name]
         return self._lanes.setdefault(name, _Lane(name, Line(self._places)))
 
     async def _enter(self, lane: _Lane, ticket: str, owner: str) -> None:

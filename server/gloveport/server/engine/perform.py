@@ -96,7 +96,7 @@ async def _run(actor: Actor, effect: Effect, key: str, running: Running) -> None
     start(actor, due)
     await _tidy(actor, begun)
     if actor.stale and not actor.running:
-        await _revive(actor)
+        await revive(actor)
 
 
 async def _bound_stop(actor: Actor, call_id: str, running: Running) -> None:
@@ -116,7 +116,7 @@ async def _bound_stop(actor: Actor, call_id: str, running: Running) -> None:
     start(actor, due)
 
 
-async def _revive(actor: Actor) -> None:
+async def revive(actor: Actor) -> None:
     """What ran was dropped since it could not be saved: read the session again, so that it goes on unwatched, too."""
     try:
         await actor.revive()

@@ -63,7 +63,8 @@ class Sandboxes(Protocol):
 class Room:
     """The shared services.
 
-    `create_workspace(root, session_id)` takes the snapshot; `open_workspace(session_id)` finds it again. `now_us`: UTC
+    `create_workspace(root, session_id)` takes the snapshot; `keep_workspace(session_id)` is called once the session is
+    in the journal; `open_workspace(session_id)` finds it again. `now_us`: UTC
     microseconds; `new_id`: a fresh identifier with a prefix; `python`: the interpreter for test runs where the
     workspace has none; `read_only_roots`: folders a jail may always read; `sleep`: lets seconds pass.
     """
@@ -81,6 +82,7 @@ class Room:
     now_us: Callable[[], int]
     new_id: Callable[[str], str]
     create_workspace: Callable[[str, str], Awaitable[SessionWorkspace]]
+    keep_workspace: Callable[[str], Awaitable[None]]
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]

@@ -6,7 +6,7 @@ Must never: keep a state that the journal does not hold.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -21,7 +21,7 @@ from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.mending import read_mended
-from gloveport.server.engine.perform import start
+from gloveport.server.engine.perform import revive, start
 from gloveport.server.engine.relisting import relist
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
@@ -96,6 +96,7 @@ class Sessions:
         )
         async with self._opening[session_id]:  # whoever sees it in a list must not read a second one meanwhile
             await actor.record((created, snapshot), request)
+            await self.room.keep_workspace(session_id)
             self._put(session_id, actor)
         self._forget_idle(session_id)
         return actor
@@ -108,7 +109,16 @@ class Sessions:
         """Open a journal anew that stopped after a refusal of the disk. Raises NOT_SAVED, DATA_FULL."""
         async with self._reopening:
             if not self.room.journal.health().accepting:
-                await self.room.journal.reopen()
+                report = await self.room.journal.reopen()
+                self._read_again(loss.stream for loss in report.untold)
+
+    def _read_again(self, streams: Iterable[str]) -> None:
+        """Sessions in memory that lost events: what is known of them here is more than the journal holds."""
+        wanted = frozenset(streams)
+        for actor in [one for one in self._actors.values() if one.stream in wanted]:
+            actor.poison()
+            if not actor.running:
+                self.room.tasks.start_soon(revive, actor)
 
     async def open(self, session_id: str) -> Actor:
         """The session's actor, read from the journal if need be. Raises SESSION_UNKNOWN, NOT_SAVED."""
@@ -125,7 +135,11 @@ class Sessions:
             loaded = await self._read(name)
             actor = Actor(name, self.room, loaded, await self._workspace(name, known))
             self._put(name, actor)
-            start(actor, await self._recover(actor))
+            try:
+                start(actor, await self._recover(actor))
+            except BaseException:
+                actor.stale = True  # what was under way was not taken up: whoever comes next tries again
+                raise
             await sweep_leftovers(actor, loaded.plans)
             self._forget_idle(name)
             return actor

@@ -14,7 +14,7 @@ from typing import Any, Final
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ToolExecutionStarted
+from gloveport.protocol.journal.events import ApprovalRequested, ToolExecutionStarted
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
@@ -36,6 +36,7 @@ from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejecte
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
 SANDBOX: Final = "sandbox:"
+REPEATABLE: Final = ("read_only", "idempotent")
 _OUTCOMES: Final[Mapping[ErrorCode, Outcome]] = MappingProxyType(
     {ErrorCode.SANDBOX_LOST: "lost", ErrorCode.CANCELLED: "cancelled"}
 )
@@ -289,14 +290,45 @@ async def forget_run(actor: Actor, started: ToolExecutionStarted) -> None:
         await actor.room.sandboxes.backend(rung).forget(started.call_id)
 
 
+async def discard_run(actor: Actor, started: ToolExecutionStarted) -> None:
+    """Nothing will follow this run any more: end what of it still runs, by its recorded identity, and its folder."""
+    if started.executor.startswith(SANDBOX):
+        backend = actor.room.sandboxes.backend(started.executor.removeprefix(SANDBOX))
+        execution = await backend.attach(started.call_id)
+        if execution is not None:
+            await execution.stop()
+            await backend.forget(started.call_id)
+
+
 async def reconcile_call(actor: Actor, call: Call) -> CallReconciled:
     """Find out what became of a call that was running when the last daemon ended. Changes nothing."""
+    started = call.started
+    if started is None or started.recovery == "opaque":
+        return CallReconciled(call.call_id, "unknown", "there is nobody who could be asked what became of it")
+    if started.recovery in REPEATABLE:
+        return CallReconciled(call.call_id, "not_started", "it changes nothing that making it again would change twice")
     try:
         bench = await lay_out(actor, call, Running())
-        fingerprint = call.started.fingerprint if call.started is not None else ()
-        found = await bench.tool.reconcile(bench.arguments, fingerprint, bench.context)
+        found = await bench.tool.reconcile(bench.arguments, started.fingerprint, bench.context)
     except GloveportError as error:
         if is_fatal(error):
             raise
         return CallReconciled(call.call_id, "unknown", f"{error.code}: {error.message}")
     return CallReconciled(call.call_id, found.finding, found.evidence)
+
+
+async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool | None:
+    """Whether the card says what would be asked now: arguments, files, goal, trust and rung. Changes nothing.
+
+    None: it cannot be told now; the call is judged again when the card is answered.
+    """
+    if asked.expires_at is not None and asked.expires_at <= actor.room.now_us():
+        return False
+    try:
+        bench = await lay_out(actor, call, Running())
+        judged = judge(actor, call, await bench.tool.plan(bench.arguments, bench.context), bench.hands)
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return None
+    return judged.card is not None and judged.card.card_digest == asked.card_digest

@@ -26,7 +26,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gloveport.server.models.contract import ErrorClass, ModelError
+from gloveport.server.models.contract import ErrorClass, Fate, ModelError
 from gloveport.server.models.failures import model_error
 
 SCRIPT_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -111,12 +111,13 @@ class Step(_Shape):
 
 class Script(_Shape):
     """A whole script: the first step whose conditions hold is played, else the fallback, so it never
-    dead-ends.
+    dead-ends. `lookup` is what the script's provider says later of a request that it took; null: it cannot say.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     steps: Annotated[list[Step], Field(max_length=STEPS_MAX)]
     fallback: Step = Field(default_factory=lambda: Step(text=_FALLBACK_TEXT))
+    lookup: Fate | None = Field(default=None, strict=False)
 
 
 def parse_script(data: bytes, origin: str) -> Script:

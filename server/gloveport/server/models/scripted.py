@@ -69,8 +69,8 @@ class ScriptedProvider:
         return self._stream(request)
 
     async def lookup(self, provider_request_id: str) -> Fate | None:
-        """A script keeps nothing between requests."""
-        return None
+        """A script keeps nothing between requests; it may have been told what to say."""
+        return self._script.lookup
 
     async def close(self) -> None:
         """Nothing to give back."""

@@ -1,33 +1,34 @@
 """One session after a restart.
 
-Purpose: find out the fate of its model request, its running calls and its unfinished applies, and tell the user.
-Invariant: findings are read-only; the summary is written before the turn goes on.
+Purpose: check its record, find out the fate of everything that was under way, tell the user, and let it go on.
+Invariant: findings are read-only; the summary is written before the turn goes on; every open end is looked at.
 Must never: start anything by itself; what is due is returned as effects.
 """
 
-from types import MappingProxyType
+import logging
+from collections.abc import Iterable
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.journal.events import RecoverySummarised
-from gloveport.server.engine.actor import Actor
+import anyio
+
+from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.journal.events import DriftDetected
+from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.apply_run import settle_apply
-from gloveport.server.engine.tool_run import reconcile_call, workspace_label
-from gloveport.server.session.state import CallStage, SessionState
+from gloveport.server.engine.tool_run import card_holds, discard_run, reconcile_call
+from gloveport.server.journal.records import Loss
+from gloveport.server.recovery.faults import tell_faults
+from gloveport.server.recovery.findings import Card, Drift, Findings
+from gloveport.server.recovery.requests import find_fate
+from gloveport.server.recovery.summary import summarise
+from gloveport.server.session.state import Call, CallStage, SessionState
 from gloveport.server.turn.effects import Effect
-from gloveport.server.turn.inputs import CallReconciled, Input, RequestFailed, ToolEnded
+from gloveport.server.turn.inputs import ApprovalRechecked, Input, RecordLost, TakenUp
 from gloveport.server.turn.machine import pending_effects
 
-_HINT = "What arrived is kept. Send a message to go on."
-_WORDS: Final = MappingProxyType(
-    {
-        "succeeded": "had ended well",
-        "failed": "had ended with a failure",
-        "still_running": "was still running and is followed again",
-        "not_started": "had not begun",
-        "unknown": "has an unknown outcome and was not run again",
-    }
-)
+DRIFT_PATHS_MAX: Final = 100
+DISCARD_S: Final = 15.0
+_log = logging.getLogger("gloveport.recovery")
 
 
 def needs_recovery(state: SessionState) -> bool:
@@ -35,64 +36,96 @@ def needs_recovery(state: SessionState) -> bool:
     return state.turn is not None or bool(state.applying)
 
 
-async def recover(actor: Actor) -> tuple[Effect, ...]:
-    """Settle what was under way; returns the effects with which the session goes on."""
+async def recover(actor: Actor, loss: Loss | None = None) -> tuple[Effect, ...]:
+    """Settle what was under way, and tell a loss; returns the effects with which the session goes on.
+
+    Raises GloveportError (NOT_SAVED, DATA_FULL; SESSION_READ_ONLY for a loss that cannot be written into it).
+    """
     state = actor.state
-    if state.read_only or not needs_recovery(state):
+    if not state.read_only:
+        await tell_faults(actor)
+    if actor.state.read_only or not needs_recovery(state):
+        if loss is not None:
+            await actor.record((summarise(state, Findings(), loss),))
         return ()
-    findings = await _findings(actor)
-    await actor.record((_summary(state, findings),))
+    findings = await _look(actor) if loss is None else Findings(drift=await _drift(actor))
+    drift = findings.drift
+    told = (DriftDetected(paths=drift.paths, paths_total=drift.total),) if drift is not None and drift.total else ()
+    await actor.record((*told, summarise(state, findings, loss)))
+    return await _settle(actor, findings, loss)
+
+
+async def _look(actor: Actor) -> Findings:
+    """Find everything out; nothing is changed."""
+    state = actor.state
+    calls = tuple([await reconcile_call(actor, call) for call in _running(state)])
+    request = await find_fate(actor)
+    return Findings(request, calls, await _cards(actor), await _drift(actor))
+
+
+def _running(state: SessionState) -> tuple[Call, ...]:
+    calls = state.turn.calls if state.turn is not None else ()
+    return tuple(call for call in calls if call.stage is CallStage.RUNNING)
+
+
+async def _cards(actor: Actor) -> tuple[Card, ...]:
+    found = []
+    for asked in actor.state.approvals.values():
+        call = actor.state.call(asked.call_id)
+        holds = await card_holds(actor, asked, call) if call is not None else None
+        found.append(Card(asked.approval_id, holds))
+    return tuple(found)
+
+
+async def _drift(actor: Actor) -> Drift | None:
+    """What the user changed in the folder since it was last looked at; None outside a turn."""
+    if actor.state.turn is None:
+        return None
+    try:
+        paths = tuple(one.path for one in await actor.workspace.drift())
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return Drift((), 0, error.message)
+    return Drift(paths[:DRIFT_PATHS_MAX], len(paths), "")
+
+
+async def _settle(actor: Actor, findings: Findings, loss: Loss | None) -> tuple[Effect, ...]:
+    """Bring the findings in, one input each, and collect what is due then."""
     effects: list[Effect] = []
-    for started in tuple(state.applying.values()):
+    for started in tuple(actor.state.applying.values()):
         effects += await settle_apply(actor, started)
-    if state.turn is not None and state.turn.request is not None:
-        words = "the daemon ended while the answer was streaming"
-        given = RequestFailed(state.turn.request.request_id, ErrorCode.MODEL_BROKEN, words, _HINT)
+    running = {call.call_id: call for call in _running(actor.state)}
+    for given in _inputs(findings, loss):
         effects += await actor.submit(given)
-    for finding in findings:
-        effects += await actor.submit(_input(actor.state, finding))
+    for call in running.values():
+        if actor.state.turn is None or _is_over(actor.state, call):
+            await _discard(actor, call)
     effects += [effect for effect in pending_effects(actor.state) if effect not in effects]
     return tuple(effects)
 
 
-async def _findings(actor: Actor) -> tuple[CallReconciled, ...]:
-    turn = actor.state.turn
-    running = [call for call in turn.calls if call.stage is CallStage.RUNNING] if turn is not None else []
-    return tuple([await reconcile_call(actor, call) for call in running])
+def _is_over(state: SessionState, call: Call) -> bool:
+    now = state.call(call.call_id)
+    return now is None or now.stage is CallStage.FINISHED
 
 
-def _input(state: SessionState, finding: CallReconciled) -> Input:
-    stopped = state.turn is not None and state.turn.cancelled_by is not None
-    if not stopped or finding.finding != "not_started":
-        return finding
-    return ToolEnded(
-        call_id=finding.call_id,
-        outcome="cancelled",
-        text="Stopped by the user before it began.",
-        evidence=finding.evidence,
-        exit_code=None,
-        output_blob=None,
-        output_bytes=0,
-        duration_us=None,
-        label=workspace_label(state),
-    )
+def _inputs(findings: Findings, loss: Loss | None) -> Iterable[Input]:
+    if loss is not None:
+        yield RecordLost(loss.reason)
+    if findings.request is not None:
+        yield findings.request
+    yield from findings.calls
+    yield from (ApprovalRechecked(card.approval_id, holds=False) for card in findings.cards if card.holds is False)
+    yield TakenUp()
 
 
-def _summary(state: SessionState, findings: tuple[CallReconciled, ...]) -> RecoverySummarised:
-    interrupted = int(state.turn is not None and state.turn.request is not None)
-    words = ["The daemon was started again."]
-    if interrupted:
-        words.append("The answer broke off; the text that had arrived is kept and marked.")
-    tools = {call.call_id: call.tool for call in state.turn.calls} if state.turn is not None else {}
-    words += [f"{tools.get(item.call_id, 'A call')} {_WORDS[item.finding]} ({item.evidence})." for item in findings]
-    if state.approvals:
-        words.append(f"{len(state.approvals)} question(s) still wait for your answer.")
-    if state.applying:
-        words.append("An unfinished write into your files is looked at by comparing hashes.")
-    return RecoverySummarised(
-        interrupted_requests=interrupted,
-        reconciled_calls=len(findings),
-        pending_approvals=len(state.approvals),
-        unfinished_applies=len(state.applying),
-        text=" ".join(words),
-    )
+async def _discard(actor: Actor, call: Call) -> None:
+    """Leave nothing behind of a run whose outcome is unknown and stays so; a failure here is no outcome."""
+    if call.started is None:
+        return
+    try:
+        with anyio.move_on_after(DISCARD_S):
+            await discard_run(actor, call.started)
+    except GloveportError as error:
+        _log.warning("what %s left could not be removed: %s", call.call_id, error.message)

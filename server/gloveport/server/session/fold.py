@@ -19,11 +19,13 @@ from gloveport.protocol.journal.events import (
     ChangeUnsettled,
     ChangeWithdrawn,
     EventBody,
+    FaultsFound,
     GoalRevised,
     GrantIssued,
     GrantRevoked,
     GrantUsed,
     ModelRequestAccepted,
+    ModelRequestReconciled,
     ModelRequestStarted,
     ModelResponseReceived,
     ModelSelected,
@@ -175,8 +177,8 @@ def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> Session
 def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionState:
     if state.turn is None:
         return state
-    request, made = Request(body.request_id, body.goal_revision), state.turn.requests + 1
-    return _turn(state, request=request, requests=made, calls=(), retry=None, compaction=None)
+    request = Request(body.request_id, body.goal_revision, provider=body.provider, model=body.model)
+    return _turn(state, request=request, requests=state.turn.requests + 1, calls=(), retry=None, compaction=None)
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
@@ -198,13 +200,21 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
     state = evolve(state, history=kept, overflows=0)
-    return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0)
+    return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0, restarts=0)
 
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
     kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
     return _turn(evolve(state, history=kept), request=None)
+
+
+def _request_reconciled(state: SessionState, _body: ModelRequestReconciled) -> SessionState:
+    return _turn(state, restarts=state.turn.restarts + 1) if state.turn is not None else state
+
+
+def _faults(state: SessionState, body: FaultsFound) -> SessionState:
+    return evolve(state, faults=(*state.faults, *body.findings), sealed=state.sealed or body.read_only)
 
 
 def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
@@ -265,7 +275,7 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
     is_late = call.started is not None and body.goal_revision < state.goal_revision
     entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok", is_late)
     state = evolve(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
-    return _call(state, body.call_id, stage=CallStage.FINISHED)
+    return _call(state, body.call_id, stage=CallStage.FINISHED, is_unknown=body.outcome in ("lost", "unknown"))
 
 
 def _stop_requested(state: SessionState, body: ToolStopRequested) -> SessionState:
@@ -338,6 +348,8 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeApplied: _applied,
         ChangeRefused: _refused,
         ChangeUnsettled: _unsettled,
+        ModelRequestReconciled: _request_reconciled,
+        FaultsFound: _faults,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,

@@ -60,6 +60,8 @@ class Call:
     started: ToolExecutionStarted | None = None
     shown_utf16: int = 0
     asks: int = 0
+    is_unknown: bool = False
+    """It ended, and whether it took effect is not known."""
     stop_requested: bool = False
 
 
@@ -72,6 +74,8 @@ class Request:
     provider_request_id: str | None = None
     text: str = ""
     text_utf16: int = 0
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ class Turn:
     request: Request | None = None
     calls: tuple[Call, ...] = ()
     calls_made: int = 0
+    restarts: int = 0
+    """How often in a row an answer of it broke off with the daemon."""
     cancelled_by: str | None = None
     attempt: int = 1
     waited_us: int = 0
@@ -227,6 +233,9 @@ class SessionState:
     """How often in a row the conversation did not fit the model's window, over turns."""
     compactions: int = 0
     unknown_events: int = 0
+    faults: tuple[str, ...] = ()
+    """In what its record contradicts itself, as far as it was told."""
+    sealed: bool = False
 
     @property
     def phase(self) -> Phase:
@@ -251,8 +260,15 @@ class SessionState:
 
     @property
     def read_only(self) -> bool:
-        """True when the log holds events of a newer version: nothing may be written on top of them."""
-        return self.unknown_events > 0
+        """True when nothing may be written on top of the log; `read_only_words` says why."""
+        return self.unknown_events > 0 or self.sealed
+
+    @property
+    def read_only_words(self) -> str:
+        """Why nothing may be written: events of a newer version, or a record that contradicts itself."""
+        if self.sealed:
+            return f"this session's record contradicts itself ({'; '.join(self.faults)})"
+        return f"this session holds {self.unknown_events} events of a newer version"
 
     def call(self, call_id: str) -> Call | None:
         """The call of the current batch with this id."""

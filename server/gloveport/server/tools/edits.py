@@ -31,6 +31,11 @@ async def _current(context: ToolContext, path: str) -> bytes | None:
         raise
 
 
+async def _digest_now(context: ToolContext, path: str) -> str | None:
+    now = await _current(context, path)
+    return None if now is None else hash_of(now)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change as it would be made now: the link-free path, and its bytes before and after; null: absent.
@@ -110,15 +115,14 @@ class _Changing(ABC):
         return tuple(dict.fromkeys(found))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
-        """Compare the file with the hashes of the intent."""
-        for mark in started:
-            now = await _current(context, mark.path)
-            digest = None if now is None else hash_of(now)
-            if digest == mark.result_hash:
-                return Found("succeeded", f"{mark.path} has the intended content")
-            if digest == mark.base_hash:
-                return Found("not_started", f"{mark.path} has its content from before the call")
-        return Found("unknown", "the file is neither as before the call nor as intended")
+        """Compare every file with the hashes of the intent."""
+        found = [(mark, await _digest_now(context, mark.path)) for mark in started]
+        paths = ", ".join(mark.path for mark in started)
+        if found and all(digest == mark.result_hash for mark, digest in found):
+            return Found("succeeded", f"{paths} has the intended content")
+        if found and all(digest == mark.base_hash for mark, digest in found):
+            return Found("not_started", f"{paths} has its content from before the call")
+        return Found("unknown", f"{paths or 'the file'} is neither as before the call nor as intended")
 
     async def attach(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Performed:
         """The change is there already."""

@@ -78,10 +78,11 @@ def propose_calls(draft: Draft, records: tuple[CallRecord, ...], goal_revision: 
     for record in records:
         if record.arguments_error is not None:
             text = f"The arguments were not taken and nothing ran: {record.arguments_error}"
-            _finish_unrun(draft, record.call_id, record.tool, "invalid", text)
+            finish_unrun(draft, record.call_id, record.tool, "invalid", text)
 
 
-def _finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str) -> None:
+def finish_unrun(draft: Draft, call_id: str, tool: str, outcome: Any, text: str) -> None:
+    """End a call that never began."""
     draft.emit(
         ev.ToolExecutionFinished(
             **_born(draft, call_id),
@@ -102,16 +103,22 @@ def withdraw_unstarted(
     draft: Draft, why: str, *, decision: Literal["withdrawn", "superseded"] = "withdrawn", by: str = "stop"
 ) -> None:
     """Finish every call that has not begun, and end the cards."""
-    for approval in tuple(draft.state.approvals.values()):
-        _resolve(draft, approval, decision, None, by)
+    withdraw_cards(draft, decision, by)
     for call in draft.turn.calls:
         if call.stage in (CallStage.PROPOSED, CallStage.WAITING):
-            _finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
+            finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
 
 
-def _resolve(
+def withdraw_cards(draft: Draft, decision: Literal["withdrawn", "superseded"], by: str) -> None:
+    """Take every card back."""
+    for approval in tuple(draft.state.approvals.values()):
+        resolve_card(draft, approval, decision, None, by)
+
+
+def resolve_card(
     draft: Draft, approval: ev.ApprovalRequested, decision: Any, grant: ev.GrantIssued | None, by: str
 ) -> None:
+    """Write how a card ended."""
     draft.emit(
         ev.ApprovalResolved(
             turn_id=approval.turn_id,
@@ -168,7 +175,7 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
         _ask(draft, call, given.card)
     else:
         text = f"Not allowed: {judgement.reason.rstrip('.')}. Choose another way."
-        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 
 
@@ -213,7 +220,7 @@ def rejected(draft: Draft, given: inp.CallRejected) -> None:
     call = _call_to_judge(draft, given.call_id)
     if call is None:
         return
-    _finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
+    finish_unrun(draft, call.call_id, call.tool, "invalid", given.message)
     flow.advance(draft)
 
 
@@ -228,14 +235,14 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
         raise TurnError(ErrorCode.INVALID_PARAMS, "an answer carries a grant exactly when it allows")
     if given.grant is not None:
         draft.emit(given.grant)
-        _resolve(draft, approval, "allowed", given.grant, given.by)
+        resolve_card(draft, approval, "allowed", given.grant, given.by)
         draft.need(JudgeCall(approval.call_id))
         return
-    _resolve(draft, approval, given.decision, None, given.by)
+    resolve_card(draft, approval, given.decision, None, given.by)
     call = draft.state.call(approval.call_id)
     if call is not None:
         text = "The user said no." if given.decision == "denied" else "Nobody answered in time."
-        _finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 
 
@@ -283,10 +290,13 @@ def _take_facts(draft: Draft, call: Call, facts: tuple[ev.EventBody, ...]) -> No
 
 
 def _after_unknown(draft: Draft, call: Call) -> None:
-    """Nobody knows what the call did: the user looks before anything follows, also what was to follow a stop."""
+    """Nobody knows what the call did: the user looks before anything follows, also what was to follow a stop.
+
+    What runs beside it is let come to its own end.
+    """
     if draft.turn.cancelled_by is None:
         withdraw_unstarted(draft, UNKNOWN_TEXT)
-        flow.end_unknown(draft, call.tool)
+        flow.advance(draft)
         return
     return_steering(draft, f"the outcome of {call.tool} is unknown; look before you send it again")
     flow.end_cancelled(draft)
@@ -300,9 +310,10 @@ def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
     stopping = draft.turn.cancelled_by is not None or _is_late(draft, call)
     draft.emit(ev.ToolReconciled(**_born(draft, call.call_id), finding=given.finding, evidence=given.evidence))
     if given.finding == "unknown":
-        _finish_unknown(draft, call, given.evidence)
+        finish_unknown(draft, call, given.evidence)
+        _after_unknown(draft, call)
     elif given.finding == "not_started" and stopping:
-        _finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
+        finish_unrun(draft, call.call_id, call.tool, "cancelled", STOPPED_TEXT)
         flow.advance(draft)
     elif given.finding == "not_started":
         draft.need(RunTool(call.call_id))
@@ -312,7 +323,8 @@ def reconciled(draft: Draft, given: inp.CallReconciled) -> None:
             draft.need(StopTool(call.call_id))
 
 
-def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
+def finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
+    """End a call of which nobody knows whether it took effect."""
     draft.emit(
         ev.ToolExecutionFinished(
             **_born(draft, call.call_id),
@@ -327,4 +339,3 @@ def _finish_unknown(draft: Draft, call: Call, evidence: str) -> None:
             label=OWN_LABEL,
         )
     )
-    _after_unknown(draft, call)

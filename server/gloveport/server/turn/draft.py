@@ -7,8 +7,9 @@ Must never: outlive the step.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
 from gloveport.protocol.journal.events import EventBody
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.session.fold import fold_event
@@ -18,6 +19,15 @@ from gloveport.server.turn.effects import Effect
 
 class TurnError(GloveportError):
     """The machine refuses an input: the session is not where the sender thinks it is. Nothing changed."""
+
+
+SEALED_HINT: Final = "It can be read and exported (gloveport export). Start a new session to go on."
+
+
+def read_only_refusal(state: SessionState) -> TurnError:
+    """What is said to whoever would change a session on which nothing can be built."""
+    hint = SEALED_HINT if state.sealed else ERRORS[ErrorCode.SESSION_READ_ONLY].hint
+    return TurnError(ErrorCode.SESSION_READ_ONLY, state.read_only_words, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,13 +57,18 @@ def ask_model(draft: Draft) -> None:
 
 
 def advance(draft: Draft) -> None:
-    """Go on after the response or the one call under way ended: judge the next call, or ask the model again."""
+    """Go on after the response or a call under way ended: judge the next call, or ask the model again."""
     turn = draft.turn
     if turn.cancelled_by is not None:
         end_cancelled(draft)
         return
+    if turn.is_busy:
+        return
     proposed = turn.next_proposed
-    if proposed is not None:
+    unknown = next((call for call in turn.calls if call.is_unknown), None)
+    if unknown is not None:
+        end_unknown(draft, unknown.tool)
+    elif proposed is not None:
         draft.need(JudgeCall(proposed.call_id))
     else:
         ask_model(draft)

@@ -265,6 +265,35 @@ class CallReconciled:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestInterrupted:
+    """After a restart: the answer broke off with the daemon; `fate` is what its provider knows of the request."""
+
+    request_id: str
+    fate: Literal["finished", "never_accepted", "unknown"]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRechecked:
+    """After a restart: whether a card that waits still says what would be done now."""
+
+    approval_id: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLost:
+    """After a restart: acknowledged events are gone, so what was under way may be further than the log says."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """After a restart: everything was found out; a turn that waits for nothing has to go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyRequested:
     """A decision about changes was planned; the plan names each step's hashes."""
 
@@ -327,6 +356,10 @@ Input = (
     | ToolProgressed
     | ToolEnded
     | CallReconciled
+    | RequestInterrupted
+    | ApprovalRechecked
+    | RecordLost
+    | TakenUp
     | ApplyRequested
     | ApplyDone
     | ApplyRefused

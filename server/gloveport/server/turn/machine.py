@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import SessionState
-from gloveport.server.turn import calls, messages, retrying, review
+from gloveport.server.turn import calls, messages, restart, retrying, review
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
-from gloveport.server.turn.draft import Draft, Step, TurnError
+from gloveport.server.turn.draft import Draft, Step, read_only_refusal
 from gloveport.server.turn.effects import Effect, JudgeCall
 from gloveport.server.turn.flow import advance, end_cancelled, finish_turn
 
@@ -127,6 +126,10 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.ToolProgressed: calls.progressed,
         inp.ToolEnded: calls.ended,
         inp.CallReconciled: calls.reconciled,
+        inp.RequestInterrupted: restart.interrupted,
+        inp.ApprovalRechecked: restart.rechecked,
+        inp.RecordLost: restart.record_lost,
+        inp.TakenUp: restart.taken_up,
         inp.ApplyRequested: review.requested,
         inp.ApplyDone: review.done,
         inp.ApplyRefused: review.refused,
@@ -142,11 +145,7 @@ def step(state: SessionState, given: inp.Input) -> Step:
         TurnError: the input is refused; nothing changed.
     """
     if state.read_only:
-        raise TurnError(
-            ErrorCode.SESSION_READ_ONLY,
-            f"this session holds {state.unknown_events} events of a newer version",
-            hint=ERRORS[ErrorCode.SESSION_READ_ONLY].hint,
-        )
+        raise read_only_refusal(state)
     draft = Draft(state)
     _HANDLERS[type(given)](draft, given)
     return draft.done()

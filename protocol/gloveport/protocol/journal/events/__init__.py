@@ -41,7 +41,14 @@ from gloveport.protocol.journal.events.model import (
     ModelTextDelta,
     UsageRecorded,
 )
-from gloveport.protocol.journal.events.recovery import RecoverySummarised, ToolReconciled
+from gloveport.protocol.journal.events.recovery import (
+    DriftDetected,
+    FaultsFound,
+    ModelRequestReconciled,
+    RecoveredItem,
+    RecoverySummarised,
+    ToolReconciled,
+)
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
     BreakerOpened,
@@ -94,9 +101,9 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
-    ToolReconciled, RecoverySummarised, DaemonStarted, WorkspaceTrusted,
-    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
-    BreakerOpened, BreakerClosed,
+    ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
+    WorkspaceTrusted, RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted,
+    CompactionDiscarded, BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
@@ -120,8 +127,10 @@ __all__ = [
     "ContextCompacted",
     "ContextOverflowed",
     "DaemonStarted",
+    "DriftDetected",
     "EditsTaken",
     "EventBody",
+    "FaultsFound",
     "GoalRevised",
     "GrantIssued",
     "GrantRevoked",
@@ -129,6 +138,7 @@ __all__ = [
     "HunkDecided",
     "HunkRecord",
     "ModelRequestAccepted",
+    "ModelRequestReconciled",
     "ModelRequestStarted",
     "ModelResponseReceived",
     "ModelSelected",
@@ -137,6 +147,7 @@ __all__ = [
     "PathState",
     "PlanUpdated",
     "PolicyDecided",
+    "RecoveredItem",
     "RecoverySummarised",
     "ResultSuperseded",
     "RetryScheduled",

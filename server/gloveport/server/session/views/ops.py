@@ -267,6 +267,19 @@ def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
 
 
+def _request_reconciled(body: ev.ModelRequestReconciled) -> tuple[Op, ...]:
+    fields = {"fate": body.fate, "mayBeBilled": body.may_be_billed, "evidence": body.evidence}
+    return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
+
+
+def _drift(body: ev.DriftDetected) -> tuple[Op, ...]:
+    return (upsert("drift", "drift", paths=list(body.paths), pathsTotal=body.paths_total),)
+
+
+def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
+    return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
+
+
 def _recovered(body: ev.RecoverySummarised) -> tuple[Op, ...]:
     return (upsert("recovery", "recovery", **body.model_dump(mode="json")),)
 
@@ -317,6 +330,9 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ChangeUnsettled: _unsettled,
         ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
+        ev.ModelRequestReconciled: _request_reconciled,
+        ev.DriftDetected: _drift,
+        ev.FaultsFound: _faults,
         ev.RecoverySummarised: _recovered,
         **RETRY_PROJECTORS,
     }

@@ -1,0 +1,127 @@
+"""gloveport steer, gloveport queue, gloveport interrupt: words for a turn that runs, from another terminal.
+
+Purpose: the three verbs as commands, and the queue's list.
+Invariant: what is told is what the daemon decided.
+Must never: send a message to another turn than the one that ran when the command was given.
+"""
+
+from typing import Annotated
+
+import typer
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.session import SessionDetail
+from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
+from gloveport.server.cli.compose import KINDS, Kind, send_interrupt, send_queue, send_steer
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
+from gloveport.server.cli.phrases import short_id, short_ids
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.client.connect import Client
+
+Words = Annotated[str, typer.Argument(help="What to say, in quotes.", show_default=False)]
+
+
+def _checked(text: str) -> str:
+    if not text.strip():
+        fail("the message is empty", "Say what you mean, in quotes.", Exit.USAGE)
+    return text
+
+
+def _kind(given: str) -> Kind | None:
+    found = next((kind for kind in KINDS if kind == given), None)
+    if given and found is None:
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(KINDS)}", param_hint="--as")
+    return found
+
+
+def _running(detail: SessionDetail) -> str:
+    if detail.turn_id is None:
+        words = f"no turn runs in session {short_id(detail.info.session_id)}"
+        raise GloveportError(ErrorCode.TURN_MISMATCH, words, hint="Send it: gloveport resume -m '...'")
+    return detail.turn_id
+
+
+async def _detail(client: Client, session: str, root: Folder) -> SessionDetail:
+    info = await pick_session(client, session, root)
+    return await client.call("session/show", SessionParams(session_id=info.session_id))
+
+
+def steer(
+    text: Words,
+    kind: Annotated[str, typer.Option("--as", help="supplement, correct, replace or ask; empty: by its words.")] = "",
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Say something to the running turn: it adds, corrects, replaces or asks."""
+    chosen, said = _kind(kind), _checked(text)
+
+    async def work(client: Client) -> None:
+        detail = await _detail(client, session, root)
+        turn_id = _running(detail)
+        out().print(plain(await send_steer(client, detail.info.session_id, turn_id, said, chosen)))
+
+    with_client(work)
+
+
+def interrupt(text: Words, session: Session = "", root: Folder = HERE) -> None:
+    """Stop the running turn and begin the next one with this."""
+    said = _checked(text)
+
+    async def work(client: Client) -> None:
+        detail = await _detail(client, session, root)
+        turn_id = _running(detail)
+        out().print(plain(await send_interrupt(client, detail.info.session_id, turn_id, said)))
+
+    with_client(work)
+
+
+def queue(
+    text: Annotated[str, typer.Argument(help="What to do next, in quotes; empty: list what waits.")] = "",
+    *,
+    edit: Annotated[str, typer.Option(help="Give the waiting message of this id the new text.", metavar="ID")] = "",
+    drop: Annotated[str, typer.Option(help="Take the waiting message of this id back.", metavar="ID")] = "",
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Queue a message behind the running turn, or list, edit and take back what waits."""
+    if (edit and (drop or not text.strip())) or (drop and text):
+        fail("give either a text, --edit ID with the new text, or --drop ID", code=Exit.USAGE)
+
+    async def work(client: Client) -> None:
+        detail = await _detail(client, session, root)
+        name = detail.info.session_id
+        if drop:
+            params = TurnUnqueueParams(
+                client_request_id=request_id(), session_id=name, message_id=_waiting(detail, drop)
+            )
+            await client.call("turn/unqueue", params)
+            out().print(plain("taken back"))
+        elif edit:
+            new = TurnEditParams(
+                client_request_id=request_id(), session_id=name, message_id=_waiting(detail, edit), text=text
+            )
+            await client.call("turn/edit", new)
+            out().print(plain("changed"))
+        elif text.strip():
+            out().print(plain(await send_queue(client, name, text)))
+        else:
+            _list(detail)
+
+    with_client(work)
+
+
+def _waiting(detail: SessionDetail, given: str) -> str:
+    found = [one.message_id for one in detail.queue if one.message_id.endswith(given)]
+    if len(found) != 1:
+        words = f"{given!r} names {len(found)} of the messages that wait"
+        raise GloveportError(ErrorCode.TURN_MISMATCH, words, hint="See gloveport queue.")
+    return found[0]
+
+
+def _list(detail: SessionDetail) -> None:
+    short = short_ids(one.message_id for one in detail.queue)
+    for one in detail.queue:
+        out().print(plain(f"{short[one.message_id]}  {one.text}"))
+    if not detail.queue:
+        out().print(plain("Nothing waits."))
