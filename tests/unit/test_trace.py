@@ -95,7 +95,12 @@ def allowed(name: str) -> ev.ApprovalResolved:
 DONE = ev.TurnCompleted(turn_id="t1", goal_revision=1, reason="end")
 EDITS = ev.EditsTaken(turn_id="t1", taken=("a.py",), conflicted=(), not_covered=(), text="taken")
 AWAY = ev.RecoverySummarised(
-    interrupted_requests=0, reconciled_calls=1, pending_approvals=0, unfinished_applies=0, text="started again"
+    interrupted_requests=0,
+    reconciled_calls=1,
+    pending_approvals=0,
+    unfinished_applies=0,
+    text="started again",
+    items=(),
 )
 
 

@@ -52,6 +52,13 @@ def answered(name: str, given: int | None = 1000, output: int | None = 100, cach
     ]
 
 
+def reconciled(may_be_billed: bool) -> ev.ModelRequestReconciled:
+    return ev.ModelRequestReconciled(
+        turn_id="t1", goal_revision=1, request_id="r1", provider_request_id=None,
+        fate="unknown" if may_be_billed else "never_accepted", may_be_billed=may_be_billed, evidence="asked",
+    )  # fmt: skip
+
+
 def usage(*bodies: EventBody) -> UsageProjection:
     return project(UsageProjection(), placed_bodies(bodies))
 
@@ -92,6 +99,8 @@ def test_f07_a_lost_answer_may_have_been_billed_and_is_counted_apart() -> None:
     [
         ([request("r1"), broken("r1")], 0),  # never accepted: nothing to bill
         ([request("r1"), broken("r1", "model.broken_stream")], 1),  # the daemon died: nobody knows
+        ([request("r1"), reconciled(False), broken("r1", "model.broken_stream")], 0),  # the provider never took it
+        ([request("r1"), reconciled(True), broken("r1")], 1),  # it may have: whoever looked says so
         ([request("r1"), accepted("r1")], 1),  # under way, or the log ends here
         ([request("r1"), accepted("r1"), broken("r1", "rpc.cancelled")], 1),  # stopped by the user: what came is billed
     ],

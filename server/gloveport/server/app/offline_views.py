@@ -8,11 +8,11 @@ Must never: start a daemon, or take the lease.
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
 from gloveport.server.app.live_settings import secret_values
+from gloveport.server.app.replay import find_session
 from gloveport.server.commands.price_list import load_prices
 from gloveport.server.commands.view_answers import SHOWN, Aids, metrics_answer
 from gloveport.server.commands.views import addresses_of, models_of, page_is_full
@@ -25,21 +25,6 @@ from gloveport.server.session.views.transcript import TranscriptProjection
 from gloveport.server.settings import Settings, load_settings
 
 P = TypeVar("P", bound=Projection[Any])
-
-
-def find_session(journal: OfflineJournal, wanted: str) -> str:
-    """The session whose id holds `wanted`; the newest for an empty text. Raises SESSION_UNKNOWN."""
-    found: list[str] = []
-    before: int | None = None
-    while rows := journal.sessions(before=before):
-        before = rows[-1].order
-        found += [row.session_id for row in rows if wanted in row.session_id]
-        if found and not wanted:
-            return found[0]
-    if len(found) == 1:
-        return found[0]
-    words = f"{wanted!r} fits {len(found)} sessions" if wanted else "there is no session yet"
-    raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
 
 
 def answer_offline(data_dir: Path, settings_home: Path, method: str, params: WireModel) -> WireModel:

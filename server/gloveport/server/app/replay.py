@@ -30,14 +30,25 @@ class ReplayReport:
     view_digest: str
 
 
+def find_session(journal: OfflineJournal, wanted: str) -> str:
+    """The session whose id holds `wanted`; the newest for an empty text. Raises SESSION_UNKNOWN."""
+    found: list[str] = []
+    before: int | None = None
+    while rows := journal.sessions(before=before):
+        before = rows[-1].order
+        found += [row.session_id for row in rows if wanted in row.session_id]
+        if found and not wanted:
+            return found[0]
+    if len(found) == 1:
+        return found[0]
+    words = f"{wanted!r} fits {len(found)} sessions" if wanted else "there is no session yet"
+    raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
+
+
 def replay_session(data_dir: Path, wanted: str) -> ReplayReport:
     """Replay the session whose id holds `wanted` (empty: the newest). Raises GloveportError."""
     with OfflineJournal.open(data_dir) as journal:
-        rows = [row for row in journal.sessions() if wanted in row.session_id]
-        if not rows or (wanted and len(rows) > 1):
-            words = f"{wanted!r} fits {len(rows)} sessions" if wanted else "there is no session yet"
-            raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
-        session_id = rows[0].session_id
+        session_id = find_session(journal, wanted)
         stream = session_stream(SessionId(session_id))
         loaded = Loaded(SessionState(), View())
         while events := journal.read(stream, loaded.seq):

@@ -61,8 +61,8 @@ class TraceReport:
     late_left_out: int
 
 
-_AWAY: Final = frozenset({"RecoverySummarised"})
-"""The first event after a restart: what lies before it was spent without a daemon."""
+_AWAY: Final = frozenset({"DriftDetected", "FaultsFound", "RecoverySummarised"})
+"""The first events after a restart: what lies before them was spent without a daemon, or finding out."""
 
 
 class TraceProjection:

@@ -62,6 +62,8 @@ class TranscriptProjection:
         ev.ChangeRefused,
         ev.ChangeUnsettled,
         ev.EditsTaken,
+        ev.DriftDetected,
+        ev.FaultsFound,
         ev.RecoverySummarised,
         ev.TurnFailed,
         ev.TurnCancelled,
@@ -208,6 +210,12 @@ class TranscriptProjection:
     def _edits(self, body: ev.EditsTaken) -> Iterable[str]:
         yield f"[{body.text}]"
 
+    def _drift(self, body: ev.DriftDetected) -> Iterable[str]:
+        yield f"[your folder changed meanwhile: {body.paths_total} paths, {', '.join(body.paths)}]"
+
+    def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
+        yield f"[the record is not whole: {'; '.join(body.findings)}]"
+
     def _recovered(self, body: ev.RecoverySummarised) -> Iterable[str]:
         yield f"↺ {body.text}"
 
@@ -242,6 +250,8 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.ChangeRefused: TranscriptProjection._refused,
         ev.ChangeUnsettled: TranscriptProjection._unsettled,
         ev.EditsTaken: TranscriptProjection._edits,
+        ev.DriftDetected: TranscriptProjection._drift,
+        ev.FaultsFound: TranscriptProjection._faults,
         ev.RecoverySummarised: TranscriptProjection._recovered,
         ev.TurnFailed: TranscriptProjection._failed,
         ev.TurnCancelled: TranscriptProjection._cancelled,

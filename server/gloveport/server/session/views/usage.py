@@ -34,6 +34,7 @@ class _Request:
     model: str
     at: int
     accepted: bool = False
+    may_be_billed: bool | None = None
     end: RequestEnd = "open"
     code: str = ""
     tokens: Tokens | None = None
@@ -94,6 +95,7 @@ class UsageProjection:
         ev.ModelRequestAccepted,
         ev.ModelResponseReceived,
         ev.ModelStreamInterrupted,
+        ev.ModelRequestReconciled,
         ev.UsageRecorded,
     )
 
@@ -116,6 +118,8 @@ class UsageProjection:
             known.end = "answered"
         elif isinstance(body, ev.ModelStreamInterrupted):
             known.end, known.code = "interrupted", body.code
+        elif isinstance(body, ev.ModelRequestReconciled):
+            known.may_be_billed = body.may_be_billed
         elif isinstance(body, ev.UsageRecorded):
             known.tokens = Tokens(body.input_tokens, body.output_tokens, body.cached_tokens)
 
@@ -142,7 +146,8 @@ def _priced(request: _Request, book: PriceBook) -> RequestUsage:
     rates = rates_at(book.get((request.provider, request.model), ()), request.at)
     cost = cost_nano_usd(rates, tokens) if rates is not None else None
     counted = tokens.input is not None and tokens.output is not None
-    maybe_taken = request.accepted or request.code == BROKEN_STREAM
+    taken = request.accepted or request.code == BROKEN_STREAM
+    maybe_taken = taken if request.may_be_billed is None else request.may_be_billed
     return RequestUsage(
         request_id=request.request_id,
         turn_id=request.turn_id,
