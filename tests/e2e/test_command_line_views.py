@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from tests.kit.command_line import STEPS, TEXT, Cli, lines_of, run_json, running_command_line
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.methods import METHODS
+
 TOKEN = "ghp_" + "a1B2" * 9
 PLAN = {"name": "update_plan", "arguments": {"items": [{"text": "look", "status": "running"}]}}
 
@@ -32,6 +35,15 @@ def object_of(cli: Cli, *words: str, cwd: Path) -> dict[str, Any]:
     """The one object that a command prints."""
     (told,) = lines_of(cli(*words, "--json", cwd=cwd))
     return told
+
+
+@pytest.mark.parametrize("method", ["usage/show", "sample/list", "session/transcript", "metrics/show"])
+async def test_a_session_that_does_not_exist_is_told_as_such(cli: Cli, method: Any) -> None:
+    """Over the wire: a typed error, whichever view is asked for."""
+    async with cli.daemon.client() as client:
+        with pytest.raises(GloveportError) as refused:
+            await client.call(method, METHODS[method].params.model_validate({"session_id": "session-none"}))
+    assert refused.value.code is ErrorCode.SESSION_UNKNOWN
 
 
 def test_usage_is_unpriced_where_there_is_no_price(cli: Cli, root: Path) -> None:

@@ -161,6 +161,12 @@ def test_a_late_result_changes_nothing_that_was_told() -> None:
     ]
     late = [*history, ResultEntry("c1", "p1", "late", False)]
     assert provider_history(late) == provider_history(history)
+    twice: list[Entry] = [
+        *history[:2],
+        ResultEntry("c1", "p1", "first", False),
+        ResultEntry("c1", "p1", "second", False),
+    ]
+    assert [entry.text for entry in provider_history(twice)][-1] == "first"
 
 
 def test_ids_that_repeat_or_that_a_provider_refuses_are_replaced() -> None:

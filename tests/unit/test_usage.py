@@ -146,7 +146,7 @@ def test_the_arithmetic_is_that_of_the_list_itself() -> None:
     book = load_prices(dict.fromkeys(listed()))
     assert len(book) > 40
     for (provider, model), rules in book.items():
-        for given in (0, 1, 999, 150_000, 272_001, 900_000):
+        for given in (0, 1, 999, 128_000, 200_000, 200_001, 272_000, 272_001, 900_000):
             cached, output = rng.randint(0, given), rng.randint(0, 60_000)
             when = datetime(2026, 11, 1, tzinfo=UTC) - timedelta(hours=rng.randint(0, 20_000))
             rates = rates_at(rules, int(when.timestamp()) * 1_000_000)
