@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.event_samples import missing, record
 from scripts.schema_golden import DIALECTS, GOLDEN_FOLDER, plan_golden
 from scripts.schema_json import describe_jail, describe_journal, describe_wire
 from scripts.schema_reference import render_reference
@@ -90,6 +91,8 @@ def write(root: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         print(f"{'removed' if text is None else 'written'} {name}")
+    for name in record(root):
+        print(f"recorded {name}, for ever from its first release on")
 
 
 def freeze(root: Path) -> None:
@@ -115,7 +118,7 @@ def main() -> int:
     if broken:
         return 1
     if arguments.check:
-        stale = list(find_changes(ROOT))
+        stale = [*find_changes(ROOT), *missing(ROOT)]
         for name in stale:
             print(f"stale: {name} (make schema)")
         return 1 if stale else 0

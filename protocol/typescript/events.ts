@@ -418,6 +418,15 @@ export interface SessionCreated {
   readonly model_label: string;
 }
 
+/** A session and everything of it was deleted; `by` is a client's name, or `daemon` for what settings ask for. */
+export interface SessionDeleted {
+  readonly session_id: string;
+  readonly root: string;
+  readonly events: number;
+  readonly reason: string;
+  readonly by: string;
+}
+
 /** The user gave the session another title. */
 export interface SessionRenamed {
   readonly title: string;
@@ -684,6 +693,7 @@ export interface Events {
   readonly "RecoverySummarised": RecoverySummarised;
   readonly "DaemonStarted": DaemonStarted;
   readonly "WorkspaceTrusted": WorkspaceTrusted;
+  readonly "SessionDeleted": SessionDeleted;
   readonly "RetryScheduled": RetryScheduled;
   readonly "RetryStarted": RetryStarted;
   readonly "ContextOverflowed": ContextOverflowed;

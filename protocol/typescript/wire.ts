@@ -136,6 +136,18 @@ export interface DaemonStatusResult {
   readonly dataDir: string;
   readonly journalPath: string;
   readonly auditPath: string;
+  readonly data: DataInfo;
+}
+
+/** What the data directory holds, and how the journal is. Sizes are bytes. `told` is empty while all is well; otherwise each entry says what is the matter and what to do. */
+export interface DataInfo {
+  readonly sessions: number;
+  readonly eventsBytes: number;
+  readonly blobsBytes: number;
+  readonly logBytes: number;
+  readonly accepting: boolean;
+  readonly hasReserve: boolean;
+  readonly told: readonly string[];
 }
 
 /** No parameters, or nothing to say. */
@@ -370,6 +382,18 @@ export interface Selection {
   readonly changeId: string;
   readonly digest: string;
   readonly hunkDigests?: readonly string[] | null;
+}
+
+/** Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched. Proposals that wait for a decision go with it; `even_undecided` says that this is known. */
+export interface SessionDeleteParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly evenUndecided?: boolean;
+}
+
+/** What was deleted. */
+export interface SessionDeleteResult {
+  readonly events: number;
 }
 
 /** Everything about one session that is not its view. */
@@ -772,6 +796,7 @@ export interface Methods {
   readonly "session/list": { readonly params: SessionListParams; readonly result: SessionListResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
+  readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
   readonly "session/unsubscribe": { readonly params: SubscriptionParams; readonly result: Empty };
   readonly "session/ack": { readonly params: AckParams; readonly result: Empty };
@@ -823,6 +848,7 @@ export interface Notifications {
 
 /** Calls that need the decision token. */
 export const DECIDING_METHODS: readonly MethodName[] = [
+  "session/delete",
   "approval/resolve",
   "grant/revoke",
   "change/accept",

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.bench.report import heading, spread, tell
 from tests.kit.daemon import Daemon, allow_all, running_daemon, send, start_session, trust
 
+from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.turn import TurnCancelParams, TurnInterruptParams, TurnSteerParams
 from gloveport.sandbox.profile import Profile
 from gloveport.server.cli.link import request_id
@@ -109,11 +110,19 @@ async def one_round(client: Client, root: Path, kind: str, verb: str) -> tuple[f
     return acknowledged, dead
 
 
+async def bare(client: Client) -> float:
+    """Milliseconds of a request that only reads: what the machine's load alone costs now."""
+    began = time.perf_counter()
+    await client.call("daemon/status", Empty())
+    return (time.perf_counter() - began) * 1000
+
+
 async def measure(daemon: Daemon, root: Path) -> None:
     """Print the figures."""
     async with daemon.client() as client:
         await trust(client, root)
         await one_round(client, root, "obedient", "stop")
+        tell("a request that writes nothing, p50", spread([await bare(client) for _ in range(ROUNDS)])[0], "ms")
         for verb in ("stop", "interrupt", "correct"):
             rows = [await one_round(client, root, "obedient", verb) for _ in range(ROUNDS)]
             middle, late = spread([reply for reply, _ in rows])

@@ -181,6 +181,26 @@ async def test_a_stopped_turn_is_stopped_over_a_restart(home: Home) -> None:
         assert sorted(await kit.ends(session)) == ["cancelled", "cancelled"]
 
 
+async def test_a_program_that_a_stop_had_ended_is_cancelled_over_a_restart(home: Home) -> None:
+    """The stop was on disk and reached the program, its end was not recorded: it ends as cancelled, not as killed."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        await kit.answer(session, card)
+        await home.ladder.began.wait()
+        kit.actor(session).running.clear()
+        await kit.cancel(session)
+    execution = await home.ladder.backend("memory").attach(card.call_id)
+    assert execution is not None
+    await execution.stop()
+    async with home.room() as kit:
+        await kit.sessions.open(session)
+        assert (await kit.idle(session))[-1] == "TurnCancelled"
+        assert await kit.ends(session) == ["cancelled"]
+
+
 async def dies_in(kit: Kit, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> anyio.Event:
     """Let an effect wait for ever where it would begin; the event says that it got there."""
     there = anyio.Event()

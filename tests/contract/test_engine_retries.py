@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.contract.test_engine_failures import rename_until_refused, set_pages
 from tests.kit.clock import START_US, VirtualClock
 from tests.kit.model_server import Behaviour, Call, ModelServer
 from tests.kit.room import Home, Kit, new_home
@@ -140,6 +141,19 @@ async def test_f07_a_cut_after_a_tool_keeps_the_text_and_the_tool_is_not_run_aga
         assert "no message of the user" in server.requests[-1].body["messages"][5]["content"]
 
 
+async def test_what_a_broken_answer_had_cost_is_recorded(home: Home) -> None:
+    """The provider had counted what it was sent: that is paid for twice, and the record says so."""
+    broken = Behaviour(text=("Half",), cut_after=4, usage=(70, 9, 0), uses_max=1)
+    async with served(home, broken, ANSWER, dialect="anthropic"), home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.idle(session)
+        first, second = await facts(kit, session, "UsageRecorded")
+        (interrupted,) = await facts(kit, session, "ModelStreamInterrupted")
+        assert (first["request_id"], first["input_tokens"]) == (interrupted["request_id"], 70)
+        assert kit.actor(session).state.input_tokens == 70 + second["input_tokens"]
+
+
 async def test_f07_a_cut_after_the_first_of_two_calls_runs_neither(home: Home) -> None:
     """What arrived of the calls is not believed; the whole answer comes with the retry."""
     home.write(a__txt="the file\n")
@@ -194,8 +208,11 @@ async def test_e01_stop_in_a_pause_is_at_once_and_nothing_is_asked_after(home: H
         assert (await kit.kinds(session))[-2:] == ["TurnCancelRequested", "TurnCancelled"]
 
 
-async def test_a_restart_in_a_pause_waits_for_what_is_left_of_it(home: Home) -> None:
-    """The moment stands in the record: a new daemon waits for the rest, and asks then."""
+@pytest.mark.parametrize(("passed_s", "waits_for_s"), [(0, 0), (60, -60), (1_000, None), (-3_600, 0)])
+async def test_d10_a_restart_in_a_pause_waits_for_what_is_left_of_it(
+    home: Home, passed_s: float, waits_for_s: float | None
+) -> None:
+    """The moment stands in the record: a new daemon waits for the rest; by a clock set back never for longer."""
     throttled = Behaviour(status=429, headers={"retry-after": "100"}, body=SLOW_DOWN, uses_max=1)
     async with served(home, throttled, ANSWER) as (server, clock):
         clock.held = True
@@ -204,14 +221,35 @@ async def test_a_restart_in_a_pause_waits_for_what_is_left_of_it(home: Home) -> 
             await kit.send(session)
             await clock.asleep.wait()
         (asked,) = clock.sleeps
-        clock.pass_s(60)
+        clock.pass_s(passed_s)
         clock.held = False
         async with home.room() as kit:
             await kit.sessions.open(session)
             kinds = await kit.idle(session)
             assert kinds[-1] == "TurnCompleted"
-            assert clock.sleeps[1] == pytest.approx(asked - 60)
+            slept = [] if waits_for_s is None else [pytest.approx(asked + waits_for_s, abs=1e-3)]
+            assert clock.sleeps[1:] == slept
             assert len(server.requests) == 2
+
+
+async def test_d02_a_refusal_of_the_journal_in_a_pause_loses_neither_the_pause_nor_the_turn(home: Home) -> None:
+    """The session is read again and waits again for the same moment; it is asked once more, and once."""
+    busy = Behaviour(status=503, body={}, uses_max=1)
+    async with served(home, busy, ANSWER) as (server, clock), home.room() as kit:
+        clock.held = True
+        session = await kit.begin()
+        await kit.send(session)
+        await clock.asleep.wait()
+        actor = kit.actor(session)
+        await set_pages(kit, 1)
+        await rename_until_refused(kit, session)
+        assert actor.stale
+        await actor.wait_quiet()
+        clock.release()
+        again = await kit.sessions.open(session)
+        assert again is not actor
+        assert (await kit.idle(session))[-1] == "TurnCompleted"
+        assert len(server.requests) == 2
 
 
 def too_long_while(marker: str) -> Behaviour:

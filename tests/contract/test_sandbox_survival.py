@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -22,6 +23,7 @@ from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends import supervised
 from gloveport.sandbox.contract import Command, Execution, ResultKind
 from gloveport.sandbox.runner import rundir, tree
+from gloveport.server.engine.hands import Hands, Place
 
 DAEMON = """
 import asyncio, sys
@@ -150,6 +152,45 @@ async def test_sweep_removes_what_is_over_and_nothing_else(rig: Rig) -> None:
         assert not {"asked", "alive", "followed"} & set(swept)
         assert "followed" not in await rig.backend.sweep(frozenset({"asked"}))
         assert [folder_of(rig, run_id).exists() for run_id in (*ended, "alive")] == [False, True, True, True]
+
+
+async def test_what_is_just_being_started_is_neither_reaped_nor_swept(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the folder of a run and its supervisor's identity, a sweep finds nothing that it may take."""
+    swept: list[str] = []
+    sync = supervised.sync_names
+
+    def sweep_meanwhile(folder: Path) -> None:
+        folders = rig.backend.folders  # type: ignore[attr-defined] # every rung with processes has them
+        swept.extend((*folders.reap(), *folders.sweep(frozenset())))
+        sync(folder)
+
+    monkeypatch.setattr(supervised, "sync_names", sweep_meanwhile)
+    lease = await rig.lease()
+    execution = await lease.start(Command(rig.words("true"), "beginning"))
+    assert (await execution.result()).kind is ResultKind.OK
+    assert "beginning" not in swept
+    await lease.release()
+
+
+async def test_the_end_of_a_run_of_another_boot_proves_nothing_of_what_it_wrote(rig: Rig) -> None:
+    """Its end is on disk, what it changed may not be: after a power loss its outcome is unknown."""
+    with killed_daemon(rig, "of-another-boot", "exit 0"), anyio.fail_after(20):
+        while rundir.read_exit(folder_of(rig, "of-another-boot")) is None:
+            await anyio.sleep(0.02)
+        place = Place(str(rig.project), str(rig.project), (), ())
+        hands = Hands(rig.open(), await rig.backend.probe(), place, "trusted", anyio.Event())
+        assert (await hands.look("of-another-boot")).finding == "succeeded"
+        status = rundir.read_status(folder_of(rig, "of-another-boot"))
+        assert status is not None
+        (folder_of(rig, "of-another-boot") / rundir.STATUS_FILE).write_bytes(
+            encode_status(replace(status, boot_id="another"))
+        )
+        hands = Hands(rig.open(), await rig.backend.probe(), place, "trusted", anyio.Event())
+        found = await hands.look("of-another-boot")
+        assert found.finding == "unknown"
+        assert "machine went down" in found.evidence
 
 
 async def test_a_run_has_its_name_on_disk_before_it_begins(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.kit.journal_kit import clock, open_journal, opened, texts, write
+from tests.kit.journal_kit import batch, clock, open_journal, opened, texts, write
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability
@@ -21,6 +21,7 @@ from gloveport.server.journal.schema import (
     migrate,
     stored_version,
 )
+from gloveport.server.journal.store import Journal
 
 
 async def filled(directory: Path, count: int = 20) -> None:
@@ -124,7 +125,7 @@ async def test_torn_log_loads_to_the_last_whole_commit(tmp_path: Path, kind: str
         await write(journal, "session/a", "on")
 
 
-@pytest.mark.parametrize("page", [2, 3, 5, -1])
+@pytest.mark.parametrize("page", [3, 4, 6, -1])
 async def test_damaged_pages_are_salvaged(tmp_path: Path, page: int) -> None:
     """A page of garbage: every stream is loaded to its last good event, the damaged file is kept whole."""
     directory = tmp_path / "data"
@@ -387,3 +388,32 @@ async def test_d04_a_derived_table_that_is_gone_is_made_anew(tmp_path: Path, tab
         await write(journal, "session/a", "on")
         assert await journal.sessions() == ()
         assert await journal.unlisted("session/") == ("session/b", "session/a")
+
+
+async def refusal(journal: Journal, stream: str) -> JournalError | None:
+    """What the second append to a stream is refused with."""
+    try:
+        await journal.append(batch(stream, 2, "y"))
+    except JournalError as error:
+        return error
+    return None
+
+
+async def test_d01_a_page_that_the_writer_meets_is_salvaged_by_the_next_open(tmp_path: Path) -> None:
+    """The rightmost leaf of a stream is garbage after a clean end: an append stops, `reopen` salvages, work goes on."""
+    directory = tmp_path / "data"
+    async with opened(directory) as journal:
+        for number in range(200):
+            await journal.append(batch(f"session/{number:04d}", 1, "x" * 300))
+    path = directory / "journal.db"
+    data = bytearray(path.read_bytes())
+    place = data.index(b"session/0100") // 4096 * 4096
+    data[place : place + 4096] = b"\x5a" * 4096
+    path.write_bytes(data)
+    async with opened(directory) as journal:
+        if journal.report.salvaged is None:
+            met = [await refusal(journal, f"session/{number:04d}") for number in range(200)]
+            assert any(met)
+            assert (await journal.reopen()).salvaged is not None
+        assert len(await journal.streams()) > 150
+        await write(journal, "session/0199", "on")

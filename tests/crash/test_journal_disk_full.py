@@ -27,11 +27,11 @@ FILL = "f" * 20_000
 
 
 @contextmanager
-def tiny_disk(mount_point: Path) -> Iterator[Path]:
-    """A tmpfs of 2 MiB for this user, in a directory of this test; needs the right to mount."""
-    mount_point.mkdir()
+def tiny_disk(mount_point: Path, size_bytes: int = DISK_BYTES) -> Iterator[Path]:
+    """A small tmpfs for this user, in a directory of this test; needs the right to mount."""
+    mount_point.mkdir(exist_ok=True)
     libc = ctypes.CDLL(None, use_errno=True)
-    options = f"size={DISK_BYTES},mode=700,uid={os.geteuid()}".encode()
+    options = f"size={size_bytes},mode=700,uid={os.geteuid()}".encode()
     done = libc.mount(b"gloveport-test", os.fsencode(mount_point), b"tmpfs", 0, options)
     require(done == 0, "mounting a tmpfs (root with CAP_SYS_ADMIN)")
     try:

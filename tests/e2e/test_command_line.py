@@ -128,6 +128,9 @@ def test_records(cli: Cli, root: Path) -> None:
     assert "project" in listed
     events = lines_of(cli("export", session))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert lines_of(cli("export", session, "--offline")) == events
+    assert [one["seq"] for one in lines_of(cli("replay", session, "--at", "3", "--view", "events"))] == [1, 2, 3]
+    assert "there is no event" in cli("replay", session, "--at", "9999", code=1).stderr
     replayed = cli("replay", session).stdout
     assert f"{len(events)} events, 0 of a newer version" in replayed
     assert "chain: holds" in replayed
@@ -137,6 +140,18 @@ def test_records(cli: Cli, root: Path) -> None:
     assert {"exec_start", "exec_end", "decision"} <= kinds
     assert "events" in cli("replay", session, PYTHONIOENCODING="ascii").stdout
     assert cli("audit", "verify", PYTHONIOENCODING="ascii").stdout.startswith("\\u2713")
+
+
+def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
+    """Without `--yes` nothing goes where nobody can be asked; proposals need a word of their own; then it is gone."""
+    session = run_json(cli, root, "edit")[-1]["sessionId"]
+    assert "Say --yes" in cli("delete", session, code=1, cwd=root).stderr
+    assert "wait for your decision" in cli("delete", session, "--yes", code=1, cwd=root).stderr
+    assert "Deleted session" in cli("delete", session, "--yes", "--undecided", cwd=root).stdout
+    assert session not in cli("sessions", cwd=root).stdout
+    assert cli("show", session, code=1, cwd=root).stderr
+    assert (root / "a.txt").read_text() == TEXT
+    assert "events bytes:" in cli("daemon", "status").stdout
 
 
 def test_doctor_as_json(cli: Cli) -> None:

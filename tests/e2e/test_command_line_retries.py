@@ -1,8 +1,5 @@
 """A model that is busy, at the terminal: what the user sees while it is waited for, and how it ends."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.kit.command_line import SETTINGS, STEPS, Cli, running_command_line
+from tests.kit.model_process import model_process
 
 BUSY = {"error": {"message": "too many requests", "type": "rate_limit_error"}}
-MODEL = '\n[[models]]\nprovider = "openai"\nmodel = "{name}"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +22,10 @@ def cli() -> Iterator[Cli]:
 @contextmanager
 def model(cli: Cli, name: str, *behaviours: dict[str, Any]) -> Iterator[str]:
     """A server that behaves so, named in the settings; the model's name on the command line."""
-    script = cli.daemon.home / f"{name}.json"
-    script.write_text(json.dumps(behaviours))
-    command = [sys.executable, "-m", "tests.kit.model_server", "--script", str(script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        port = json.loads(server.stdout.readline())["port"]
-        plain = SETTINGS.format(script=cli.daemon.home / "script.json")
-        models, sandbox = plain.split("\n[sandbox]")
-        cli.daemon.write_settings(f"{models}{MODEL.format(name=name, port=port)}\n[sandbox]{sandbox}")
-        try:
-            yield f"openai/{name}"
-        finally:
-            server.stdin.close()
+    with model_process(cli.daemon.home, name, *behaviours) as entry:
+        models, sandbox = SETTINGS.format(script=cli.daemon.home / "script.json").split("\n[sandbox]")
+        cli.daemon.write_settings(f"{models}{entry}\n[sandbox]{sandbox}")
+        yield f"openai/{name}"
 
 
 def test_a_busy_model_is_waited_for_where_the_user_sees_it(cli: Cli, tmp_path: Path) -> None:

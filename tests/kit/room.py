@@ -47,6 +47,7 @@ from gloveport.server.commands.port import Commands
 from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
+from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
@@ -429,6 +430,7 @@ class Home:
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,
+            retention=Retention(sessions, lambda: settings.retention, Folders(shelf.there, shelf.remove)),
         )
         return Kit(self, house, told, journal)
 

@@ -25,6 +25,9 @@ def test_a_line_is_full_used_fair_and_admits_each_once(moves: list[tuple[bool, s
         else:
             held = [ticket.name for ticket in (*line.active, *line.waiting)]
             line, admitted = queue.step(line, queue.Left(held[choice % len(held)] if held else "nobody"))
+            left = {ticket.name for ticket in (*before.active, *before.waiting)}
+            left -= {ticket.name for ticket in (*line.active, *line.waiting)}
+            assert len(left) == bool(held)
         admitted_ever.update(admitted)
         assert len(line.active) <= places
         assert not line.waiting or len(line.active) == places
@@ -129,13 +132,16 @@ def test_a_probe_decides_and_rests_grow_to_a_limit() -> None:
         state, verdict = brk.step(state, brk.Asked("p"), now)
         assert verdict.passes
         state, _ = brk.step(state, brk.Failed("p"), now)
+    assert state.failures == brk.FAILURES_MAX + 6
     assert rests == [5 * SECOND, 10 * SECOND, 20 * SECOND, 40 * SECOND, 60 * SECOND, 60 * SECOND]
     state, _ = brk.step(state, brk.Asked("p"), state.until_us)
     state, _ = brk.step(state, brk.Dropped("p"), now)
     state, verdict = brk.step(state, brk.Asked("q"), now)
     assert verdict.passes
-    state, _ = brk.step(state, brk.Answered("another"), now)
-    assert state.position is brk.Position.HALF_OPEN
+    for late in (brk.Answered("another"), brk.Failed("another"), brk.Dropped("another")):
+        state, _ = brk.step(state, late, now)
+        assert (state.position, state.probe) == (brk.Position.HALF_OPEN, "q")
+    assert brk.step(state, brk.Asked("r"), now)[1] == brk.Verdict(passes=False, wait_us=brk.PROBE_US)
     state, _ = brk.step(state, brk.Answered("q"), now)
     assert state == brk.Breaker()
 
@@ -146,6 +152,9 @@ def test_f01_a_pause_that_was_asked_for_opens_it_at_once_within_a_limit() -> Non
     assert (state.position, state.until_us) == (brk.Position.OPEN, 3 * SECOND)
     state, _ = brk.step(state, brk.Failed("sent before", 9 * SECOND), 0)
     assert state.until_us == 9 * SECOND
+    state, _ = brk.step(state, brk.Asked("probe"), 9 * SECOND)
+    state, _ = brk.step(state, brk.Failed("probe", 7 * SECOND), 9 * SECOND)
+    assert (state.position, state.until_us) == (brk.Position.OPEN, 16 * SECOND)
     state, _ = brk.step(brk.Breaker(), brk.Failed("a", 30 * 86_400 * SECOND), 0)
     assert state.until_us == brk.ASKED_REST_US_MAX
 
@@ -153,5 +162,7 @@ def test_f01_a_pause_that_was_asked_for_opens_it_at_once_within_a_limit() -> Non
 def test_d10_a_clock_set_back_keeps_it_open_no_longer_than_it_may_be() -> None:
     """An hour back: it is asked again after ten minutes at the most."""
     state = opened(3_600 * SECOND)
-    _, verdict = brk.step(state, brk.Asked("a"), 0)
+    state, verdict = brk.step(state, brk.Asked("a"), 0)
     assert verdict == brk.Verdict(passes=False, wait_us=brk.ASKED_REST_US_MAX)
+    _, verdict = brk.step(state, brk.Asked("a"), brk.ASKED_REST_US_MAX)
+    assert verdict.passes

@@ -8,6 +8,7 @@ from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import AssistantEntry, Phase, ResultEntry
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.effects import CallModel, DropWait, RunTool, ShrinkContext, WaitRetry
+from gloveport.server.turn.flow import TURN_REQUESTS_MAX
 from gloveport.server.turn.machine import pending_effects
 from gloveport.server.turn.retry import ATTEMPTS_MAX, OVERFLOW_TRIES_MAX
 
@@ -170,7 +171,12 @@ def test_f03_a_long_result_is_shortened_and_the_turn_goes_on() -> None:
     assert story.news == ["ModelStreamInterrupted", "ContextOverflowed", "CompactionStarted"]
     assert story.effects == (ShrinkContext("t1.k1"),)
     assert story.state.phase is Phase.COMPACTING
+    shown = story.item("turn/t1")
+    assert (shown["state"], shown["reason"]) == ("compacting", "the conversation is larger than the model's window")
+    another = inp.ContextShrunk("t1.k9", (ev.ShortenedResult(call_id="t1.c1", kept_chars=1),), 100, 1)
+    assert story.when(another).news == story.when(inp.ShrinkFailed("t1.k9", "late")).news == []
     story.context_shrinks("t1.c1", kept=4_000)
+    assert (story.item("turn/t1")["state"], story.item("turn/t1")["reason"]) == ("running", "")
     assert story.news == ["ContextCompacted", "ModelRequestStarted"]
     (entry,) = [one for one in story.state.history if isinstance(one, ResultEntry)]
     assert (entry.kept_chars, len(entry.text)) == (4_000, 50_000)
@@ -195,6 +201,7 @@ def test_f03_a_fixed_prompt_that_is_too_large_ends_with_a_named_error_in_every_t
         assert len(story.facts(ev.ModelRequestStarted)) == begun + 1
         end = story.facts(ev.TurnFailed)[-1]
         assert end.code == ErrorCode.MODEL_CONTEXT
+        assert (f"({turn} times in a row)" in end.message) == (turn > 1)
         assert "larger window" in end.hint
     story.when(inp.SendMessage("m99", "t99", "once more", queue=False)).model_answers()
     assert story.state.overflows == 0
@@ -208,7 +215,8 @@ def test_f03_shortening_that_does_not_help_is_tried_so_often_and_no_more() -> No
         story.model_breaks("context_overflow").context_shrinks("t1.c1", after=after)
     story.model_breaks("context_overflow")
     assert story.news == ["ModelStreamInterrupted", "ContextOverflowed", "TurnFailed"]
-    assert "shortened 3 times" in story.facts(ev.TurnFailed)[0].message
+    assert "4 times in a row" in story.facts(ev.TurnFailed)[0].message
+    assert [body.compaction_id for body in story.facts(ev.CompactionStarted)] == ["t1.k1", "t1.k2", "t1.k3"]
     story.ends()
 
 
@@ -216,6 +224,7 @@ def test_f03_a_compaction_that_makes_nothing_smaller_is_discarded() -> None:
     """It is not believed: the turn ends, what the model is shown stays as it was."""
     story = long_result(Story().user_says()).model_breaks("context_overflow").context_shrinks("t1.c1", after=100)
     assert story.news == ["CompactionDiscarded", "TurnFailed"]
+    assert story.facts(ev.CompactionDiscarded)[0].reason == "nothing of it can be shortened any more"
     assert all(one.kept_chars is None for one in story.state.history if isinstance(one, ResultEntry))
     story.ends()
 
@@ -311,3 +320,15 @@ def test_how_far_are_you_is_answered_in_a_pause() -> None:
     """Words from the state: what it waits for, and which attempt comes."""
     story = Story().user_says().model_breaks("server").user_steers("how far are you?", "ask")
     assert "attempt 2 of 5" in story.facts(ev.SteeringDecided)[0].words
+
+
+def test_retries_count_among_the_requests_of_a_turn() -> None:
+    """The most requests that a turn may make is a limit for all of them: a retry beyond it ends the turn."""
+    story = Story().user_says()
+    for _ in range(TURN_REQUESTS_MAX - 1):
+        long_result(story, 10)
+    story.user_steers("and this", "supplement").model_breaks("server").pause_ends()
+    assert story.news == ["TurnFailed", "UserMessageUnqueued"]
+    assert story.facts(ev.TurnFailed)[0].code == ErrorCode.LIMIT
+    assert len(story.facts(ev.ModelRequestStarted)) == TURN_REQUESTS_MAX
+    story.ends()

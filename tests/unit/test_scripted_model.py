@@ -9,6 +9,7 @@ import pytest
 from tests.contract.test_models_contract import read_all, stop_of, text_of
 
 from gloveport.server.models.contract import (
+    GO_ON,
     AssistantTurn,
     ChatMessage,
     ErrorClass,
@@ -43,6 +44,13 @@ async def answer(provider: ScriptedProvider, messages: tuple[ChatMessage, ...]) 
     parts, err = await read_all(provider, ModelRequest("script", messages, TOOLS))
     assert err is None
     return text_of(parts)
+
+
+async def test_an_answer_that_broke_off_is_played_again() -> None:
+    """The half answer and the line that asks to go on are no step of the conversation."""
+    step = {"when": {"user_contains": "fix", "turn": 1, "turns_total": 1, "result_contains": "one"}, "text": "fits"}
+    messages = (*after(("search", "one", False)), AssistantTurn("Half an"), UserText(GO_ON))
+    assert await answer(ScriptedProvider(script(step, {"text": "lost"})), messages) == "fits"
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,16 @@ def test_f03_each_compaction_is_smaller_and_they_end(entries: list[Entry]) -> No
     assert all(size <= KEPT_CHARS[-1] + NOTE_CHARS_MAX for size in results)
 
 
+def test_all_that_is_sent_is_measured() -> None:
+    """Words, names and arguments of calls, results as far as they are shown."""
+    assert (
+        shown_chars(AssistantEntry("four", (CallEntry("c", "p", "tool", "{}"), CallEntry("d", "q", "t", "{1}")))) == 14
+    )
+    assert shown_chars(ResultEntry("c", "p", "x" * 1_000, is_error=False)) == 1_000
+    assert shown_chars(ResultEntry("c", "p", "x" * 1_000, is_error=False, kept_chars=200)) == 200 + NOTE_CHARS_MAX
+    assert shown_chars(ResultEntry("c", "p", "x" * 100, is_error=False, kept_chars=200)) == 100
+
+
 @given(st.text(max_size=500), st.integers(0, 400))
 def test_a_shortened_text_keeps_both_ends_and_says_what_is_missing(text: str, kept: int) -> None:
     """Head and tail are the text's own; the note names the number; it is never longer than was reckoned with."""

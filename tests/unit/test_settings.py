@@ -50,9 +50,23 @@ def test_the_default_model_comes_first(tmp_path: Path) -> None:
     assert "openai/m" in caught.value.message
 
 
+def test_how_long_and_how_much_is_kept(tmp_path: Path) -> None:
+    """Without a word of the user's everything is, and told beyond a size; limits are taken as they are said."""
+    kept = load_settings(tmp_path, {}).retention
+    assert (kept.days, kept.bytes_max, kept.told_bytes) == (None, None, 5_000_000_000)
+    text = "[retention]\ndays = 30\ngigabytes = 1.5\ntell_gigabytes = 1\n"
+    kept = load_settings(write(tmp_path, text), {}).retention
+    assert (kept.days, kept.bytes_max, kept.told_bytes) == (30, 1_500_000_000, 1_000_000_000)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("retention = 3\n", "retention"),
+        ("[retention]\ndays = 0\n", "above zero"),
+        ("[retention]\ndays = true\n", "above zero"),
+        ('[retention]\ngigabytes = "1"\n', "above zero"),
+        ("[retention]\nhours = 1\n", "retention.hours"),
         ("colour = 1\n", "colour"),
         ("models = 1\n", "models"),
         ("models = [1]\n", "models"),

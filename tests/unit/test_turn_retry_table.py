@@ -109,6 +109,19 @@ def test_f01_a_pause_that_is_too_long_is_told_with_its_end() -> None:
     assert "13:00 UTC" in found.hint
 
 
+def test_limits_hold_to_the_microsecond() -> None:
+    """What is exactly at a limit is still waited for; what is one beyond is not."""
+    assert isinstance(planned("rate", pause=PAUSE_ASKED_US_MAX), Again)
+    assert isinstance(planned("rate", pause=PAUSE_ASKED_US_MAX + 1), GiveUp)
+    once = planned("paused", pause=1)
+    assert isinstance(once, Again)
+    backoff = once.backoff_us
+    later = planned("paused", waited=WAITED_US_MAX - PAUSE_ASKED_US_MAX * 2, pause=PAUSE_ASKED_US_MAX)
+    assert isinstance(later, Again)
+    assert later.backoff_us == planned("rate", pause=PAUSE_ASKED_US_MAX).backoff_us  # type: ignore[union-attr] # seen above
+    assert backoff >= PAUSE_BASE_US
+
+
 def test_attempts_and_waiting_end_with_words() -> None:
     """How often it was tried, how long it was waited for; the hint is the failure's own."""
     assert planned(attempt=ATTEMPTS_MAX) == GiveUp("it broke; it was tried 5 times", "Look.")
@@ -117,15 +130,16 @@ def test_attempts_and_waiting_end_with_words() -> None:
 
 def test_words_of_times_and_of_overflows() -> None:
     """Units that fit; a moment has its zone; nothing happened once or more than once without saying so."""
-    assert [length_words(n * 1_000_000) for n in (1, 119, 120, 7_140, 7_200)] == [
+    assert [length_words(n * 1_000_000) for n in (1, 119, 120, 7_140, 7_200, 100 * 3_600)] == [
         "1 s",
         "119 s",
         "2 min",
         "119 min",
         "2 h",
+        "100 h",
     ]
     assert moment_words(NOON_US + 1) == "12:01 UTC"
     assert moment_words(24 * 3600 * 1_000_000 - 1) == "00:00 UTC"
-    assert overflow_words(0, "why.").startswith("the conversation does not fit the model's window: why;")
-    assert "shortened once" in overflow_words(1, "why")
-    assert "shortened 3 times" in overflow_words(3, "why")
+    once = "the conversation does not fit the model's window: why; what was changed is kept"
+    assert overflow_words(1, "why.") == once
+    assert overflow_words(2, "why") == once.replace("window", "window (2 times in a row)")

@@ -10,7 +10,7 @@ READ = {
     "supplement": (
         "Also add a changelog line", "Accept lower-case month names too", "Note the date format",
         "Nothing else matters", "Justify the text", "Stopwatch tests are missing", "and the docs", "Then run mypy",
-        "Forgetful users need a hint", "What about this?\nfoo: bar", "还要加一个测试",
+        "Forgetful users need a hint", "What about this?\nfoo: bar", "Use this:\nis it?", "还要加一个测试",
     ),
     "correct": (
         "No, the other file", "no", "Don't touch the database", "don’t touch it", "Do not run that", "Wrong file",

@@ -19,12 +19,19 @@ function block(head: string, body: string): string {
   return body === "" ? head : `${head}\n${body.replace(/^/gm, "  ")}`;
 }
 
+function toolHead(fields: ViewItem["fields"]): string {
+  const state = fields["late"] === true ? `${text(fields, "state")} · late result` : text(fields, "state");
+  const stopping = state === "running" && text(fields, "stopping") !== "" ? ` · ${text(fields, "stopping")}` : "";
+  return `Tool ${text(fields, "title") || text(fields, "tool")} · ${state}${stopping}`;
+}
+
 const RENDERERS: Readonly<Record<string, Render>> = {
   "session": (f) => `${text(f, "title") || "Session"} · ${text(f, "root")} · ${text(f, "model")} · ${text(f, "sandbox")} (${text(f, "trustLevel")})`,
   "message.user": (f) => block(`You${text(f, "state") === "delivered" ? "" : ` (${text(f, "state")})`}`, text(f, "text")),
   "message.assistant": (f) => block(`Agent${text(f, "state") === "done" ? "" : ` (${text(f, "state")})`}`, text(f, "text")),
   "turn": (f) => [`Turn ${text(f, "state")}`, text(f, "message"), text(f, "hint")].filter((part) => part !== "").join(" · "),
-  "tool": (f) => block(`Tool ${text(f, "title") || text(f, "tool")} · ${text(f, "state")}`, text(f, "output") || text(f, "result")),
+  "steering": (f) => block(`${text(f, "verb")}: ${text(f, "steeringKind")} (${text(f, "rule") || "as you chose"})`, text(f, "words")),
+  "tool": (f) => block(toolHead(f), text(f, "output") || text(f, "result")),
   "approval": (f) => `Approval ${text(f, "state")}`,
   "change": (f) => `Change ${text(f, "path")} · ${text(f, "state")}`,
   "apply": (f) => [`${text(f, "action")} ${text(f, "state")}`, text(f, "message")].filter((part) => part !== "").join(" · "),

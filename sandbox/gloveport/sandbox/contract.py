@@ -117,6 +117,11 @@ class Execution(Protocol):
         """The caller's id of this run."""
         ...
 
+    @property
+    def is_of_this_boot(self) -> bool:
+        """False when the machine went down since: what it wrote may be gone, though its end is known."""
+        ...
+
     def output(self) -> AsyncIterator[bytes]:
         """Chunks from the first byte on, until the tree is dead; a slow reader misses the middle, never the end."""
         ...

@@ -10,8 +10,9 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gloveport.protocol.wire.base import WireModel
@@ -33,11 +34,18 @@ def run_daemon() -> int:
     return foreground.run_daemon()
 
 
-def replay(data_dir: Path, wanted: str) -> "ReplayReport":
+def replay(data_dir: Path, wanted: str, at: int | None, view: str) -> "ReplayReport":
     """Read a log without a daemon. Raises GloveportError."""
     from gloveport.server.app.replay import replay_session
 
-    return replay_session(data_dir, wanted)
+    return replay_session(data_dir, wanted, at, view)
+
+
+def export(data_dir: Path, settings_home: Path, wanted: str, raw: bool) -> Iterator[dict[str, Any]]:
+    """The events of a log without a daemon. Raises GloveportError."""
+    from gloveport.server.app.replay import export_session
+
+    return export_session(data_dir, settings_home, wanted, raw)
 
 
 def view(data_dir: Path, settings_home: Path, method: str, params: "WireModel") -> "WireModel":
@@ -61,7 +69,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
                 stream.reconfigure(errors="backslashreplace")
-        command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay, view=view))()
+        command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay, export=export, view=view))()
     except KeyboardInterrupt:  # while it still loads; later ones are the commands' own
         sys.exit(128 + signal.SIGINT)
 

@@ -16,6 +16,11 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     key_env = "MY_KEY"             # name of the variable that holds the key
     script = "/path/to/script.json"  # what the scripted model plays
 
+    [retention]
+    days = 90            # idle sessions not touched for longer are deleted; without it none is
+    gigabytes = 20       # beyond it the idle sessions touched longest ago are deleted; without it none is
+    tell_gigabytes = 5   # beyond it gloveport tells you
+
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
@@ -45,7 +50,10 @@ UNSET: Final = "unset"
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
-_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox"})
+_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox", "retention"})
+_RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
+TOLD_GIGABYTES: Final = 5
+_GIGABYTE: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,22 @@ DEMO: Final = ModelChoice("scripted", DEMO_MODEL)
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """How long and how much is kept; None: for ever, everything. Beyond `told_bytes` the user is told."""
+
+    days: int | None = None
+    bytes_max: int | None = None
+    told_bytes: int = TOLD_GIGABYTES * _GIGABYTE
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung."""
 
     models: tuple[ModelChoice, ...]
     default_trust: str
     sandbox: Mapping[str, str]
+    retention: RetentionLimits = field(default_factory=RetentionLimits)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
         """The model of these names; with no name the first one of the user's. Raises GloveportError (MODEL_UNKNOWN).
@@ -112,7 +130,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         if not chosen:
             raise _wrong(path, f"default_model {wanted!r} names no model of this file")
         models = [*chosen, *(choice for choice in models if choice.name != wanted)]
-    return Settings(tuple(models), _level(plain, path), _sandbox(plain, path))
+    return Settings(tuple(models), _level(plain, path), _sandbox(plain, path), _retention(plain, path))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -172,6 +190,19 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
         raise _wrong(path, "sandbox is a table of trust level = name")
     _only(table, frozenset(TRUST_LEVELS), path, "sandbox.")
     return MappingProxyType({level: str(table.get(level, "bubblewrap")) for level in (*TRUST_LEVELS, UNSET)})
+
+
+def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:
+    table = plain.get("retention", {})
+    if not isinstance(table, dict) or not all(type(value) in (int, float) and value > 0 for value in table.values()):
+        raise _wrong(path, "retention is a table of numbers above zero")
+    _only(table, _RETENTION_KEYS, path, "retention.")
+    days, most = table.get("days"), table.get("gigabytes")
+    return RetentionLimits(
+        days=None if days is None else max(1, int(days)),
+        bytes_max=None if most is None else int(most * _GIGABYTE),
+        told_bytes=int(table.get("tell_gigabytes", TOLD_GIGABYTES) * _GIGABYTE),
+    )
 
 
 def _only(table: Mapping[str, Any], allowed: frozenset[str], path: Path, prefix: str) -> None:

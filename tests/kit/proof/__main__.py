@@ -8,6 +8,7 @@ Must never: end well with a complaint, or with a cell that could be filled and i
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -82,6 +83,8 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
 async def run(options: argparse.Namespace, setting: Setting) -> int:
     """Everything; the exit code."""
     began = time.monotonic()
+    if (task := asyncio.current_task()) is not None:  # what was started is ended, also when this is told to end
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     traces, baselines = await measure(replace(setting, fault=""))
     table = Table(traces, options.between, options.fault)
     going = Run(table, baselines, setting, options)

@@ -6,6 +6,7 @@ Invariant: everything follows from the course; the folder of a life with complai
 Must never: look only at the end: a fault that a later recovery hides is one still.
 """
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -151,10 +152,10 @@ def job_files(house: House) -> dict[str, str]:
 
 
 def words_of(life: Life) -> Sequence[str]:
-    """A life in lines, for a person."""
-    aims = ", ".join(aim.encode() for aim in life.course.aims)
+    """A life in lines, for a person; the course lives it again exactly."""
+    course = {"job": life.course.job, "aims": [aim.encode() for aim in life.course.aims], "cold": life.course.cold}
     return [
-        f"job {life.course.job}, aims {aims}",
+        f"--course '{json.dumps(course)}'",
         f"killed at {life.kills}",
         *life.complaints,
         f"kept in {life.folder}",

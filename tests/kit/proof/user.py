@@ -60,6 +60,7 @@ class Memory:
     seqs: dict[int, str] = field(default_factory=dict)
     asked: dict[str, WireModel] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
+    excused: set[str] = field(default_factory=set)
     done: int = 0
 
 
@@ -212,15 +213,20 @@ class User:
         (self.house.gates / f"{act.name}-{attempt}").touch()
 
     def _judged(self, act: Say, state: str) -> bool:
-        """Whether the turn ended as it should; a new try needs a reason in the record."""
-        if state == act.ends:
-            return True
-        items = self.view.items()
-        broken = [one for one in items if one["fields"].get("state") == "interrupted"]
-        unknown = [one for one in items if one["kind"] == "tool" and one["fields"].get("state") in ("unknown", "lost")]
-        if not broken and not unknown:
+        """Whether the try went as it should; another one needs a reason in the record, and with one it is made.
+
+        A script counts answers, so one that broke off and was asked for again may have led it astray.
+        """
+        reasons = self._reasons(act) - self.memory.excused
+        self.memory.excused |= reasons
+        if not reasons and state != act.ends:
             raise ProofFailedError(f"the turn of {act.name!r} ended {state} without a reason: {self._words()}")
-        return False
+        return not reasons or (state == act.ends == "cancelled")
+
+    def _reasons(self, act: Say) -> set[str]:
+        """Answers that broke off, and calls whose outcome is unknown."""
+        excuses = {("message.assistant", "interrupted"), ("tool", "unknown"), ("tool", "lost")}
+        return {item["id"] for item in self.view.items() if (item["kind"], item["fields"].get("state")) in excuses}
 
     async def _answer(self, client: Client, act: Say) -> None:
         for item in self.view.items():

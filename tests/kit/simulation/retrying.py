@@ -32,7 +32,8 @@ def some_failure(rng: Random, request_id: str, now: int) -> inp.RequestFailed:
         chance = rng.random()
         name = "context_overflow" if chance < 0.3 else rng.choice(PASSING if chance < 0.8 else CLASSES)
         trouble = inp.Trouble(name, now, rng.choice(PAUSES_US), rng.choice((None, "req_2")))
-    return inp.RequestFailed(request_id, "model.unreachable", mat.some_text(rng), "Try again.", trouble)
+    spent = rng.choice((None, None, 7))
+    return inp.RequestFailed(request_id, "model.unreachable", mat.some_text(rng), "Try again.", trouble, spent)
 
 
 @dataclass

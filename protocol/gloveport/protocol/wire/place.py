@@ -151,6 +151,21 @@ class AuditExportResult(WireModel):
     next_line: int | None
 
 
+class DataInfo(WireModel):
+    """What the data directory holds, and how the journal is. Sizes are bytes.
+
+    `told` is empty while all is well; otherwise each entry says what is the matter and what to do.
+    """
+
+    sessions: int
+    events_bytes: int
+    blobs_bytes: int
+    log_bytes: int
+    accepting: bool
+    has_reserve: bool
+    told: tuple[str, ...]
+
+
 class DaemonStatusResult(WireModel):
     """Who serves here."""
 
@@ -164,3 +179,4 @@ class DaemonStatusResult(WireModel):
     data_dir: str
     journal_path: str
     audit_path: str
+    data: DataInfo

@@ -98,6 +98,21 @@ class ViewItem(WireModel):
     fields: dict[str, Any]
 
 
+class SessionDeleteParams(SessionMutation):
+    """Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched.
+
+    Proposals that wait for a decision go with it; `even_undecided` says that this is known.
+    """
+
+    even_undecided: bool = False
+
+
+class SessionDeleteResult(WireModel):
+    """What was deleted."""
+
+    events: int
+
+
 class ViewSnapshot(WireModel):
     """The tail of the view; older items are paged with session/item/list."""
 

@@ -52,6 +52,12 @@ class SupervisedExecution:
         """The run folder."""
         return self._folder
 
+    @property
+    def is_of_this_boot(self) -> bool:
+        """False when the machine went down since it began."""
+        status = rundir.read_status(self._folder)
+        return status is None or status.boot_id == tree.read_boot_id()
+
     def is_over(self) -> bool:
         """Whether the end is known or the supervisor is gone."""
         return self._result is not None or self._ended() is not None

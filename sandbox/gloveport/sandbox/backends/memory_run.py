@@ -105,6 +105,11 @@ class MemoryExecution:
         """The caller's id of this run."""
         return self._command.run_id
 
+    @property
+    def is_of_this_boot(self) -> bool:
+        """Always: nothing outlives this program."""
+        return True
+
     def is_over(self) -> bool:
         """Whether the end is known."""
         return self._result is not None

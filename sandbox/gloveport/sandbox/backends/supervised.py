@@ -49,6 +49,8 @@ class RunFolders:
         self._dir, self._scratch = runs_dir, scratch
         self._launcher = Launcher()
         self._followed: dict[str, SupervisedExecution] = {}
+        self._own: set[str] = set()
+        """Runs that this program begins or has begun: from before their folder is there until they are forgotten."""
 
     async def start(self, command: Command, plan: PlanRun) -> SupervisedExecution:
         """Write the request, have a supervisor forked, wait until its identity is on disk."""
@@ -56,6 +58,16 @@ class RunFolders:
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self._dir / command.run_id
         request = plan(command, folder)
+        is_new = not folder.exists()
+        self._own.add(command.run_id)
+        try:
+            return await self._start(command, folder, request)
+        except SandboxError:
+            if is_new and not folder.exists():
+                self._own.discard(command.run_id)
+            raise
+
+    async def _start(self, command: Command, folder: Path, request: RunRequest) -> SupervisedExecution:
         try:
             rundir.write_request(folder, request)
             if self._scratch:
@@ -126,6 +138,7 @@ class RunFolders:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"The run {run_id!r} goes on; stop it first.")
         await execution.discard()
         self._followed.pop(run_id, None)
+        self._own.discard(run_id)
 
     def reap(self) -> tuple[str, ...]:
         """Kill every unattached run that still lives, by recorded identity; returns their ids.
@@ -135,7 +148,7 @@ class RunFolders:
         reaped = []
         for folder in self._folders():
             status = rundir.read_status(folder)
-            if folder.name in self._followed or status is None or rundir.read_exit(folder) is not None:
+            if self._is_ours(folder.name) or status is None or rundir.read_exit(folder) is not None:
                 continue
             try:
                 request = rundir.read_request(folder)
@@ -152,7 +165,7 @@ class RunFolders:
         swept = []
         for folder in self._folders():
             status = rundir.read_status(folder)
-            if folder.name in self._followed or folder.name in keep:
+            if self._is_ours(folder.name) or folder.name in keep:
                 continue
             if status is not None and rundir.read_exit(folder) is None and is_supervised(status):
                 continue
@@ -163,6 +176,10 @@ class RunFolders:
             shutil.rmtree(folder, ignore_errors=True)
             swept.append(folder.name)
         return tuple(swept)
+
+    def _is_ours(self, run_id: str) -> bool:
+        """True for runs that this program follows, and for those that it is just beginning."""
+        return run_id in self._followed or run_id in self._own
 
     def close(self) -> None:
         """Stop following and let the fork server end; runs go on."""

@@ -26,9 +26,10 @@ from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.app.front import Front, Late
 from gloveport.server.app.live_settings import LiveSettings, secret_values
-from gloveport.server.client.paths import Places
+from gloveport.server.client.paths import Places, other_data_dirs
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.journal.lease import DataLease, current_boot_id
+from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.logs import RedactingFilter
@@ -67,6 +68,7 @@ async def serve(places: Places, settings_home: Path) -> None:
         places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lease = DataLease.acquire(places.data_dir)
         stack.callback(lease.release)
+        older = _older_data(places)
         boot = current_boot_id()
         journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot, lease=lease)
         stack.push_async_callback(journal.close)
@@ -85,10 +87,21 @@ async def serve(places: Places, settings_home: Path) -> None:
             stop=anyio.Event(),
             now_us=now_us,
             new_id=new_id,
+            older_data=older,
         )
         failure = await _accept(stack, front, late)
     if failure is not None:
         raise failure
+
+
+def _older_data(places: Places) -> tuple[Path, ...]:
+    """Other data of this user, when there is none here yet: it must not look as if it were gone."""
+    if (places.data_dir / DATABASE_FILE).exists():
+        return ()
+    found = tuple(place for place in other_data_dirs() if (place / DATABASE_FILE).is_file())
+    for place in found:
+        _log.warning("found older data at %s; this daemon begins anew in %s", place, places.data_dir)
+    return found
 
 
 async def _accept(stack: AsyncExitStack, front: Front, late: Late) -> GloveportError | None:

@@ -47,6 +47,8 @@ class Front:
     now_us: Callable[[], int]
     new_id: Callable[[str], str]
     clients: Callable[[], int] = field(default=_nobody)
+    older_data: tuple[Path, ...] = ()
+    """Where other data of this user was found when the data directory was a fresh one."""
 
 
 class Rooms(Protocol):

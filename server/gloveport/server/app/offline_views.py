@@ -1,22 +1,23 @@
 """The views of a session without a daemon.
 
-Purpose: answer the methods that read a session's stream from the journal's files alone.
+Purpose: answer the methods that read a session's stream from files alone: a data directory, a database, an export.
 Invariant: the answer is the daemon's own; the data is left exactly as it was found.
 Must never: start a daemon, or take the lease.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
 from gloveport.server.app.live_settings import secret_values
-from gloveport.server.app.replay import find_session
+from gloveport.server.app.log_files import SessionLog, open_log
+from gloveport.server.app.replay import opened_log
 from gloveport.server.commands.price_list import load_prices
 from gloveport.server.commands.view_answers import SHOWN, Aids, metrics_answer
 from gloveport.server.commands.views import addresses_of, models_of, page_is_full
-from gloveport.server.engine.projecting import READ_BYTES, READ_EVENTS, feed, never
+from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.session.views.metrics import Metrics, MetricsProjection
@@ -28,52 +29,47 @@ P = TypeVar("P", bound=Projection[Any])
 
 
 def answer_offline(data_dir: Path, settings_home: Path, method: str, params: WireModel) -> WireModel:
-    """Answer `method` for the session that `params` names by a part of its id. Raises GloveportError."""
+    """Answer `method` for the session that `params` names: a part of its id, or a file. Raises GloveportError."""
     settings = load_settings(settings_home)
     redact = Redactor(secret_values(settings)).redact
-    with OfflineJournal.open(data_dir) as journal:
-        if isinstance(params, wire.MetricsShowParams):
-            return _metrics(journal, params)
-        session_id = find_session(journal, getattr(params, "session_id", ""))
-        named = params.model_copy(update={"session_id": session_id})
+    if isinstance(params, wire.MetricsShowParams) and params.session_id is None:
+        return _metrics_of_many(data_dir, params.sessions)
+    with opened_log(data_dir, getattr(params, "session_id", "") or "") as log:
+        named = params.model_copy(update={"session_id": log.session_id})
+        if isinstance(named, wire.MetricsShowParams):
+            return metrics_answer(_read(log, MetricsProjection()).finish(), 1)
         if isinstance(named, wire.TranscriptParams):
-            return _transcript(journal, named, redact if named.redacted else str)
-        return _shown(journal, settings, method, named, redact)
+            return _transcript(log, named, redact if named.redacted else str)
+        return _shown(log, settings, method, named, redact)
 
 
-def _shown(journal: OfflineJournal, settings: Settings, method: str, params: Any, redact: Any) -> WireModel:
+def _shown(log: SessionLog, settings: Settings, method: str, params: Any, redact: Callable[[str], str]) -> WireModel:
     shown = SHOWN[method]
-    projection = shown.begin()
-    _read_into(journal, params.session_id, projection)
+    projection = _read(log, shown.begin())
     prices = load_prices(addresses_of(settings, models_of(projection)))
     return shown.answer(projection, params, Aids(prices, redact))
 
 
-def _transcript(journal: OfflineJournal, params: wire.TranscriptParams, redact: Any) -> wire.TranscriptResult:
+def _transcript(log: SessionLog, params: wire.TranscriptParams, redact: Callable[[str], str]) -> wire.TranscriptResult:
     projection = TranscriptProjection(params.format)
-    next_seq = _read_into(journal, params.session_id, projection, params.after_seq, page_is_full)
+    next_seq: int | None = None
+    for page in log.events():
+        rest = (event for event in page if event.seq > params.after_seq)
+        if (next_seq := feed(projection, rest, page_is_full)) is not None:
+            break
     return wire.TranscriptResult(session_id=params.session_id, text=redact(projection.drain()), next_seq=next_seq)
 
 
-def _metrics(journal: OfflineJournal, params: wire.MetricsShowParams) -> wire.MetricsShowResult:
-    if params.session_id is not None:
-        names = [find_session(journal, params.session_id)]
-    else:
-        names = [row.session_id for row in journal.sessions(params.sessions)]
+def _metrics_of_many(data_dir: Path, sessions: int) -> wire.MetricsShowResult:
     total = Metrics()
-    for name in names:
-        projection = MetricsProjection()
-        _read_into(journal, name, projection)
-        total.join(projection.finish())
+    with OfflineJournal.open(data_dir) as journal:
+        names = [row.session_id for row in journal.sessions(sessions)]
+        for name in names:
+            total.join(_read(open_log(journal, name), MetricsProjection()).finish())
     return metrics_answer(total, len(names))
 
 
-def _read_into(
-    journal: OfflineJournal, session_id: str, projection: P, after_seq: int = 0, enough: Any = never
-) -> int | None:
-    stream = session_stream(SessionId(session_id))
-    while events := journal.read(stream, after_seq, READ_EVENTS, READ_BYTES):
-        if (stopped := feed(projection, events, enough)) is not None:
-            return stopped
-        after_seq = events[-1].seq
-    return None
+def _read(log: SessionLog, projection: P) -> P:
+    for page in log.events():
+        feed(projection, page, never)
+    return projection

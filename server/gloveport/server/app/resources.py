@@ -26,6 +26,7 @@ from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
+from gloveport.server.cli.seen import FOLDER as SHOWN_FOLDER
 from gloveport.server.commands.house import Rungs
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
@@ -223,6 +224,20 @@ class WorkspaceShelf:
                 mark.unlink(missing_ok=True)
             else:
                 await anyio.to_thread.run_sync(partial(shutil.rmtree, mark.parent, ignore_errors=True))
+
+    async def there(self) -> tuple[str, ...]:
+        """Sessions that have a worktree here."""
+
+        def look() -> tuple[str, ...]:
+            return tuple(sorted(os.listdir(self._folder))) if self._folder.is_dir() else ()
+
+        return await anyio.to_thread.run_sync(look)
+
+    async def remove(self, session_id: str) -> None:
+        """Remove a session's worktree; what the disk keeps is removed at a later start."""
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, self._folder / session_id, ignore_errors=True))
+        note = self._folder.parent / SHOWN_FOLDER / f"{session_id}.json"
+        await anyio.to_thread.run_sync(partial(note.unlink, missing_ok=True))
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""

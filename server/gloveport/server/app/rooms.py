@@ -37,6 +37,7 @@ from gloveport.server.commands.trust import Trust, adopt_trust
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.reckoning import loss_entry, reckon
+from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.blobs import BlobStore
@@ -94,12 +95,13 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     """Open everything that does the work; `stack` closes it again. Raises GloveportError."""
     opened = await _open(front, stack)
     announcer = Announcer(front.hub)
+    data_dir = front.places.data_dir
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
     trust = Trust(front.journal, front.settings().default_trust, front.now_us)
     await trust.load()
 
-    audit_path = front.places.data_dir / AUDIT_FILE
+    audit_path = data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
 
     found_later: list[Loss] = []
@@ -116,6 +118,9 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         return effects
 
     sessions = Sessions(room, take_up)
+    retention = Retention(
+        sessions, lambda: front.settings().retention, Folders(opened.shelf.there, opened.shelf.remove)
+    )
     house = House(
         sessions=sessions,
         settings=front.settings,
@@ -127,6 +132,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         model_label=opened.models.label,
         clients=front.clients,
         stop=front.stop.set,
+        retention=retention,
     )
     await _announce_start(front, room, house.facts)
     await sessions.relist()
@@ -136,6 +142,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
         await opened.ladder.sweep(runs_asked_about(sessions))
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
+    tasks.start_soon(retention.run)
     return OpenRooms(Commands(house), projections_of(sessions))
 
 
@@ -185,6 +192,7 @@ def _facts(front: Front) -> Facts:
         data_dir=data_dir,
         journal_path=data_dir / DATABASE_FILE,
         audit_path=data_dir / AUDIT_FILE,
+        older_data=front.older_data,
     )
 
 

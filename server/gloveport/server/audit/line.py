@@ -48,6 +48,7 @@ class Action(StrEnum):
     BREAKER = "breaker"
     RECONCILE = "reconcile"
     RELEASE = "release"
+    SESSION_DELETE = "session_delete"
     TAIL_TORN = "tail_torn"
     TAIL_LOST = "tail_lost"
     LOG_DAMAGED = "log_damaged"

@@ -101,7 +101,10 @@ def cancel(session: Named = "", root: Folder = HERE) -> None:
             busy = [one for one in await sessions_here(client, root) if one.phase not in ("idle", "applying")]
             info = busy[0] if busy else info
         params = TurnCancelParams(client_request_id=request_id(), session_id=info.session_id)
-        turn_id = (await client.call("turn/cancel", params)).turn_id
+        told = await client.call("turn/cancel", params)
+        turn_id = told.turn_id
+        if told.words:
+            out().print(plain(told.words, "yellow"))
         if turn_id is None:
             out().print(plain(f"Nothing runs in session {short_id(info.session_id)} ({info.root})."))
             return

@@ -5,9 +5,9 @@ Invariant: reads only; works without a daemon where no daemon runs.
 Must never: print a secret that redaction knows, unless asked for the raw log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -21,7 +21,9 @@ from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
-AnySession = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest.")]
+AnySession = Annotated[
+    str, typer.Argument(help="A part of the session's id, a database or an export; empty: the newest session.")
+]
 
 
 class ReplayReport(Protocol):
@@ -43,17 +45,33 @@ class ReplayReport(Protocol):
     def items(self) -> int: ...
     @property
     def view_digest(self) -> str: ...
+    @property
+    def shown(self) -> tuple[dict[str, Any], ...]: ...
 
 
-def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], None]:
-    """The command `replay`; `read` folds the log of a data directory."""
+Replay = Callable[[Path, str, int | None, str], ReplayReport]
+Export = Callable[[Path, Path, str, bool], Iterator[dict[str, Any]]]
 
-    def replay(session: AnySession = "") -> None:
-        """Fold a session's log anew with today's code; prints events, chain, state and the view's digest."""
+
+def replay_with(read: Replay) -> Callable[..., None]:
+    """The command `replay`; `read` folds a log without a daemon."""
+
+    def replay(
+        session: AnySession = "",
+        at: Annotated[int | None, typer.Option("--at", min=1, help="Only up to this event.")] = None,
+        view: Annotated[
+            str, typer.Option("--view", help="Print this view there: items, state, events, context, trace, usage, …")
+        ] = "",
+    ) -> None:
+        """Fold the log of a session or a file anew with today's code; prints what came of it, or a view."""
         try:
-            report = read(find_places().data_dir, session)
+            report = read(find_places().data_dir, session, at, view)
         except GloveportError as error:
             fail(error.message, hint_of(error))
+        for line in report.shown:
+            print_json(line)
+        if view:
+            raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
         console = out()
         console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
         console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
@@ -64,13 +82,30 @@ def replay_with(read: Callable[[Path, str], ReplayReport]) -> Callable[[str], No
     return replay
 
 
-def export(
-    session: Named = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
-    root: Folder = HERE,
-) -> None:
-    """Print a session's events as NDJSON, redacted."""
+def export_with(read: Export) -> Callable[..., None]:
+    """The command `export`; `read` gives the events of a log without a daemon."""
 
+    def export(
+        session: Named = "",
+        raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
+        offline: Annotated[bool, typer.Option("--offline", help="Read the log itself, without a daemon.")] = False,
+        root: Folder = HERE,
+    ) -> None:
+        """Print a session's events as NDJSON, redacted."""
+        if not offline:
+            _export(session, raw, root)
+            return
+        places = find_places()
+        try:
+            for line in read(places.data_dir, places.config_dir, session, raw):
+                print_json(line)
+        except GloveportError as error:
+            fail(error.message, hint_of(error))
+
+    return export
+
+
+def _export(session: str, raw: bool, root: Path) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         after: int | None = 0

@@ -9,16 +9,14 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gloveport.protocol.wire.base import Empty
-from gloveport.server.cli import approvals, changes, choices, demo, doctor, records, run, sessions, steering
+from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions, steering
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
-from gloveport.server.cli.records import ReplayReport
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
@@ -30,7 +28,8 @@ class Doors:
 
     serve_lsp: Callable[[], int]
     run_daemon: Callable[[], int]
-    replay: Callable[[Path, str], ReplayReport]
+    replay: records.Replay
+    export: records.Export
     view: Door
 
 
@@ -50,6 +49,7 @@ def command_line(doors: Doors) -> typer.Typer:
         demo.demo,
         sessions.sessions,
         sessions.show,
+        deleting.delete,
         run.resume,
         steering.steer,
         steering.queue,
@@ -63,10 +63,10 @@ def command_line(doors: Doors) -> typer.Typer:
         approvals.why,
         choices.trust,
         doctor.doctor,
-        records.export,
     ):
         app.command()(command)
     app.command("replay")(records.replay_with(doors.replay))
+    app.command("export")(records.export_with(doors.export))
     for view in Views(doors.view).commands():
         app.command()(view)
     app.add_typer(choices.models, name="models")
@@ -114,10 +114,15 @@ def status() -> None:
 
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
-        for name, value in found.model_dump(mode="json", by_alias=False).items():
+        plainly = found.model_dump(mode="json", by_alias=False)
+        data = plainly.pop("data")
+        told = data.pop("told")
+        for name, value in (plainly | data).items():
             if name == "started_at":
                 value = f"{local_time(value)} ({since(value, time.time())})"
             out().print(plain(f"{name.replace('_', ' ')}: {value}"))
+        for words in told:
+            out().print(plain(words, "yellow"))
 
     with_client(work)
 

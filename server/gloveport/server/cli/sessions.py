@@ -40,6 +40,8 @@ def sessions(
         else:
             where = f" of {folder}" if folder else ""
             out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
+            for words in (await client.call("daemon/status")).data.told:
+                out().print(plain(words, "yellow"))
 
     with_client(work)
 
@@ -87,8 +89,6 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
     match item.kind:
         case "message.user":
             return [(f"› {fields['text']}{_mark(fields['state'], 'delivered')}", "bold")]
-        case "steering":
-            return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
         case "message.assistant":
             return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
         case "tool":
@@ -102,10 +102,18 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn":
             return _turn_lines(fields)
-        case "recovery":
-            return [(f"↺ {fields['text']}", "magenta")]
         case _:
-            return []
+            return _notes(item)
+
+
+def _notes(item: ViewItem) -> list[tuple[str, str]]:
+    """What happened beside the conversation."""
+    fields = item.fields
+    if item.kind == "recovery":
+        return [(f"↺ {fields['text']}", "magenta")]
+    if item.kind == "steering":
+        return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
+    return []
 
 
 def show(session: Named = "", root: Folder = HERE) -> None:

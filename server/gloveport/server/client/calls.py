@@ -38,6 +38,8 @@ from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
     ItemListResult,
+    SessionDeleteParams,
+    SessionDeleteResult,
     SessionDetail,
     SessionExportParams,
     SessionExportResult,
@@ -107,6 +109,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/show"], params: SessionParams, *, timeout_s: float | None = None
     ) -> SessionDetail: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
+    ) -> SessionDeleteResult: ...
 
     @overload
     async def call(

@@ -47,6 +47,16 @@ def find_places(environ: Mapping[str, str] | None = None) -> Places:
     return Places(data_dir, _config_dir(names), socket, data_dir / TOKEN_NAME, data_dir / LOG_NAME)
 
 
+def other_data_dirs(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Where data of this user would lie under the other rules: what an earlier start may have used."""
+    names = dict(os.environ if environ is None else environ)
+    here, found = _data_dir(names), []
+    for name in ("GLOVEPORT_HOME", "XDG_STATE_HOME"):
+        names.pop(name, None)
+        found.append(_data_dir(names))
+    return tuple(dict.fromkeys(place for place in found if place != here))
+
+
 def _data_dir(names: Mapping[str, str]) -> Path:
     if home := names.get("GLOVEPORT_HOME"):
         return Path(home).expanduser().absolute()

@@ -13,6 +13,7 @@ from gloveport.protocol.wire.place import SandboxDoctorResult, SandboxInfo
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.trust import Trust
+from gloveport.server.engine.retention import Retention
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.settings import Settings
 
@@ -28,6 +29,8 @@ class Facts:
     data_dir: Path
     journal_path: Path
     audit_path: Path
+    older_data: tuple[Path, ...] = ()
+    """Where other data of this user was found when this directory was a fresh one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,4 @@ class House:
     model_label: Callable[[str, str], str]
     clients: Callable[[], int]
     stop: Callable[[], None]
+    retention: Retention

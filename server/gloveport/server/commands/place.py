@@ -32,6 +32,7 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
+from gloveport.server.commands.data import data_info
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, checked_root
@@ -173,6 +174,7 @@ async def status(house: House, params: Empty, caller: Caller) -> DaemonStatusRes
         data_dir=str(facts.data_dir),
         journal_path=str(facts.journal_path),
         audit_path=str(facts.audit_path),
+        data=await data_info(house),
     )
 
 

@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import approval, change, place, session, tool, turn, views
+from gloveport.server.commands import approval, change, data, place, session, tool, turn, views
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
@@ -58,6 +58,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/start": session.start,
         "session/rename": session.rename,
+        "session/delete": data.delete,
         "turn/start": turn.start,
         "turn/queue": turn.queue,
         "turn/steer": turn.steer,

@@ -215,7 +215,10 @@ async def export(house: House, params: SessionExportParams, caller: Caller) -> S
 
 def exported(event: StoredEvent, redact: Callable[[str], str] | None) -> dict[str, object]:
     """One stored event as a JSON object."""
-    payload = json.loads(event.payload)
+    try:
+        payload = json.loads(event.payload)
+    except ValueError:  # damaged: what is not known as text cannot be redacted
+        payload = None
     return {
         "stream": event.stream,
         "epoch": event.epoch,

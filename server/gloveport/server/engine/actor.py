@@ -23,7 +23,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
-from gloveport.protocol.journal.events.base import storable_body
+from gloveport.protocol.journal.events.base import blobs_of, storable_body
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.room import Room
@@ -181,6 +181,13 @@ class Actor:
             if bodies or request is not None:
                 await self._append(Step(bodies, (), state), request)
 
+    async def retire(self, write: Callable[["Actor"], Awaitable[None]]) -> None:
+        """End the session by `write`; nothing is decided in it meanwhile, nor after. Raises what `write` raises."""
+        async with self._lock:
+            self._check_fresh()
+            await write(self)
+            self.poison()
+
     def _check_fresh(self) -> None:
         if self.stale:
             raise GloveportError(ErrorCode.NOT_SAVED, "the session could not be saved and has to be read again")
@@ -190,8 +197,9 @@ class Actor:
         request = asked(decided) if callable(asked) else asked
         relaxed = request is None and all(isinstance(body, _RELAXED) for body in decided.events)
         news = tuple(NewEvent(type(body).__name__, body.version, encode_body(body)) for body in decided.events)
+        blobs = tuple(digest for body in decided.events for digest in blobs_of(body))
         batch = Append(
-            streams=(StreamAppend(self.stream, loaded.seq + 1, news),) if news else (),
+            streams=(StreamAppend(self.stream, loaded.seq + 1, news, blobs=blobs),) if news else (),
             at=now,
             durability=Durability.RELAXED if relaxed else Durability.FULL,
             request=request,

@@ -25,6 +25,7 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "ChangeApplied": Action.CHANGE_APPLY,
         "ChangeRefused": Action.CHANGE_APPLY,
         "ToolReconciled": Action.RECONCILE,
+        "SessionDeleted": Action.SESSION_DELETE,
     }
 )
 _OUTCOMES: Final[Mapping[str, Action]] = MappingProxyType({"oom": Action.OOM_KILL, "timeout": Action.TIMEOUT})

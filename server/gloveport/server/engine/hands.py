@@ -31,6 +31,7 @@ BUILD_PROCESSES_MAX: Final = 512
 BUILD_FILE_BYTES_MAX: Final = 1024**3
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 LOOK_S: Final = 0.5
+MACHINE_WENT_DOWN: Final = "it had ended, and the machine went down before what it changed was recorded"
 
 Show = Callable[[bytes], Awaitable[None]]
 
@@ -142,6 +143,8 @@ class Hands:
             result = await execution.result()
             if result.kind is ResultKind.LOST:
                 return Found("unknown", result.evidence)
+            if not execution.is_of_this_boot:
+                return Found("unknown", f"{MACHINE_WENT_DOWN} ({result.evidence})")
             return Found("succeeded" if result.kind is ResultKind.OK else "failed", result.evidence)
         return Found("still_running", "the run goes on under its supervisor")
 

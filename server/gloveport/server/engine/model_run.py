@@ -6,6 +6,7 @@ Must never: retry, or read the arguments of a call.
 """
 
 import math
+from dataclasses import replace
 
 import anyio
 
@@ -62,8 +63,19 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
                 raise
             trouble = _trouble(error, actor.room.now_us()) if isinstance(error, ModelError) else None
             failure = RequestFailed(request_id, error.code, error.message, error.hint, trouble)
-    outcome = failure if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
+    outcome = _spent(failure, reply.usage) if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
     return await actor.submit(outcome)
+
+
+def _spent(failure: RequestFailed, usage: UsagePart | None) -> RequestFailed:
+    if usage is None:
+        return failure
+    return replace(
+        failure,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+    )
 
 
 def _trouble(error: ModelError, now_us: int) -> Trouble:

@@ -89,8 +89,7 @@ async def _declare_missing(journal: Journal, known: Mapping[str, int]) -> tuple[
     told = {one.stream for one in journal.report.untold}
     found: list[Loss] = []
     for stream, seq in known.items():
-        head = await journal.head(stream)
-        end = head.seq if head is not None else 0
+        end = await journal.last_seq(stream)
         if seq > end and stream not in told:
             found.append(Loss(stream, end + 1, seq - end, _REASON))
     if found:

@@ -5,16 +5,11 @@ Invariant: a pause that a restart interrupted ends when the journal says, and ne
 Must never: decide whether to try again, or change what the log holds.
 """
 
-from typing import Final
-
 from gloveport.server.engine.actor import Actor
 from gloveport.server.session.shortening import plan_shortening, shown_chars
 from gloveport.server.session.state import Entry, ResultEntry
 from gloveport.server.turn.effects import Effect, ShrinkContext, WaitRetry
 from gloveport.server.turn.inputs import ContextShrunk, RetryDue
-
-WAKES_MAX: Final = 3
-"""A timer may wake a little early: so often it is set again for what is left."""
 
 
 async def wait_retry(actor: Actor, effect: WaitRetry) -> tuple[Effect, ...]:
@@ -25,11 +20,8 @@ async def wait_retry(actor: Actor, effect: WaitRetry) -> tuple[Effect, ...]:
         return ()
     # By a clock that was set back the moment may lie far off: the pause is no longer for that.
     left_us = min(pause.due_at - actor.room.now_us(), pause.backoff_us)
-    for _ in range(WAKES_MAX):
-        begun = actor.room.now_us()
-        if left_us > 0:
-            await actor.room.sleep(left_us / 1e6)
-        left_us -= actor.room.now_us() - begun
+    if left_us > 0:
+        await actor.room.sleep(left_us / 1e6)
     return await actor.submit(RetryDue(effect.request_id))
 
 

@@ -144,6 +144,14 @@ class Sessions:
             self._forget_idle(name)
             return actor
 
+    async def retire(self, session_id: str, write: Callable[[Actor], Awaitable[None]]) -> None:
+        """Let go of a session for good, once `write` has ended its stream. Raises what `open` and `write` raise."""
+        actor = await self.open(session_id)
+        async with self._opening[actor.session_id]:
+            await actor.retire(write)
+            self._actors.pop(actor.session_id, None)
+        self._opening.pop(actor.session_id, None)
+
     async def relist(self) -> int:
         """Give sessions that the list lacks their rows back; how many. Before anything else is done."""
         return await relist(self.room.journal, self._read)

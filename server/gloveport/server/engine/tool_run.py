@@ -210,7 +210,10 @@ def _ended(
     began: int,
     looked: Looked = NOTHING_NEW,
 ) -> ToolEnded:
-    stopped = running.stop.is_set() and _is_killable(call) and done.outcome in ("killed", "failed")
+    known, turn = actor.state.call(call.call_id), actor.state.turn
+    asked = running.stop.is_set() or (known is not None and known.stop_requested)
+    asked = asked or (turn is not None and turn.cancelled_by is not None)
+    stopped = asked and _is_killable(call) and done.outcome in ("killed", "failed")
     outcome = "cancelled" if stopped else done.outcome
     return ToolEnded(
         call_id=call.call_id,

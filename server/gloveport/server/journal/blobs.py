@@ -11,7 +11,7 @@ crash are removed when the store is opened. Reads need no lock.
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ BLOB_BYTES_MAX: Final = 64 * 1024 * 1024
 STORE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 RANGE_BYTES_MAX: Final = 8 * 1024 * 1024
 
+_SHELVES: Final = 256
 _CHUNK_BYTES: Final = 1024 * 1024
 _PART_SUFFIX: Final = ".part"
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -108,6 +109,23 @@ class BlobStore:
             self._used_bytes -= size_bytes or 0
         return size_bytes is not None
 
+    async def sweep(self, unused: Callable[[Iterable[str]], Awaitable[tuple[str, ...]]], before_ns: int) -> int:
+        """Remove blobs that nothing refers to and that were last put before a time; bytes that were given back.
+
+        `unused` gives back those of the digests it is asked about that nothing refers to. A put of a body that is
+        there already counts: whoever puts it is about to refer to it. Raises JournalError (NOT_SAVED, DATA_FULL).
+        """
+        given_back = 0
+        for number in range(_SHELVES):
+            shelf = self._folder / f"{number:02x}"
+            old = await anyio.to_thread.run_sync(_older_than, shelf, before_ns)
+            for digest in await unused(old) if old else ():
+                async with self._lock:
+                    size_bytes = await anyio.to_thread.run_sync(_delete_old, self._path(digest), before_ns)
+                    self._used_bytes -= size_bytes or 0
+                given_back += size_bytes or 0
+        return given_back
+
     async def _put(self, chunks: Iterator[bytes]) -> BlobRef:
         async with self._lock:
             room_bytes = self._store_bytes_max - self._used_bytes
@@ -132,6 +150,7 @@ def write_blob(folder: Path, chunks: Iterator[bytes], blob_bytes_max: int, room_
             ref = _write_part(part, chunks, blob_bytes_max, room_bytes)
             final = folder / ref.digest[:2] / ref.digest
             if final.is_file():
+                os.utime(final)  # as young as a new one: its event is on its way
                 return ref, False
             if not final.parent.is_dir():
                 final.parent.mkdir(mode=0o700)
@@ -192,6 +211,24 @@ def _read(path: Path, offset: int, length: int) -> bytes:
         raise _missing(path) from error
     except OSError as error:
         raise corrupt(f"blob {path.name[:12]} cannot be read ({error.strerror})") from error
+
+
+def _older_than(shelf: Path, before_ns: int) -> tuple[str, ...]:
+    try:
+        with os.scandir(shelf) as found:
+            return tuple(one.name for one in found if is_digest(one.name) and one.stat().st_mtime_ns < before_ns)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise refused_by_disk("the blob store cannot be read", error) from error
+
+
+def _delete_old(path: Path, before_ns: int) -> int | None:
+    try:
+        young = path.lstat().st_mtime_ns >= before_ns
+    except FileNotFoundError:
+        return None
+    return None if young else _delete(path)
 
 
 def _delete(path: Path) -> int | None:

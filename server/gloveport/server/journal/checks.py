@@ -29,6 +29,8 @@ def check_append(batch: Append) -> int:
     if len(set(names)) != len(names) or not all(is_name(name, STREAM_CHARS_MAX) for name in names):
         raise JournalError(ErrorCode.INVALID_PARAMS, "streams of an append are distinct printable names")
     _check_rows(batch)
+    if len(batch.removed) > STREAMS_PER_APPEND_MAX or any(one.stream in names for one in batch.removed):
+        raise JournalError(ErrorCode.INVALID_PARAMS, "few streams are deleted at once, and none that is appended to")
     if not (batch.streams or batch.index):
         raise JournalError(ErrorCode.INVALID_PARAMS, "an append holds at least one event or index row")
     events = [event for part in batch.streams for event in part.events]

@@ -48,9 +48,12 @@ REFUSED_MAGICS: Final[Mapping[int, str]] = MappingProxyType(
         0x0BD00BD0: "Lustre",
         0x47504653: "GPFS",
         0x013111A8: "IBRIX",
+        0x53464846: "WSL 1",
+        0x786F4256: "a folder shared by VirtualBox",
+        0xBACBACBC: "a folder shared by VMware",
     }
 )
-"""`f_type` of network file systems: their locks do not exclude between hosts, or not at all."""
+"""`f_type` of file systems whose locks do not exclude between hosts, or not at all."""
 
 
 def filesystem_magic(directory: Path) -> int | None:

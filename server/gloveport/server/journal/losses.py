@@ -23,7 +23,10 @@ def short_streams(connection: sqlite3.Connection, acknowledged: Mapping[str, int
     """Which streams end before what was acknowledged of them."""
     found: list[Loss] = []
     for stream, seq in sorted(acknowledged.items()):
-        row = connection.execute("SELECT next_seq FROM stream WHERE name=?", (stream,)).fetchone()
+        row = connection.execute(
+            "SELECT next_seq FROM stream WHERE name=?1 UNION ALL SELECT next_seq FROM tombstone WHERE stream=?1",
+            (stream,),
+        ).fetchone()
         next_seq = row[0] if row is not None else 1
         if seq >= next_seq:
             found.append(Loss(stream, next_seq, seq - next_seq + 1, _REASON))
@@ -74,6 +77,11 @@ def forget(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
     """These were told."""
     for loss in losses:
         connection.execute("DELETE FROM meta WHERE key=?", (_PREFIX + loss.stream,))
+
+
+def forget_stream(connection: sqlite3.Connection, stream: str) -> None:
+    """A stream was deleted: there is nobody to tell."""
+    connection.execute("DELETE FROM meta WHERE key=?", (_PREFIX + stream,))
 
 
 def unsettled(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from gloveport.server.journal.records import SessionRow, VerifyReport
 from gloveport.server.journal.schema import DATABASE_FILE, MIGRATIONS, stored_version
 
 COPY_TRIES: Final = 3
+_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = f"{DATABASE_FILE}-wal"
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -60,6 +61,32 @@ class OfflineJournal:
             opened.close()
             raise
         return opened
+
+    @classmethod
+    def open_file(cls, path: Path) -> "OfflineJournal":
+        """Open one database file (a backup, one that was set aside) as it stands, without any log beside it.
+
+        Raises JournalError: CORRUPT, NEWER_DATA, NOT_SAVED.
+        """
+        try:
+            opened = cls(_connect(path, "mode=ro&immutable=1"), None)
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
+        try:
+            _gate(opened._connection)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    @staticmethod
+    def is_database(path: Path) -> bool:
+        """Whether a file begins as SQLite's files do."""
+        try:
+            with path.open("rb") as file:
+                return file.read(len(_MAGIC)) == _MAGIC
+        except OSError:
+            return False
 
     def close(self) -> None:
         """End the reading; removes the private copy if there is one."""
@@ -162,9 +189,10 @@ def _gate(connection: sqlite3.Connection) -> None:
     except sqlite3.Error as error:
         raise _unreadable(error) from error
     if version > len(MIGRATIONS):
-        raise JournalError(ErrorCode.NEWER_DATA, f"the data has version {version}; this gloveport is older")
-    if version < len(MIGRATIONS):
-        raise corrupt("the data is of an older version; start the daemon once to bring it up to date")
+        words = f"the data has version {version}; this gloveport knows up to {len(MIGRATIONS)}"
+        raise JournalError(ErrorCode.NEWER_DATA, words)
+    if version == 0:
+        raise corrupt("there is no journal in this file")
 
 
 def _unreadable(error: sqlite3.Error) -> JournalError:

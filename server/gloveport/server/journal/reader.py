@@ -19,7 +19,7 @@ from gloveport.protocol.journal.envelope import (
     next_point,
 )
 from gloveport.server.journal.errors import JournalError, corrupt_event
-from gloveport.server.journal.records import SessionRow, VerifyReport, shares_digest
+from gloveport.server.journal.records import SessionRow, StreamSize, VerifyReport, shares_digest
 
 READ_EVENTS_MAX: Final = 10_000
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -31,7 +31,11 @@ EVENT_OVERHEAD_BYTES: Final = 200
 EVENT_COLUMNS: Final = "stream, epoch, seq, type, version, at, payload, digest, payload_hash"
 _COLUMN_TYPES: Final = (str, int, int, str, int, int, bytes, bytes)
 _make_event: Final = StoredEvent._make
-_SELECT_AFTER = f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=? AND seq>? ORDER BY seq LIMIT ?"  # noqa: S608 - constant
+_SELECT_AFTER = (
+    f"SELECT {EVENT_COLUMNS} FROM event WHERE stream=?1 AND seq>?2"  # noqa: S608 - constant
+    " AND EXISTS (SELECT 1 FROM stream WHERE name=?1) ORDER BY seq LIMIT ?3"
+)
+"""Rows of a deleted stream that are still there are nobody's events any more."""
 
 
 def tolerant_text(raw: bytes) -> str:
@@ -145,6 +149,15 @@ def read_streams(connection: sqlite3.Connection, prefix: str, after: str, limit:
         (max(after, prefix[:-1]), len(prefix), prefix, max(0, min(limit, STREAMS_PAGE_MAX))),
     )
     return tuple(row[0] for row in rows)
+
+
+def read_sizes(connection: sqlite3.Connection, prefix: str) -> tuple[StreamSize, ...]:
+    """Sizes of streams whose names begin with `prefix`, those written to longest ago first."""
+    rows = connection.execute(
+        "SELECT name, next_seq - 1, bytes FROM stream WHERE substr(name, 1, length(?1)) = ?1 ORDER BY touched",
+        (prefix,),
+    )
+    return tuple(StreamSize(*row) for row in rows)
 
 
 def read_unlisted(connection: sqlite3.Connection, prefix: str, limit: int) -> tuple[str, ...]:

@@ -79,6 +79,14 @@ class IndexUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A stream that is deleted with an append, and the session whose row in the index goes with it."""
+
+    stream: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """One transaction: all of it or nothing. `at` (UTC microseconds) is stamped on every event."""
 
@@ -87,6 +95,7 @@ class Append:
     durability: Durability = Durability.FULL
     request: ClientRequest | None = None
     index: tuple[IndexUpdate, ...] = ()
+    removed: tuple[Removal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,15 @@ class SessionRow:
     workspace: str
     updated_at: int
     order: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSize:
+    """What a stream takes on the disk, about: its events and their overhead, without blobs."""
+
+    stream: str
+    events: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

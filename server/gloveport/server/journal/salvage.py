@@ -64,7 +64,9 @@ def _copy_streams(source: sqlite3.Connection, target: sqlite3.Connection) -> tup
     names = dict.fromkeys([*heads, *(row[0] for row in _good_rows(source, "SELECT DISTINCT stream FROM event"))])
     if not names and not _is_readable(source):
         raise corrupt("journal.db cannot be read at all; put it aside or restore a backup")
-    reports = (_copy_stream(source, target, name, heads.get(name)) for name in names if isinstance(name, str))
+    buried = {row[0] for row in _good_rows(source, "SELECT stream FROM tombstone")}
+    wanted = (name for name in names if isinstance(name, str) and name not in buried)
+    reports = (_copy_stream(source, target, name, heads.get(name)) for name in wanted)
     return tuple(report for report in reports if report is not None)
 
 

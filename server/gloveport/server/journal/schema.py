@@ -8,6 +8,7 @@ Must never: drop a table of events, skip a version, or migrate without a backup 
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -149,16 +150,13 @@ def migrate(
     version = stored_version(connection)
     newest = len(migrations)
     if version > newest:
-        raise JournalError(
-            ErrorCode.NEWER_DATA,
-            f"the data has version {version}; this gloveport knows up to {newest}",
-            found=version,
-            known=newest,
-        )
+        raise _newer(path, version, newest)
     if version == newest:
         return None
     if version > 0:
         write_backup(connection, path, version)
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file that shrinks when sessions are deleted
     connection.execute("BEGIN IMMEDIATE")
     try:
         for number in range(version, newest):
@@ -173,26 +171,51 @@ def migrate(
     return version or None
 
 
-def backup_path(path: Path, version: int) -> Path:
-    """Where the data of `version` is kept before it is migrated."""
-    return path.with_name(f"{path.name}.v{version}.backup")
+def _newer(path: Path, version: int, newest: int) -> JournalError:
+    """Newer data is refused; where a copy from before is there, it is named."""
+    words = f"the data has version {version}; this gloveport knows up to {newest}"
+    copies = [one for known in range(newest, 0, -1) for one in backups(path, known)]
+    hint = None
+    if copies:
+        hint = (
+            f"Update gloveport. Or move {path.name} away and copy {copies[0].name} to its place: it is the data as it"
+            " was before the update, and what came after is not in it."
+        )
+    return JournalError(ErrorCode.NEWER_DATA, words, hint=hint, found=version, known=newest)
+
+
+def backup_path(path: Path, version: int, number: int = 1) -> Path:
+    """Where the data of `version` is kept before it is migrated, the n-th time."""
+    return path.with_name(f"{path.name}.v{version}.backup" + (f".{number}" if number > 1 else ""))
+
+
+def backups(path: Path, version: int) -> tuple[Path, ...]:
+    """The copies of data of a version that are there, the newest first."""
+    found: list[Path] = []
+    while (copy := backup_path(path, version, len(found) + 1)).exists():
+        found.append(copy)
+    return tuple(reversed(found))
 
 
 def write_backup(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Copy the data aside: temporary file, fsync, rename, fsync of the directory. Raises sqlite3.Error or OSError."""
-    copy_aside(connection, backup_path(path, version))
+    """Copy the data aside, beside copies of earlier times. Raises sqlite3.Error or OSError."""
+    copy_aside(connection, backup_path(path, version, len(backups(path, version)) + 1))
 
 
 def copy_aside(connection: sqlite3.Connection, final: Path) -> None:
-    """Copy everything committed to `final`, whole or not at all. Raises sqlite3.Error or OSError."""
+    """Copy everything committed to `final`: temporary file, fsync, rename, fsync of the directory.
+
+    Whole or not at all; half a copy does not stay on a disk that has no room. Raises sqlite3.Error or OSError.
+    """
     temporary = final.with_name(final.name + ".part")
     temporary.unlink(missing_ok=True)
-    copy = sqlite3.connect(temporary)
     try:
-        connection.backup(copy)
-    finally:
-        copy.close()
-    temporary.chmod(0o600)
-    fsync_file(temporary)
-    temporary.replace(final)
+        with closing(sqlite3.connect(temporary)) as copy:
+            connection.backup(copy)
+        temporary.chmod(0o600)
+        fsync_file(temporary)
+        temporary.replace(final)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     fsync_directory(final.parent)

@@ -16,6 +16,7 @@ from gloveport.protocol.journal.envelope import (
     payload_hash,
 )
 from gloveport.server.journal.blob_uses import note_uses
+from gloveport.server.journal.burial import bury, refuse_buried
 from gloveport.server.journal.errors import conflict
 from gloveport.server.journal.fold_snapshots import drop_snapshots
 from gloveport.server.journal.reader import EVENT_OVERHEAD_BYTES, read_answer, read_place
@@ -60,6 +61,8 @@ def stage(connection: sqlite3.Connection, batch: Append, counters: Counters) -> 
     places = _places_of(connection, batch)
     for part in batch.streams:
         actual = places[part.stream].next_seq
+        if actual == 1:
+            refuse_buried(connection, part.stream)
         if part.expected_next_seq != actual:
             raise conflict(part.stream, part.expected_next_seq, actual)
     staged = Staged([], places)
@@ -87,6 +90,8 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
             " next_seq=excluded.next_seq, digest=excluded.digest, touched=excluded.touched, bytes=bytes+excluded.bytes",
             (stream, place.epoch, place.next_seq, bytes.fromhex(place.digest), counters.touched, sizes[stream]),
         )
+    for removal in batch.removed:
+        bury(connection, removal, batch.at)
     for update in batch.index:
         counters.position += 1
         _write_index(connection, update, counters.position)

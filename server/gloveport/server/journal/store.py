@@ -17,8 +17,9 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
-from gloveport.server.journal import losses, reader
+from gloveport.server.journal import burial, losses, reader
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.blob_uses import used_among
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
 from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
@@ -46,6 +47,7 @@ from gloveport.server.journal.records import (
     OpenReport,
     SessionRow,
     StreamAppend,
+    StreamSize,
     VerifyReport,
 )
 from gloveport.server.journal.schema import DATABASE_FILE, connect
@@ -220,6 +222,35 @@ class Journal:
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.declare_lost(c, wanted)))
 
+    async def purge(self) -> bool:
+        """Give back some bytes of deleted streams in one short transaction; False once there are none.
+
+        The last call shrinks the file and empties the log, as far as readers let it. Raises JournalError (NOT_SAVED,
+        DATA_FULL).
+        """
+        if await self._writing().run(self._writer.purge):
+            return True
+        await self._writing().run(self._writer.give_back)
+        return False
+
+    async def last_seq(self, stream: str) -> int:
+        """The last seq that a stream ever had, also one that was deleted; 0 for an unknown one."""
+        return await self._read(lambda c: burial.last_seq(c, stream))
+
+    async def is_deleted(self, stream: str) -> bool:
+        """Whether a stream was deleted."""
+        return await self._read(lambda c: burial.is_buried(c, stream))
+
+    async def sizes(self, prefix: str) -> tuple[StreamSize, ...]:
+        """What streams take on the disk, those written to longest ago first; from an index, no log is read."""
+        return await self._read(lambda c: reader.read_sizes(c, prefix))
+
+    async def unused_blobs(self, digests: Iterable[str]) -> tuple[str, ...]:
+        """Those of `digests` that no stream refers to."""
+        wanted = tuple(digests)
+        used = await self._read(lambda c: used_among(c, wanted))
+        return tuple(digest for digest in wanted if digest not in used)
+
     async def set_aside(self, stream: str, seq: int, reason: str) -> Loss:
         """Move a stream's events from `seq` on into the quarantine and begin its next epoch; durable.
 
@@ -285,6 +316,7 @@ class Journal:
             raise self._writer.refusal()
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
         self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
+        self._damaged = self._damaged or self._writer.damaged
         if self._writer.full:
             release_ballast(self._directory)
         await self._close_doors(clean=False)

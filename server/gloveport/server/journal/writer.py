@@ -24,9 +24,10 @@ from typing import Final, TypeVar
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Durability, Head
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.burial import PURGE_EVENTS, give_back, purge_some
 from gloveport.server.journal.checkpoints import Checkpoints
 from gloveport.server.journal.checks import check_append
-from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_full, not_saved
+from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_damage, is_full, not_saved
 from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
@@ -81,6 +82,8 @@ class Writer:
         self.checkpoints = Checkpoints()
         self.stopped_reason = ""
         self.full = False
+        self.damaged = False
+        """A page was met that cannot be read: the next open salvages."""
         self.gone = ""
         """The file that was removed or replaced while it was open."""
 
@@ -155,6 +158,24 @@ class Writer:
             self._note_synced()
         self.checkpoints.count(size_bytes)
         return outcome
+
+    def purge(self, connection: sqlite3.Connection) -> int:
+        """Delete some rows of deleted streams, overwriting them; how many, 0 when none is left."""
+        connection.execute("PRAGMA secure_delete=ON")
+        count = self.note(connection, lambda: purge_some(connection), Durability.RELAXED, PURGE_EVENTS * 1_000)
+        connection.execute("PRAGMA secure_delete=OFF")
+        if self.checkpoints.due:
+            self.checkpoint(connection)
+        return count
+
+    def give_back(self, connection: sqlite3.Connection) -> bool:
+        """After the last purge: shrink the file and empty the log; False where a reader holds old bytes."""
+        self.note(connection, lambda: None)
+        try:
+            give_back(connection)
+            return self.checkpoints.empty(connection)
+        except sqlite3.Error as error:
+            raise self._stop(connection, error) from error
 
     def set_aside(self, connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
         """Move a stream's events from `seq` on into the quarantine; raises JournalError(NOT_SAVED)."""
@@ -248,6 +269,10 @@ class Writer:
         if wrote and self._notes is not None:
             heads_now = ((stream, place.next_seq - 1) for done in wrote for stream, place in done.places.items())
             self._notes.add(heads_now, full=self._level is Durability.FULL)
+        for removal in (one for item, done in staged if done.answered is None for one in item.batch.removed):
+            self.unsynced.pop(removal.stream, None)
+            if self._notes is not None:
+                self._notes.cut(removal.stream, 0)
         self.checkpoints.count(sum(item.size_bytes for item, _done in staged))
         for item, done in staged:
             heads = {
@@ -297,6 +322,7 @@ class Writer:
             return not_saved("another process holds the database; nothing was written")
         self.stopped_reason = str(error) or type(error).__name__
         self.full = isinstance(error, sqlite3.Error) and is_full(error)
+        self.damaged = isinstance(error, sqlite3.Error) and is_damage(error)
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -17,6 +17,7 @@ import re2  # type: ignore[import-untyped]  # the library ships no types
 
 from gloveport.server.models.assembly import sound_text
 from gloveport.server.models.contract import (
+    GO_ON,
     Accepted,
     AssistantTurn,
     ChatMessage,
@@ -112,7 +113,7 @@ class ScriptedProvider:
 class Conversation:
     """What a script may ask about a conversation; computed once per request."""
 
-    __slots__ = ("_results", "newest", "prompt_chars", "tools", "turn", "turns_total", "user")
+    __slots__ = ("_before", "_results", "newest", "prompt_chars", "tools", "turn", "turns_total", "user")
 
     def __init__(self, request: ModelRequest) -> None:
         self.tools = frozenset(tool.name for tool in request.tools)
@@ -120,6 +121,7 @@ class Conversation:
         self.turn = self.turns_total = self.prompt_chars = 0
         self.newest: list[tuple[str, ToolResultPart]] = []
         self._results: list[tuple[str, str]] = []
+        self._before = (0, 0, self.newest)
         names: dict[str, str] = {}
         for message in request.messages:
             self._hear(message, names)
@@ -127,9 +129,12 @@ class Conversation:
     def _hear(self, message: ChatMessage, names: dict[str, str]) -> None:
         self.prompt_chars += len(message.text)
         match message:
+            case UserText(text) if text == GO_ON:
+                self.turn, self.turns_total, self.newest = self._before  # the broken answer is asked for again
             case UserText(text):
                 self.user, self.turn, self.newest = text, 0, []
             case AssistantTurn(_, calls):
+                self._before = self.turn, self.turns_total, self.newest
                 self.newest = []
                 self.turn += 1
                 self.turns_total += 1

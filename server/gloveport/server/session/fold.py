@@ -56,7 +56,7 @@ from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.fold_retry import RETRY_HANDLERS
-from gloveport.server.session.fold_steering import message_edited, steering_decided, without_waiting
+from gloveport.server.session.fold_steering import goals_with, message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
     Call,
@@ -137,11 +137,10 @@ def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
     kind = next((waiting.kind for waiting in state.steering if waiting.message_id == body.message_id), None)
-    asked = () if kind == "ask" else (body.text,)
     return evolve(
         without_waiting(state, body.message_id),
         history=(*state.history, UserEntry(body.text, kind)),
-        user_messages=(*state.user_messages, *asked),
+        user_messages=goals_with(state.user_messages, body.text, kind),
         label=join_labels(state.label, body.label),
     )
 

@@ -8,6 +8,7 @@ Must never: deliver; that is the fold of UserMessageAdded.
 from dataclasses import replace
 
 from gloveport.protocol.journal.events import SteeringDecided, UserMessageEdited
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.state import SessionState, Steered
 
@@ -19,6 +20,13 @@ def without_waiting(state: SessionState, message_id: str) -> SessionState:
         queue=tuple(queued for queued in state.queue if queued.message_id != message_id),
         steering=tuple(waiting for waiting in state.steering if waiting.message_id != message_id),
     )
+
+
+def goals_with(goals: tuple[str, ...], text: str, kind: SteeringKind | None) -> tuple[str, ...]:
+    """What the user wants, one text a goal: a supplement belongs to the goal before it, a question to none."""
+    if kind == "ask":
+        return goals
+    return (*goals[:-1], f"{goals[-1]}\n{text}") if kind == "supplement" and goals else (*goals, text)
 
 
 def steering_decided(state: SessionState, body: SteeringDecided) -> SessionState:

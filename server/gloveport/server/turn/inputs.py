@@ -131,7 +131,8 @@ class Trouble:
 class RequestFailed:
     """The stream broke, was stopped or never began; `code` is of the error table.
 
-    Without `trouble` the failure is none of a provider's: it is never tried again.
+    Without `trouble` the failure is none of a provider's: it is never tried again. Tokens that the provider had counted
+    before it broke off are paid for, too; null = it did not say.
     """
 
     request_id: str
@@ -139,6 +140,9 @@ class RequestFailed:
     message: str
     hint: str
     trouble: Trouble | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

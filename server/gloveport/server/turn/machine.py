@@ -97,6 +97,7 @@ def _request_failed(draft: Draft, failed: inp.RequestFailed) -> None:
             reason=failed.message,
         )
     )
+    retrying.record_spent(draft, failed, turn.request)
     if turn.cancelled_by is not None:
         end_cancelled(draft)
     elif turn.is_request_late:

@@ -139,7 +139,7 @@ def _revise(draft: Draft, message_id: str, kind: SteeringKind, before: Turn) -> 
         draft.need(StopModel(before.request.request_id))
     calls.withdraw_unstarted(draft, REVISED_TEXT, decision="superseded", by="steering")
     stop_running(draft)
-    if draft.turn.request is None and not draft.turn.is_busy and not draft.turn.is_held:
+    if draft.turn.request is None and not draft.turn.is_held:
         flow.advance(draft)
 
 

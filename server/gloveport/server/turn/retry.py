@@ -145,11 +145,10 @@ def stop_words(failure: str, words: str) -> str:
     return f"{_stopped(words)}; {NOT_REPEATED[failure]}" if failure in NOT_REPEATED else words
 
 
-def overflow_words(tries: int, why: str) -> str:
-    """Words for a conversation that does not fit and cannot be made to."""
-    times = "once" if tries == 1 else f"{tries} times"
-    shortened = f" after it was shortened {times}" if tries > 0 else ""
-    return f"the conversation does not fit the model's window{shortened}: {_stopped(why)}; what was changed is kept"
+def overflow_words(count: int, why: str) -> str:
+    """Words for a conversation that did not fit `count` times in a row and is not shortened any more."""
+    row = f" ({count} times in a row)" if count > 1 else ""
+    return f"the conversation does not fit the model's window{row}: {_stopped(why)}; what was changed is kept"
 
 
 _SPREAD: Final = 1 << 16

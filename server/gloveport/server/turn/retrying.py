@@ -32,6 +32,22 @@ def _born(turn: Turn) -> dict[str, Any]:
     return {"turn_id": turn.turn_id, "goal_revision": turn.goal_revision}
 
 
+def record_spent(draft: Draft, given: inp.RequestFailed, request: Request) -> None:
+    """What the provider had counted of a request that broke off: a retry pays for it once more."""
+    if given.input_tokens is None and given.output_tokens is None:
+        return
+    draft.emit(
+        ev.UsageRecorded(
+            turn_id=draft.turn.turn_id,
+            goal_revision=request.goal_revision,
+            request_id=given.request_id,
+            input_tokens=given.input_tokens,
+            output_tokens=given.output_tokens,
+            cached_tokens=given.cached_tokens,
+        )
+    )
+
+
 def failed(draft: Draft, given: inp.RequestFailed, request: Request) -> None:
     """Decide what a failed request of a turn that was not stopped leads to; its end is written already."""
     trouble = given.trouble
@@ -99,9 +115,8 @@ def _overflowed(draft: Draft, given: inp.RequestFailed, request: Request) -> Non
 
 
 def _end_overflowed(draft: Draft, why: str) -> None:
-    tries = min(draft.state.overflows - 1, OVERFLOW_TRIES_MAX)
     hint = ERRORS[ErrorCode.MODEL_CONTEXT].hint
-    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(tries, why), hint)
+    flow.end_failed(draft, ErrorCode.MODEL_CONTEXT, overflow_words(draft.state.overflows, why), hint)
 
 
 def _compacting(draft: Draft, compaction_id: str) -> Turn | None:

@@ -49,6 +49,7 @@ from gloveport.protocol.journal.events.recovery import (
     RecoverySummarised,
     ToolReconciled,
 )
+from gloveport.protocol.journal.events.retention import SessionDeleted
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
     BreakerOpened,
@@ -102,8 +103,9 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
     ChangeUnsettled, EditsTaken,
     ToolReconciled, ModelRequestReconciled, DriftDetected, FaultsFound, RecoverySummarised, DaemonStarted,
-    WorkspaceTrusted, RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted,
-    CompactionDiscarded, BreakerOpened, BreakerClosed,
+    WorkspaceTrusted, SessionDeleted,
+    RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
+    BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
 )  # fmt: skip
 
@@ -154,6 +156,7 @@ __all__ = [
     "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
+    "SessionDeleted",
     "SessionRenamed",
     "ShortenedResult",
     "SnapshotTaken",

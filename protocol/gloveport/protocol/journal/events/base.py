@@ -5,6 +5,7 @@ Invariant: a body is immutable; encoding then decoding gives an equal body; unkn
 Must never: carry a wall clock or an id of its own making.
 """
 
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
@@ -50,6 +51,17 @@ class CallBody(TurnBody):
     """A fact of one tool call; `call_id` is ours and unique."""
 
     call_id: str
+
+
+def blobs_of(body: EventBody) -> tuple[str, ...]:
+    """Digests of the blobs that a body refers to: by rule the fields whose names end in `_blob`, and no others."""
+    names = _blob_fields(type(body))
+    return tuple(digest for name in names if (digest := getattr(body, name)) is not None) if names else ()
+
+
+@cache
+def _blob_fields(body_type: type[EventBody]) -> tuple[str, ...]:
+    return tuple(name for name in body_type.model_fields if name.endswith("_blob"))
 
 
 B = TypeVar("B", bound=EventBody)

@@ -1,0 +1,73 @@
+"""session/delete, and what daemon/status says of the data.
+
+Purpose: the handlers of what is kept, and for how long.
+Invariant: what is the matter is told in words that say what to do; all being well, nothing is told.
+Must never: delete what was not named.
+"""
+
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.wire.place import DataInfo
+from gloveport.protocol.wire.session import SessionDeleteParams, SessionDeleteResult
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.journal.records import JournalHealth
+from gloveport.server.settings import RetentionLimits
+from gloveport.server.transports.port import Caller
+
+_SESSIONS = session_stream(SessionId(""))
+
+
+async def delete(house: House, params: SessionDeleteParams, caller: Caller, once: Once) -> SessionDeleteResult:
+    """Delete a session for good."""
+    events = await house.retention.delete(
+        params.session_id,
+        "the user deleted it",
+        caller.client_name or "client",
+        request=lambda count: once.request(SessionDeleteResult(events=count)),
+        even_undecided=params.even_undecided,
+    )
+    return SessionDeleteResult(events=events)
+
+
+async def data_info(house: House) -> DataInfo:
+    """What there is on the disk, and what is the matter with it."""
+    room = house.sessions.room
+    sizes = await room.journal.sizes("")
+    health = room.journal.health()
+    events_bytes = sum(one.size_bytes for one in sizes)
+    return DataInfo(
+        sessions=sum(1 for one in sizes if one.stream.startswith(_SESSIONS)),
+        events_bytes=events_bytes,
+        blobs_bytes=room.blobs.used_bytes,
+        log_bytes=health.wal_bytes,
+        accepting=health.accepting,
+        has_reserve=health.has_ballast,
+        told=tuple(_older(house) + _told(health, events_bytes + room.blobs.used_bytes, house.settings().retention)),
+    )
+
+
+def _older(house: House) -> list[str]:
+    here = house.facts.data_dir
+    return [
+        f"Found older data at {place}; this daemon uses {here}. To use the older data, end the daemon and set "
+        f"GLOVEPORT_HOME={place}."
+        for place in house.facts.older_data
+    ]
+
+
+def _told(health: JournalHealth, used_bytes: int, limits: RetentionLimits) -> list[str]:
+    told: list[str] = []
+    if not health.accepting:
+        told.append(f"Nothing can be saved now ({health.stopped_reason}). The next command looks again.")
+    if not health.has_ballast:
+        told.append("The data disk is nearly full and there is no reserve left on it. Free some space.")
+    if health.wal_pinned or health.wal_alarm:
+        told.append(
+            f"The journal's log has grown to {health.wal_bytes} bytes because a program keeps reading it. "
+            "End programs that have journal.db open."
+        )
+    if used_bytes > limits.told_bytes:
+        told.append(
+            f"Sessions take {used_bytes} bytes. Delete some (gloveport delete), or set [retention] in config.toml."
+        )
+    return told
