@@ -1,7 +1,7 @@
 """Events a second of each projection: from stored bytes (decoding what it needs), and from events decoded before.
 
 Run: `make bench`, or `PYTHONPATH=. python tests/bench/bench_projections.py`. The log is that of real turns of the
-machine: pieces of text, calls, questions, results, crashes; half of it are pieces. The bar is that of catching up.
+machine: pieces of text, calls, questions, results, crashes; two thirds are pieces. The bar is that of catching up.
 """
 
 import time

@@ -12,7 +12,7 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.engine.folding import body_of
 from gloveport.server.session.views.placed import Placed, Projection
 
-READ_EVENTS: Final = 1_000
+READ_EVENTS: Final = 500
 READ_BYTES: Final = 4 * 1024 * 1024
 
 P = TypeVar("P", bound=Projection[object])
