@@ -410,7 +410,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -419,6 +419,7 @@ export interface SessionEvents {
   readonly events: readonly WireEvent[];
   readonly caughtUp?: boolean | null;
   readonly viewDigest?: string | null;
+  readonly itemsFrom?: number | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
@@ -483,10 +484,12 @@ export interface SessionStartParams {
   readonly sandbox?: string | null;
 }
 
-/** Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack. */
+/** Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack. `newest_only`: hold the newest items of the view alone; what events do to older ones is left out, until the client widens. After a cursor, those are the items from index `items_from` (the start of a page) on. */
 export interface SubscribeParams {
   readonly sessionId: string;
   readonly after?: string | null;
+  readonly newestOnly?: boolean;
+  readonly itemsFrom?: number;
   readonly windowBytes?: number;
 }
 
@@ -740,7 +743,7 @@ export interface ViewItem {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** The tail of the view; older items are paged with session/item/list. */
+/** The newest items of the view, from the start of a page on; older ones are paged with session/item/list. */
 export interface ViewSnapshot {
   readonly items: readonly ViewItem[];
   readonly itemsBefore: number;
@@ -760,6 +763,12 @@ export interface WhyResult {
   readonly outcome: string;
   readonly evidence: string;
   readonly hint: string;
+}
+
+/** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */
+export interface WidenParams {
+  readonly subscriptionId: string;
+  readonly itemsFrom: number;
 }
 
 /** One event for a client: where it stands, and what it does to the view. */
@@ -798,6 +807,7 @@ export interface Methods {
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
+  readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
   readonly "session/unsubscribe": { readonly params: SubscriptionParams; readonly result: Empty };
   readonly "session/ack": { readonly params: AckParams; readonly result: Empty };
   readonly "session/item/list": { readonly params: ItemListParams; readonly result: ItemListResult };

@@ -34,6 +34,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/rename": Method(session.SessionRenameParams, Empty),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
+        "session/widen": Method(session.WidenParams, Empty),
         "session/unsubscribe": Method(session.SubscriptionParams, Empty),
         "session/ack": Method(session.AckParams, Empty),
         "session/item/list": Method(session.ItemListParams, session.ItemListResult),

@@ -18,7 +18,6 @@ from pydantic_core import to_jsonable_python
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
@@ -26,7 +25,6 @@ from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
-from gloveport.server.session.state import SessionState
 from gloveport.server.session.views.context import ContextProjection
 from gloveport.server.session.views.metrics import MetricsProjection
 from gloveport.server.session.views.placed import Projection
@@ -65,7 +63,7 @@ def replay_session(data_dir: Path, wanted: str, at: int | None = None, view: str
     if view and view not in VIEWS:
         raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no view {view!r}; there are: {', '.join(VIEWS)}")
     with opened_log(data_dir, wanted) as log:
-        loaded = Loaded(SessionState(), View())
+        loaded = Loaded()
         for page in _up_to(log, at):
             fold_stored(loaded, page)
         if at is not None and loaded.seq < at:

@@ -51,6 +51,7 @@ from gloveport.protocol.wire.session import (
     SubscribeParams,
     SubscribeResult,
     SubscriptionParams,
+    WidenParams,
 )
 from gloveport.protocol.wire.turn import (
     ApprovalListResult,
@@ -125,6 +126,10 @@ class Calls(Protocol):
         self, method: Literal["session/subscribe"], params: SubscribeParams, *, timeout_s: float | None = None
     ) -> SubscribeResult: ...
 
+    @overload
+    async def call(
+        self, method: Literal["session/widen"], params: WidenParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
     @overload
     async def call(
         self, method: Literal["session/unsubscribe"], params: SubscriptionParams, *, timeout_s: float | None = None

@@ -192,10 +192,10 @@ async def rename(house: House, params: SessionRenameParams, caller: Caller, once
 
 async def items(house: House, params: ItemListParams, caller: Caller) -> ItemListResult:
     """Items of the view before an index."""
-    actor = await house.sessions.open(params.session_id)
-    stop = min(params.before, len(actor.view))
+    shown = await house.sessions.look(params.session_id)
+    stop = min(params.before, len(shown.view))
     begin = max(0, stop - params.limit)
-    page = tuple(ViewItem.model_validate(item) for item in actor.view.items(begin, stop))
+    page = tuple(map(ViewItem.model_validate, await shown.items(begin, stop)))
     return ItemListResult(items=page, items_before=begin)
 
 
