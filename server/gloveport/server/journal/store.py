@@ -329,10 +329,11 @@ class Journal:
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
         self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
         self._damaged = self._damaged or self._writer.damaged
-        if self._writer.full:
+        full = self._writer.full
+        if full:
             release_ballast(self._directory)
         await self._close_doors(clean=False)
-        await self._open_doors(acknowledged)
+        await self._open_doors(acknowledged, reserve=not full)
         return self.report
 
     async def close(self) -> None:
@@ -344,7 +345,7 @@ class Journal:
                 if self._owns_lease:
                     self._lease.release()
 
-    async def _open_doors(self, acknowledged: dict[str, int]) -> None:
+    async def _open_doors(self, acknowledged: dict[str, int], *, reserve: bool = True) -> None:
         found = Found(self._directory, self._clock(), self._boot_id, acknowledged, damaged=self._damaged)
         results: list[Opened] = []
 
@@ -352,7 +353,7 @@ class Journal:
             results.append(open_database(found))
             return results[0].connection
 
-        reserved = ensure_ballast(self._directory, self._ballast_bytes)
+        reserved = ensure_ballast(self._directory, self._ballast_bytes) if reserve else has_ballast(self._directory)
         self._write_door = await open_door(make)
         try:
             path = self._directory / DATABASE_FILE
@@ -364,6 +365,7 @@ class Journal:
         opened = results[0]
         self._damaged = False
         self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
+        self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
 
     async def _close_doors(self, *, clean: bool) -> None:
