@@ -89,6 +89,25 @@ async def test_e04_queue_steer_interrupt_in_one_long_turn(home: Home) -> None:
         assert (kinds.count("TurnCancelled"), kinds.count("TurnCompleted")) == (1, 2)
 
 
+async def test_e04_send_now_steers_and_stops_nothing(home: Home) -> None:
+    """A queued message is sent now by its id: the program goes on, the same turn takes it, the queue is empty."""
+    home.play({"when": {"user_contains": "queued"}, "text": "Both."}, {"when": {"turn": 0}, "calls": [run("hold")]})
+    async with home.room() as kit:
+        session = await started_call(home, kit, "hold")
+        turn_id = kit.turn_id(session)
+        queued = await kit.send(session, "queued", queue=True)
+        params = TurnSteerParams(
+            client_request_id="now", session_id=session, expected_turn_id=turn_id, message_id=queued.message_id
+        )
+        told = await kit.call("turn/steer", params)
+        assert (told.turn_id, told.message_id, told.kind) == (turn_id, queued.message_id, "supplement")
+        assert kit.actor(session).state.queue == ()
+        home.ladder.go.set()
+        kinds = await kit.idle(session)
+        assert await kit.ends(session) == ["ok"]
+        assert (kinds.count("TurnStarted"), kinds.count("UserMessageAdded")) == (1, 2)
+
+
 async def test_a_correction_ends_the_program_and_the_model_goes_on_with_it(home: Home) -> None:
     """The program is killed, the second call never begins, and the next request has the correction, under goal 2."""
     home.play(
