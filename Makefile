@@ -57,10 +57,11 @@ bench: bootstrap-dev
 	@set -e; for script in tests/bench/bench_*.py; do \
 		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
 
-# N kills of the real daemon (all its life, then from an intent on record to its outcome); SEED begins elsewhere.
+# The controls, then N kills over a session's whole life, then N from an intent on record to its outcome. A failure prints
+# its seed: `make crash SEED=... N=1` lives that life again.
 crash: bootstrap-dev
-	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof --kills $(N) --seed $(SEED) $(CRASH_ARGS)
-	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof --kills $(N) --seed $(SEED) --between $(CRASH_ARGS)
+	@set -e; for part in --controls "--kills $(N) --seed $(SEED)" "--kills $(N) --seed $(SEED) --between"; do \
+		echo "== $$part"; PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof $$part $(CRASH_ARGS); done
 
 simulate: bootstrap-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.kit.simulation --steps $(STEPS)
