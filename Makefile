@@ -10,6 +10,7 @@ STEPS ?= 1000000
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 N ?= 200
+TIER ?= kill
 SEED ?= 1
 CRASH_ARGS ?=
 # A real model is used when one of these keys is set; its SDK is installed only then.
@@ -23,7 +24,7 @@ help:
 	@echo "make test       set up, then every test this machine can run (hermetic)"
 	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
 	@echo "make bench      print the figures"
-	@echo "make crash      kill the real daemon N times (N=200 SEED=1) and look at what is left each time"
+	@echo "make crash      kill the real daemon N times (N=200 SEED=1; TIER=power loses power, TIER=disk refuses writes)"
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
 	@echo "make realworld  third-party packages and repositories (needs the package index)"
@@ -57,11 +58,15 @@ bench: bootstrap-dev
 	@set -e; for script in tests/bench/bench_*.py; do \
 		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
 
-# The controls, then N kills over a session's whole life, then N from an intent on record to its outcome. A failure prints
-# its seed: `make crash SEED=... N=1` lives that life again.
+# N times under the real daemon; SEED=s N=1 lives one life again. TIER: kill (the controls, all its life, then from an intent on record to its
+# outcome), power (a simulated power loss on its recorded file operations), disk (system calls that fail).
 crash: bootstrap-dev
-	@set -e; for part in --controls "--kills $(N) --seed $(SEED)" "--kills $(N) --seed $(SEED) --between"; do \
-		echo "== $$part"; PYTHONPATH=protocol:sandbox:server:. $(BIN)/python -m tests.kit.proof $$part $(CRASH_ARGS); done
+	@set -e; export PYTHONPATH=protocol:sandbox:server:.; run() { $(BIN)/python -m "$$@" --seed $(SEED) $(CRASH_ARGS); }; \
+	case "$(TIER)" in \
+	kill) run tests.kit.proof --controls; run tests.kit.proof --kills $(N); run tests.kit.proof --kills $(N) --between;; \
+	power) run tests.kit.power --losses $(N);; \
+	disk) run tests.kit.disk --refusals $(N);; \
+	*) echo "TIER is kill, power or disk"; exit 2;; esac
 
 simulate: bootstrap-dev
 	@PYTHONPATH=. $(BIN)/python -m tests.kit.simulation --steps $(STEPS)

@@ -5,9 +5,9 @@ import { PassThrough } from "node:stream";
 import test from "node:test";
 import { StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
 import type { MessageConnection } from "vscode-jsonrpc/node";
-import type { SessionEvents, SubscribeParams, SubscribeResult, WireEvent } from "../../protocol/typescript/wire.ts";
+import type { ItemListParams, SessionEvents, SubscribeParams, SubscribeResult, WireEvent } from "../../protocol/typescript/wire.ts";
 import { SessionFollower } from "../src/common/follower.ts";
-import { View } from "../src/common/reducer.ts";
+import { PAGE_ITEMS, View } from "../src/common/reducer.ts";
 import type { ViewOp } from "../src/common/reducer.ts";
 import { renderTranscript } from "../src/common/transcript.ts";
 import { Connection } from "../src/node/connection.ts";
@@ -16,6 +16,8 @@ import { sha256 } from "../src/node/digest.ts";
 /** A daemon of one session: it keeps a view, sends what it is told to, and remembers what it was asked. */
 class SmallDaemon {
   readonly view = new View(sha256);
+  /** Where its snapshots begin. */
+  itemsBefore = 0;
   readonly asked: [string, unknown][] = [];
   private readonly wire: MessageConnection;
   private readonly waiting: [string, () => void][] = [];
@@ -33,18 +35,23 @@ class SmallDaemon {
     if (ready >= 0) {
       setImmediate(this.waiting.splice(ready, 1)[0]![1]);
     }
+    if (method === "session/item/list") {
+      const { before, limit } = params as ItemListParams;
+      const from = before - (limit ?? 0);
+      return { items: this.view.items().slice(from, before), itemsBefore: from };
+    }
     return method === "session/subscribe" ? this.subscribe(params as SubscribeParams) : {};
   }
 
   private subscribe(params: SubscribeParams): SubscribeResult {
     this.subscriptions += 1;
-    const items = this.view.items();
+    const items = this.view.items().slice(this.itemsBefore);
     const fresh = typeof params.after !== "string";
     return {
       subscriptionId: `s${this.subscriptions}`,
       mode: fresh ? "snapshot" : "replay",
       cursor: "c",
-      snapshot: fresh ? { items, itemsBefore: 0 } : null,
+      snapshot: fresh ? { items, itemsBefore: this.itemsBefore } : null,
     };
   }
 
@@ -117,6 +124,36 @@ test("streamed text is reduced, acknowledged and in sync only on an equal digest
   await end();
   const acks = daemon.asked.filter(([method]) => method === "session/ack").map(([, params]) => params);
   assert.deepEqual(acks, [{ subscriptionId: "s1", seq: 1 }, { subscriptionId: "s1", seq: 2 }]);
+});
+
+test("the newest items alone, older ones as wanted, and nothing that happens meanwhile is lost", async () => {
+  const { daemon, follower, changed, end } = await open();
+  const note = (at: number, text: string): ViewOp => ({ op: "upsert", item: `n${at}`, kind: "message.user", fields: { text, state: "delivered" } });
+  Array.from({ length: 2 * PAGE_ITEMS + 9 }, (_, at) => daemon.view.apply(at + 1, [note(at, "x")]));
+  daemon.itemsBefore = 2 * PAGE_ITEMS;
+  await follower.start();
+  assert.deepEqual([follower.view.first, follower.view.size], [2 * PAGE_ITEMS, 9]);
+  assert.match(renderTranscript(follower.view.items(), follower.view.first), /^\(256 earlier entries/);
+  const seq = daemon.view.watermark + 1;
+  const listed = daemon.next("session/item/list");
+  const older = follower.older();
+  assert.equal(await follower.older(), false); // under way already
+  await listed; // the page is on its way, read before this change of it, which comes first
+  const ops = [note(3, "changed"), note(2 * PAGE_ITEMS, "changed")];
+  daemon.view.apply(seq, ops);
+  let seen = changed();
+  await daemon.send(seq, ops, { viewDigest: daemon.view.digest(), itemsFrom: 0 });
+  assert.equal(await older, true);
+  while (!follower.inSync) {
+    await seen;
+    seen = changed();
+  }
+  assert.deepEqual(follower.view.items(), daemon.view.items());
+  assert.equal(follower.inSync, true);
+  assert.equal(await follower.older(), false);
+  await end();
+  const asked = daemon.asked.find(([method]) => method === "session/widen")?.[1];
+  assert.deepEqual(asked, { subscriptionId: "s1", itemsFrom: 0 });
 });
 
 for (const [name, ops, digest] of [

@@ -118,6 +118,12 @@ export interface ClaimInfo {
   readonly words: string;
 }
 
+/** How often something happened. */
+export interface CountRow {
+  readonly name: string;
+  readonly count: number;
+}
+
 /** Who serves here. */
 export interface DaemonStatusResult {
   readonly pid: number;
@@ -191,6 +197,32 @@ export interface ItemListResult {
   readonly itemsBefore: number;
 }
 
+/** A result that came for an older goal or an ended turn, and on which nothing was done. */
+export interface LateResult {
+  readonly seq: number;
+  readonly at: number;
+  readonly type: string;
+  readonly turnId: string;
+  readonly callId: string;
+  readonly goalRevision: number;
+  readonly currentRevision: number;
+}
+
+/** Measures of one session, or of the `sessions` newest ones together. */
+export interface MetricsShowParams {
+  readonly sessionId?: string | null;
+  readonly sessions?: number;
+}
+
+/** Counts, rates and durations of `sessions` sessions. */
+export interface MetricsShowResult {
+  readonly sessions: number;
+  readonly counts: readonly CountRow[];
+  readonly rates: readonly Rate[];
+  readonly durations: readonly Percentiles[];
+  readonly tools: readonly Percentiles[];
+}
+
 /** Use another model from the next request on. */
 export interface ModelChooseParams {
   readonly clientRequestId: string;
@@ -209,6 +241,38 @@ export interface ModelInfo {
 /** The configured models. */
 export interface ModelListResult {
   readonly models: readonly ModelInfo[];
+}
+
+/** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
+export interface Percentiles {
+  readonly name: string;
+  readonly count: number;
+  readonly p50Us: number | null;
+  readonly p95Us: number | null;
+  readonly p99Us: number | null;
+  readonly highestUs: number | null;
+}
+
+/** The plan as it stands. */
+export interface PlanShowParams {
+  readonly sessionId: string;
+}
+
+/** The plan under today's goal; `turn_id` and `at` of its last update. */
+export interface PlanShowResult {
+  readonly sessionId: string;
+  readonly goalRevision: number;
+  readonly turnId: string | null;
+  readonly at: number | null;
+  readonly steps: readonly PlanStepInfo[];
+}
+
+/** A step, the goal it was made for, and whether that goal has changed while it was open. */
+export interface PlanStepInfo {
+  readonly title: string;
+  readonly state: string;
+  readonly goalRevision: number;
+  readonly superseded: boolean;
 }
 
 /** The rules in force and their hash. */
@@ -231,12 +295,50 @@ export interface QueuedMessage {
   readonly text: string;
 }
 
+/** A part of a whole, with both counts; `percent` is rounded down and null where the whole is 0. */
+export interface Rate {
+  readonly name: string;
+  readonly part: number;
+  readonly whole: number;
+  readonly percent: number | null;
+}
+
+/** One request; `unpriced` says why it has no cost. */
+export interface RequestRow {
+  readonly requestId: string;
+  readonly turnId: string;
+  readonly model: string;
+  readonly at: number;
+  readonly end: "open" | "answered" | "interrupted";
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly cachedTokens: number | null;
+  readonly costNanoUsd: number | null;
+  readonly unpriced: string;
+  readonly billedUnseen: boolean;
+}
+
 /** A rule of policy as data. */
 export interface RuleInfo {
   readonly ruleId: string;
   readonly source: string;
   readonly verdict: string;
   readonly justification: string;
+}
+
+/** One evaluation record for each turn, redacted unless asked otherwise. */
+export interface SampleListParams {
+  readonly sessionId: string;
+  readonly offset?: number;
+  readonly limit?: number;
+  readonly redacted?: boolean;
+}
+
+/** A page of records, each a JSON object of its own; `next_offset` is null at the end. */
+export interface SampleListResult {
+  readonly sessionId: string;
+  readonly samples: readonly Readonly<Record<string, unknown>>[];
+  readonly nextOffset: number | null;
 }
 
 /** Use another sandbox in this session. */
@@ -308,7 +410,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -317,6 +419,7 @@ export interface SessionEvents {
   readonly events: readonly WireEvent[];
   readonly caughtUp?: boolean | null;
   readonly viewDigest?: string | null;
+  readonly itemsFrom?: number | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
@@ -381,10 +484,12 @@ export interface SessionStartParams {
   readonly sandbox?: string | null;
 }
 
-/** Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack. */
+/** Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack. `newest_only`: hold the newest items of the view alone; what events do to older ones is left out, until the client widens. After a cursor, those are the items from index `items_from` (the start of a page) on. */
 export interface SubscribeParams {
   readonly sessionId: string;
   readonly after?: string | null;
+  readonly newestOnly?: boolean;
+  readonly itemsFrom?: number;
   readonly windowBytes?: number;
 }
 
@@ -399,6 +504,116 @@ export interface SubscribeResult {
 /** A method about one subscription. */
 export interface SubscriptionParams {
   readonly subscriptionId: string;
+}
+
+/** Something that runs or waits since `since` (UTC microseconds). */
+export interface TaskActivity {
+  readonly kind: string;
+  readonly id: string;
+  readonly title: string;
+  readonly since: number;
+}
+
+/** How the last turn failed. */
+export interface TaskFailure {
+  readonly turnId: string;
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly at: number;
+}
+
+/** What runs, what waits, what failed. */
+export interface TaskShowParams {
+  readonly sessionId: string;
+}
+
+/** The state of the task; `last_failure` is null once a later turn began. */
+export interface TaskShowResult {
+  readonly sessionId: string;
+  readonly phase: string;
+  readonly turnId: string | null;
+  readonly goalRevision: number;
+  readonly since: number | null;
+  readonly running: readonly TaskActivity[];
+  readonly waiting: readonly TaskActivity[];
+  readonly lastFailure: TaskFailure | null;
+}
+
+/** A line of a turn's timeline; `begins_us` counts from the turn's start, `lasts_us` null = not ended. */
+export interface TraceLine {
+  readonly kind: string;
+  readonly id: string;
+  readonly title: string;
+  readonly beginsUs: number;
+  readonly lastsUs: number | null;
+  readonly outcome: string;
+  readonly goalRevision: number | null;
+}
+
+/** Where the time went, in microseconds. `cold_start_us` is 0 as long as the log has no event for it. */
+export interface TraceParts {
+  readonly contextBuildUs: number;
+  readonly firstTokenUs: number;
+  readonly generationUs: number;
+  readonly toolQueueUs: number;
+  readonly approvalUs: number;
+  readonly toolRunUs: number;
+  readonly verificationUs: number;
+  readonly coldStartUs: number;
+  readonly retryUs: number;
+  readonly compactionUs: number;
+  readonly awayUs: number;
+  readonly unaccountedUs: number;
+}
+
+/** The latency split of the newest turns, or of one. */
+export interface TraceShowParams {
+  readonly sessionId: string;
+  readonly turnId?: string | null;
+  readonly turns?: number;
+}
+
+/** Turns, oldest first; `not_recorded` names parts for which the log has no event yet. */
+export interface TraceShowResult {
+  readonly sessionId: string;
+  readonly turns: readonly TraceTurn[];
+  readonly turnsBefore: number;
+  readonly late: readonly LateResult[];
+  readonly lateLeftOut: number;
+  readonly notRecorded: readonly string[];
+}
+
+/** Where a turn's time went: `parts` sum to `duration_us`. `clock_set_back`: how often the clock jumped back. */
+export interface TraceTurn {
+  readonly turnId: string;
+  readonly goalRevision: number;
+  readonly beganAt: number;
+  readonly end: "running" | "completed" | "failed" | "cancelled";
+  readonly code: string;
+  readonly durationUs: number;
+  readonly parts: TraceParts;
+  readonly firstTokenUs: number | null;
+  readonly firstActionUs: number | null;
+  readonly releasedUs: number | null;
+  readonly clockSetBack: number;
+  readonly lines: readonly TraceLine[];
+  readonly linesLeftOut: number;
+}
+
+/** The session in words, redacted unless asked otherwise, from `after_seq` on. */
+export interface TranscriptParams {
+  readonly sessionId: string;
+  readonly afterSeq?: number;
+  readonly format?: "markdown" | "plain";
+  readonly redacted?: boolean;
+}
+
+/** A page of the transcript; `next_seq` is null at the end. */
+export interface TranscriptResult {
+  readonly sessionId: string;
+  readonly text: string;
+  readonly nextSeq: number | null;
 }
 
 /** Stop the running turn; `turn_id` guards against stopping the next one. */
@@ -484,6 +699,43 @@ export interface TurnUnqueueParams {
   readonly messageId: string;
 }
 
+/** The sums of one model (`provider/model`) or one turn. */
+export interface UsageRow {
+  readonly name: string;
+  readonly sums: UsageSums;
+}
+
+/** Tokens and cost of a session, with its newest turns and requests. */
+export interface UsageShowParams {
+  readonly sessionId: string;
+  readonly turns?: number;
+  readonly requests?: number;
+}
+
+/** Usage; `priced_by` names the list of prices, `note` says what an estimate leaves out. */
+export interface UsageShowResult {
+  readonly sessionId: string;
+  readonly total: UsageSums;
+  readonly byModel: readonly UsageRow[];
+  readonly byTurn: readonly UsageRow[];
+  readonly requests: readonly RequestRow[];
+  readonly pricedBy: string;
+  readonly note: string;
+}
+
+/** Sums over requests; `cost_nano_usd` is that of the `priced` ones, null when there is none. `unpriced` answers have no price; `unseen` requests gave no count and may have been billed (an estimate, if any). */
+export interface UsageSums {
+  readonly requests: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cachedTokens: number;
+  readonly costNanoUsd: number | null;
+  readonly priced: number;
+  readonly unpriced: number;
+  readonly unseen: number;
+  readonly unseenNanoUsd: number | null;
+}
+
 /** An item of the view as the reducer holds it. */
 export interface ViewItem {
   readonly id: string;
@@ -491,7 +743,7 @@ export interface ViewItem {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** The tail of the view; older items are paged with session/item/list. */
+/** The newest items of the view, from the start of a page on; older ones are paged with session/item/list. */
 export interface ViewSnapshot {
   readonly items: readonly ViewItem[];
   readonly itemsBefore: number;
@@ -511,6 +763,12 @@ export interface WhyResult {
   readonly outcome: string;
   readonly evidence: string;
   readonly hint: string;
+}
+
+/** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */
+export interface WidenParams {
+  readonly subscriptionId: string;
+  readonly itemsFrom: number;
 }
 
 /** One event for a client: where it stands, and what it does to the view. */
@@ -549,6 +807,7 @@ export interface Methods {
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
+  readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
   readonly "session/unsubscribe": { readonly params: SubscriptionParams; readonly result: Empty };
   readonly "session/ack": { readonly params: AckParams; readonly result: Empty };
   readonly "session/item/list": { readonly params: ItemListParams; readonly result: ItemListResult };
@@ -569,6 +828,13 @@ export interface Methods {
   readonly "change/accept": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/reject": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/undo": { readonly params: ChangeUndoParams; readonly result: ChangeDecideResult };
+  readonly "session/transcript": { readonly params: TranscriptParams; readonly result: TranscriptResult };
+  readonly "task/show": { readonly params: TaskShowParams; readonly result: TaskShowResult };
+  readonly "plan/show": { readonly params: PlanShowParams; readonly result: PlanShowResult };
+  readonly "usage/show": { readonly params: UsageShowParams; readonly result: UsageShowResult };
+  readonly "trace/show": { readonly params: TraceShowParams; readonly result: TraceShowResult };
+  readonly "sample/list": { readonly params: SampleListParams; readonly result: SampleListResult };
+  readonly "metrics/show": { readonly params: MetricsShowParams; readonly result: MetricsShowResult };
   readonly "tool/why": { readonly params: WhyParams; readonly result: WhyResult };
   readonly "workspace/list": { readonly params: Empty; readonly result: WorkspaceListResult };
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };

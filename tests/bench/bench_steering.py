@@ -21,6 +21,7 @@ from gloveport.protocol.wire.turn import TurnCancelParams, TurnInterruptParams, 
 from gloveport.sandbox.profile import Profile
 from gloveport.server.cli.link import request_id
 from gloveport.server.client.connect import Client
+from gloveport.server.client.follow import Follow
 
 ROUNDS = 12
 STUBBORN_ROUNDS = 4
@@ -48,7 +49,7 @@ def write_script(folder: Path) -> Path:
             {"name": "run_command", "arguments": {"argv": ["python3", "-c", TREE, kind, MARK], "timeout_s": 60}}]}
         for kind in ("obedient", "stubborn")
     ]  # fmt: skip
-    steps.insert(0, {"when": {"user_contains": "corrects the task"}, "text": "Done."})
+    steps.insert(0, {"when": {"user_contains": "no"}, "text": "Done."})
     script = folder / "script.json"
     script.write_text(json.dumps({"name": "bench", "steps": steps, "fallback": {"text": "Done."}}))
     return script
@@ -76,37 +77,47 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+async def begin(client: Client, follow: Follow, session_id: str, kind: str) -> tuple[str, set[int]]:
+    """Let the tree grow; the turn's id, and the tree's processes."""
+    turn_id = await send(client, session_id, f"{kind} please") or ""
+    async for _ in follow:
+        items = follow.view.items()
+        if any(item["kind"] == "approval" and item["fields"]["state"] == "pending" for item in items):
+            await allow_all(client, session_id)
+        if any(item["kind"] == "tool" and "ready" in item["fields"]["output"] for item in items):
+            break
+    while len(pids := tree()) < CHILDREN + 1:
+        await asyncio.sleep(0.01)
+    return turn_id, pids
+
+
+async def end(client: Client, session_id: str, turn_id: str, verb: str) -> None:
+    """Stop, interrupt or correct."""
+    base = {"client_request_id": request_id(), "session_id": session_id}
+    meant = base | {"expected_turn_id": turn_id, "text": "no"}
+    if verb == "stop":
+        await client.call("turn/cancel", TurnCancelParams.model_validate(base))
+    elif verb == "interrupt":
+        await client.call("turn/interrupt", TurnInterruptParams.model_validate(meant))
+    else:
+        await client.call("turn/steer", TurnSteerParams.model_validate(meant))
+
+
 async def one_round(client: Client, root: Path, kind: str, verb: str) -> tuple[float, float]:
     """Milliseconds to the reply, and to the death of the tree."""
     session_id = (await start_session(client, root, sandbox="bubblewrap")).session_id
-    follow = client.follow(session_id)
-    turn_id = await send(client, session_id, f"{kind} please") or ""
-    async for update in follow:
-        if any(event.type == "ApprovalRequested" for event in update.events):
-            await allow_all(client, session_id)
-        if any("ready" in str(event.ops) for event in update.events if event.type == "ToolExecutionProgress"):
-            break
-    pids = tree()
-    while len(pids) < CHILDREN + 1:
-        await asyncio.sleep(0.01)
-        pids = tree()
-    began = time.perf_counter()
-    if verb == "stop":
-        await client.call("turn/cancel", TurnCancelParams(client_request_id=request_id(), session_id=session_id))
-    elif verb == "interrupt":
-        await client.call("turn/interrupt", TurnInterruptParams(
-            client_request_id=request_id(), session_id=session_id, expected_turn_id=turn_id, text="other"))  # fmt: skip
-    else:
-        await client.call("turn/steer", TurnSteerParams(
-            client_request_id=request_id(), session_id=session_id, expected_turn_id=turn_id, text="no"))  # fmt: skip
-    acknowledged = (time.perf_counter() - began) * 1000
-    while any(map(is_alive, pids)):
-        await asyncio.sleep(0.0005)
-    dead = (time.perf_counter() - began) * 1000
-    async for _ in follow:
-        turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
-        if turns and turns[-1] not in ("running", "stopping"):
-            break
+    async with client.follow(session_id) as follow:
+        turn_id, pids = await begin(client, follow, session_id, kind)
+        began = time.perf_counter()
+        await end(client, session_id, turn_id, verb)
+        acknowledged = (time.perf_counter() - began) * 1000
+        while any(map(is_alive, pids)):
+            await asyncio.sleep(0.0005)
+        dead = (time.perf_counter() - began) * 1000
+        async for _ in follow:
+            turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
+            if turns and turns[-1] not in ("running", "stopping"):
+                break
     return acknowledged, dead
 
 

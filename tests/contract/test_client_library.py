@@ -186,7 +186,7 @@ async def test_a_daemon_one_can_never_agree_with_is_given_up() -> None:
     """No beginning anew for ever."""
 
     class Lying(MemoryBackend):
-        def digest(self, stream: str, seq: int) -> str | None:
+        def digest(self, stream: str, seq: int, first: int) -> str | None:
             return "f" * 64
 
     backend = Lying()

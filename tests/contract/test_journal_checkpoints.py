@@ -172,3 +172,15 @@ async def test_a_failed_checkpoint_is_not_passed_over(tmp_path: Path, code: int,
     await write(journal, "s", "two")
     assert len(await texts(journal, "s")) == 2
     await journal.close()
+
+
+async def test_without_a_reserve_the_log_is_kept_small(tmp_path: Path) -> None:
+    """On a disk that is nearly full the log's room is given back after some pages."""
+    directory = tmp_path / "data"
+    async with opened(directory) as journal:
+        journal._writer.checkpoints.tight = True
+        for number in range(30):
+            await write(journal, "s", f"{number}" * 2_000)
+        await write(journal, "s", "last")
+        assert log_bytes(directory) < 4 * checkpoints.TIGHT_PAGES * PAGE_BYTES
+        assert not journal.health().wal_pinned

@@ -197,6 +197,26 @@ async def test_the_end_of_a_run_of_another_boot_proves_nothing_of_what_it_wrote(
         assert "machine went down" in found.evidence
 
 
+async def test_a_run_folder_appears_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while its request is written, a run was not begun: there is none of its id, and the id is free."""
+    limits = RunLimits(1.0, None, None, None, None, None, None, 64, 4096, 0.1)
+    request = RunRequest("half", ("true",), "/", (), b"", (), 0, limits, None)
+
+    def dies(_request: RunRequest) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rundir, "encode_request", dies)
+        with pytest.raises(KeyboardInterrupt):
+            rundir.write_request(folder_of(rig, "half"), request)
+    assert await rig.open().attach("half") is None
+    lease = await rig.lease()
+    assert (await (await lease.start(Command(rig.words("true"), "half"))).result()).kind is ResultKind.OK
+    with pytest.raises(FileExistsError):
+        rundir.write_request(folder_of(rig, "half"), request)
+    await lease.release()
+
+
 async def test_a_run_has_its_name_on_disk_before_it_begins(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a power loss left no folder, nothing was begun: that is why it may be begun then."""
     synced: list[tuple[Path, bool]] = []

@@ -240,7 +240,7 @@ async def test_a_gap_in_what_was_published_is_read_from_the_journal() -> None:
 def test_a_tail_is_contiguous_and_never_goes_back() -> None:
     """Told twice, told late, told with a gap: the head only grows, and what it holds follows without one."""
     backend = backend_with(8)
-    projections = Projections(read_ops, backend.project, backend.digest)
+    projections = Projections(read_ops, backend.project, backend.digest, backend.old_items)
     entries = [Entry(event, projections) for event in backend.journal.streams["session/s"]]
     tail = Tail()
     tail.reach(5, 3)

@@ -15,6 +15,7 @@ from tests.crash.test_journal_disk_full import tiny_disk
 from tests.kit.daemon import Daemon, run_turn, send, start_session, trust
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
 from gloveport.server.client.connect import Client
 
 DISK_BYTES = 1024 * 1024
@@ -63,7 +64,12 @@ async def one_turn(client: Client, session_id: str) -> str:
     """How a turn ended; a refusal is typed and says what to do."""
     try:
         await send(client, session_id, "go")
-        return await run_turn(client, session_id)
+        turn = asyncio.create_task(run_turn(client, session_id))
+        while not turn.done():
+            if not (await client.call("daemon/status")).data.accepting:
+                await client.call("session/show", SessionParams(session_id=session_id))
+            await asyncio.wait([turn], timeout=0.1)
+        return turn.result()
     except GloveportError as error:
         if error.code not in (ErrorCode.DATA_FULL, ErrorCode.NOT_SAVED) or not error.hint:
             raise
@@ -81,7 +87,7 @@ async def test_d04_a_disk_of_one_megabyte_fills_and_is_freed(daemon: Daemon, tmp
     async with daemon.client() as client:
         await trust(client, root)
         sessions = [(await start_session(client, root)).session_id for _ in range(2)]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(60):
             assert await talk_until_full(client, sessions) >= 2
         told = (await client.call("daemon/status")).data.told
         assert any("nearly full" in words or "Nothing can be saved" in words for words in told)

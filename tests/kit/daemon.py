@@ -61,13 +61,16 @@ class Daemon:
             **environment,
         }
         with (self.home / "test.log").open("ab") as log:
-            command = [sys.executable, *program, "daemon"]
-            self.process = subprocess.Popen(command, env=names, stdout=log, stderr=log, cwd=self.home)
+            self.process = subprocess.Popen(self.command(program), env=names, stdout=log, stderr=log, cwd=self.home)
         deadline = time.monotonic() + START_S
         while probe(self.places.socket) is None:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the daemon did not start: {self.log()[-2000:]}")
             time.sleep(0.02)
+
+    def command(self, program: tuple[str, ...]) -> list[str]:
+        """What is started; a test that looks on from outside puts something before it."""
+        return [sys.executable, *program, "daemon"]
 
     def log(self) -> str:
         """What it said."""

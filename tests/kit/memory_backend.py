@@ -5,7 +5,7 @@ An event's payload is the JSON list of its operations; everything else (chain, c
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from gloveport.protocol.journal.envelope import (
 from gloveport.protocol.text import utf16_length
 from gloveport.protocol.wire.base import Empty, WireModel
 from gloveport.protocol.wire.methods import METHODS, Method
-from gloveport.protocol.wire.reducer import View
+from gloveport.protocol.wire.reducer import View, page_start
 from gloveport.protocol.wire.session import (
     ItemListParams,
     ItemListResult,
@@ -110,7 +110,7 @@ class MemoryBackend:
         self._lengths: dict[str, int] = {}
         self._answers: dict[str, WireModel] = {}
         self._snapshot_items = snapshot_items
-        self.hub = Hub(self.journal, Projections(read_ops, self.project, self.digest))
+        self.hub = Hub(self.journal, Projections(read_ops, self.project, self.digest, self.old_items))
 
     def tell(self, session_id: str, *ops: Op) -> None:
         """Append one event of a session and publish it."""
@@ -134,17 +134,23 @@ class MemoryBackend:
     async def project(self, stream: str) -> ProjectedView:
         """The tail of the view now."""
         view, last = self.views[stream], self.journal.streams[stream][-1]
-        start = max(0, len(view) - self._snapshot_items)
+        start = page_start(max(0, len(view) - self._snapshot_items))
         items = tuple(ViewItem.model_validate(item) for item in view.items(start))
         await asyncio.sleep(0)
         return ProjectedView(
             cursor_at(last.epoch, last.seq, last.digest), ViewSnapshot(items=items, items_before=start)
         )
 
-    def digest(self, stream: str, seq: int) -> str | None:
+    def digest(self, stream: str, seq: int, first: int) -> str | None:
         """The digest at the head, unless the stream is busy."""
         view = self.views[stream]
-        return view.digest() if stream not in self.busy and view.watermark == seq else None
+        return view.digest(first) if stream not in self.busy and view.watermark == seq else None
+
+    async def old_items(self, stream: str, names: Collection[str], first: int) -> frozenset[str]:
+        """Those that stand before an index."""
+        await asyncio.sleep(0)
+        places = ((name, self.views[stream].index(name)) for name in names)
+        return frozenset(name for name, index in places if index is not None and index < first)
 
     def opened(self, buffer: Buffer) -> None:
         """Keep an open document."""

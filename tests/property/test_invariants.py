@@ -10,8 +10,9 @@ from tests.kit.simulation.story import Story, call
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction, lost_results
-from gloveport.server.session.pairing import orphans, paired
+from gloveport.server.session.pairing import orphans
 from gloveport.server.session.state import AssistantEntry, ResultEntry, SessionState, UserEntry
+from gloveport.server.session.views.context import provider_history
 
 Edit = Callable[[list[ev.EventBody]], list[ev.EventBody]]
 
@@ -36,7 +37,7 @@ def test_no_history_of_the_machine_contradicts_itself(seed: int) -> None:
     """Crashes, losses, stops and late inputs included."""
     simulation = Simulation(seed, crash_rate=0.1).run(200)
     assert faults(log_of(simulation)) == []
-    assert paired(simulation.state.history) == simulation.state.history
+    assert orphans(simulation.state.history) == ()
     assert lost_results(simulation.state) == ()
 
 
@@ -130,7 +131,7 @@ def test_f05_a_history_is_paired_whatever_its_log_lost() -> None:
         state = fold_event(state, body)
     (orphan,) = orphans(state.history)
     assert lost_results(state) == (orphan.call_id,)
-    mended = paired(state.history)
+    mended = provider_history(state.history)
     at = next(index for index, entry in enumerate(mended) if isinstance(entry, AssistantEntry) and entry.calls)
     told = mended[at + 1]
     assert isinstance(told, ResultEntry)
@@ -138,5 +139,5 @@ def test_f05_a_history_is_paired_whatever_its_log_lost() -> None:
     assert told.is_error
     assert "unknown" in told.text
     stray = ResultEntry("gone", "p9", "done", is_error=False)
-    assert paired((UserEntry("x"), stray)) == (UserEntry("x"),)
-    assert paired(mended) == mended
+    assert provider_history((UserEntry("x"), stray)) == (UserEntry("x"),)
+    assert provider_history(mended) == mended

@@ -132,6 +132,7 @@ def test_a_probe_decides_and_rests_grow_to_a_limit() -> None:
         state, verdict = brk.step(state, brk.Asked("p"), now)
         assert verdict.passes
         state, _ = brk.step(state, brk.Failed("p"), now)
+        assert (state.position, state.probe) == (brk.Position.OPEN, None)
     assert state.failures == brk.FAILURES_MAX + 6
     assert rests == [5 * SECOND, 10 * SECOND, 20 * SECOND, 40 * SECOND, 60 * SECOND, 60 * SECOND]
     state, _ = brk.step(state, brk.Asked("p"), state.until_us)

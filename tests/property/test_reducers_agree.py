@@ -14,7 +14,7 @@ from tests.kit.require import require_node
 from tests.kit.view_batches import append, apply_batches, each, make_vector, upsert
 
 from gloveport.protocol.text import utf16_length
-from gloveport.protocol.wire.reducer import View
+from gloveport.protocol.wire.reducer import PAGE_ITEMS, View
 
 PROGRAM = Path(__file__).resolve().parents[1] / "e2e" / "node" / "reduce.mjs"
 TEXT = st.sampled_from(["", "a", "bc", "é", "漢", "𝒳", "😀y", "𝒳😀", "ｚ", '\n"\\\x00\x7f\u2028'])
@@ -83,6 +83,37 @@ def test_any_append(reduce: Reduce, before: str, offset: int, text: str) -> None
     """An append anywhere: joined, overlapping, already there, inside a code point, beyond the end."""
     vector = make_vector("append", None, each(upsert("m", text=before), append("m", offset, text)))
     assert reduce(vector) == expect(vector)
+
+
+@given(count=st.integers(0, 300), pages=st.integers(1, 2), data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_part_of_a_view(reduce: Reduce, count: int, pages: int, data: st.DataObject) -> None:
+    """Who holds the end of a view and takes in what stands before has its items and its digest; a hole is a gap."""
+    whole = View()
+    for seq in range(count):
+        whole.apply(seq + 1, [upsert(f"i{seq}", text="𝒳")])
+    first = min(pages, count // PAGE_ITEMS) * PAGE_ITEMS
+    base = {"items": whole.items(first), "watermark": count, "first": first}
+    ops = [
+        {"seq": count + 1 + n, "ops": [upsert(f"i{data.draw(st.integers(first, 310))}", text="new")]} for n in range(3)
+    ]
+    for batch in ops:
+        whole.apply(batch["seq"], batch["ops"])
+    begin = data.draw(st.sampled_from([0, first - PAGE_ITEMS])) if first else 0
+    older = {"items": whole.items(begin, first), "first": begin}
+    expected = {"items": whole.items(begin), "watermark": whole.watermark, "digest": whole.digest(begin)}
+    assert reduce({"base": base, "ops": ops, "older": older}) == expected
+    part = View()
+    part.load(base["items"], count, first)
+    apply_batches(part, ops)
+    part.prepend(older["items"], begin)
+    assert (part.items(), part.digest(), part.digest(first)) == (
+        expected["items"],
+        expected["digest"],
+        whole.digest(first),
+    )
+    if first:
+        assert reduce({"base": base, "ops": [], "older": {**older, "items": older["items"][1:]}}) == {"gap": True}
 
 
 @given(pieces=st.lists(TEXT, max_size=8), cut=st.integers(0, 8), data=st.data())

@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from gloveport.server.cli.cards import common_end
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, short_ids, since
+from gloveport.server.cli.phrases import (
+    call_title,
+    counted,
+    counts_of_tests,
+    dollars,
+    lasting,
+    reason_of,
+    short_ids,
+    since,
+)
 
 CLAUSES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5)
 
@@ -82,3 +91,17 @@ def test_own_words_of_a_failure_stay() -> None:
     assert advice("change.unknown", "Only this once.") == "Only this once."
     assert advice("approval.unknown", "List them: grant/list.") == "See what waits: gloveport approve"
     assert advice("newer.code", "Words of a newer daemon.") == "Words of a newer daemon."
+
+
+def test_amounts_in_words() -> None:
+    """Rounded to a hundredth of a cent, and never to nothing."""
+    assert [dollars(n) for n in (0, 1, 49_999, 50_000, 123_456_789, 12_345_678_900_000)] == [
+        "$0", "<$0.0001", "<$0.0001", "$0.0001", "$0.1235", "$12345.6789",
+    ]  # fmt: skip
+
+
+def test_durations_in_words() -> None:
+    """Each in the unit that suits it."""
+    assert [lasting(n) for n in (0, 999, 12_345, 4_560_000, 125_000_000)] == [
+        "0 µs", "999 µs", "12.3 ms", "4.56 s", "2 min 05 s",
+    ]  # fmt: skip

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.journal.events import ChangeApplied, ChangeRefused, SessionRenamed, encode_body
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.audit.line import LINE_BYTES_MAX, Action, Link, make_line
 from gloveport.server.commands.change import standing
 from gloveport.server.engine.bookkeeping import entry_of
@@ -115,7 +114,7 @@ def test_folding_counts_what_it_does_not_know_and_shows_what_was_erased() -> Non
         stored("ChangeRefused", encode_body(refused), seq=2),
         stored("SessionRenamed", b"{}", seq=3)._replace(erased="secret"),
     ]
-    loaded = Loaded(SessionState(), View())
+    loaded = Loaded()
     fold_stored(loaded, events)
     assert (loaded.state.title, loaded.state.read_only, loaded.seq) == ("t", False, 3)
     assert loaded.refusals == {"a1": refused}

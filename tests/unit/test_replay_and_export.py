@@ -14,6 +14,8 @@ from tests.kit.room import SECRET, Home, call, new_home
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.app.offline_views import answer_offline
 from gloveport.server.app.replay import VIEWS, export_session, replay_session
 from gloveport.server.journal.schema import backup_path
 
@@ -59,6 +61,17 @@ async def test_replay_at_every_event(home: Home) -> None:
     assert counts == sorted(counts)
     assert replay_session(home.data, session).view_digest == digest
     assert picture(home.data) == before
+
+
+@pytest.mark.parametrize("view", sorted(VIEWS))
+async def test_every_view_of_every_event(home: Home, view: str) -> None:
+    """Each is plain JSON at each event, the last as at the end of the whole log."""
+    session, events, _digest = await recorded(home)
+    for at in range(1, len(events) + 1):
+        shown = replay_session(home.data, session, at, view).shown
+        assert json.loads(json.dumps(shown)) == list(shown)
+    assert replay_session(home.data, session, None, view).shown == shown
+    assert shown
 
 
 @pytest.mark.parametrize(("at", "view"), [(0, ""), (10_000, ""), (None, "nonsense")])
@@ -141,3 +154,18 @@ async def test_a_damaged_payload_is_exported_as_unknown(home: Home) -> None:
     lines = list(export_session(home.data, home.folder, session, False))
     assert lines[3]["payload"] is None
     assert lines[4]["payload"] is not None
+
+
+@pytest.mark.parametrize("method", ["usage/show", "trace/show", "plan/show", "task/show", "sample/list"])
+async def test_the_views_read_an_export_like_the_log(home: Home, tmp_path: Path, method: str) -> None:
+    """From the data, and from a raw export of it moved elsewhere: the same answer, under the session's own id."""
+    session, _events, _digest = await recorded(home)
+    file = tmp_path / "export.ndjson"
+    file.write_text("".join(json.dumps(line) + "\n" for line in export_session(home.data, home.folder, session, True)))
+    asked = METHODS[method].params.model_validate({"session_id": "-"})
+    answers = [
+        answer_offline(home.data, home.folder, method, asked.model_copy(update={"session_id": name}))
+        for name in (session, str(file))
+    ]
+    assert answers[0] == answers[1]
+    assert session in answers[0].model_dump_json()

@@ -246,6 +246,22 @@ async def test_reconciling_a_change(tmp_path: Path) -> None:
             await context.workspace.write("a", b"one\n")
 
 
+async def test_reconciling_a_change_of_two_files(tmp_path: Path) -> None:
+    """All as intended, all as before, or unknown: one of two is neither done nor not begun."""
+    async with bench(tmp_path, a="one\n", b="one\n") as context:
+        tool = TOOLS.find("edit_file")
+        marks = []
+        for path in ("a", "b"):
+            parsed = parse(tool.arguments, json.dumps({"path": path, "old": "one", "new": "two"}))
+            marks += (await tool.plan(parsed, context)).fingerprint
+        found = []
+        for path in ("a", "b"):
+            found.append((await tool.reconcile(parsed, tuple(marks), context)).finding)
+            await context.workspace.write(path, b"two\n")
+        found.append((await tool.reconcile(parsed, tuple(marks), context)).finding)
+        assert found == ["not_started", "unknown", "succeeded"]
+
+
 async def test_running_programs(tmp_path: Path) -> None:
     """Ends, output, limits; a flood is cut and counted (C12); what was printed before a time limit is kept (C08)."""
     async with bench(tmp_path) as context:

@@ -2,12 +2,12 @@
  * Follows one session: subscribes, reduces, acknowledges, and begins anew when client and daemon disagree.
  *
  * Purpose: a view that equals the daemon's, from any cursor, after any loss.
- * Invariant: `inSync` is true only when the last digest the daemon sent equals the view's own.
+ * Invariant: the view holds the newest items, from `view.first` on; `inSync` is true only when the last digest the daemon sent equals the view's own.
  * Must never: show a view with a hole, or keep a cursor that a power loss could take back.
  */
 
 import type { SessionEvents } from "../../../protocol/typescript/wire.ts";
-import { View, ViewGapError } from "./reducer.ts";
+import { PAGE_ITEMS, View, ViewGapError } from "./reducer.ts";
 import type { Sha256 } from "./reducer.ts";
 import type { Rpc } from "./rpc.ts";
 
@@ -19,7 +19,8 @@ export interface FollowerOptions {
   readonly onFault: (error: unknown) => void;
 }
 
-const PAGE_LIMIT = 500;
+/** Items that `older` takes in at once. */
+const OLDER_ITEMS = 3 * PAGE_ITEMS;
 /** A view that still differs after this many fresh starts is a fault to show, not to repeat for ever. */
 const RESYNCS_MAX = 3;
 
@@ -49,16 +50,44 @@ export class SessionFollower {
     const waiting: SessionEvents[] = [];
     this.early = waiting; // batches that overtake the reply's handling
     try {
-      const reply = await this.rpc.call("session/subscribe", { sessionId, after, windowBytes });
+      const itemsFrom = this.view.first;
+      const reply = await this.rpc.call("session/subscribe", { sessionId, after, windowBytes, newestOnly: true, itemsFrom });
       if (reply.mode === "snapshot") {
-        await this.loadSnapshot(reply.snapshot?.items ?? [], reply.snapshot?.itemsBefore ?? 0);
+        this.view.load(reply.snapshot?.items ?? [], 0, reply.snapshot?.itemsBefore ?? 0);
       }
       this.subscriptionId = reply.subscriptionId;
     } finally {
       this.early = null;
     }
     this.options.onChange();
-    for (const batch of waiting) {
+    this.takeAll(waiting);
+  }
+
+  /** Take in some of the items before those that are held; false when all are, or when this is under way already. */
+  async older(): Promise<boolean> {
+    const { first } = this.view;
+    const { subscriptionId } = this;
+    if (first === 0 || subscriptionId === null || this.early !== null) {
+      return false;
+    }
+    const begin = Math.max(0, first - OLDER_ITEMS);
+    const waiting: SessionEvents[] = [];
+    this.early = waiting; // what changes these items from now on is applied when they are there
+    try {
+      await this.rpc.call("session/widen", { subscriptionId, itemsFrom: begin });
+      const { sessionId } = this.options;
+      const page = await this.rpc.call("session/item/list", { sessionId, before: first, limit: first - begin });
+      this.view.prepend(page.items, begin);
+    } finally {
+      this.early = null;
+      this.takeAll(waiting);
+    }
+    this.options.onChange();
+    return true;
+  }
+
+  private takeAll(batches: readonly SessionEvents[]): void {
+    for (const batch of batches) {
       this.take(batch);
     }
   }
@@ -67,21 +96,6 @@ export class SessionFollower {
     this.stopped = true;
     this.unlisten();
     await this.leave();
-  }
-
-  private async loadSnapshot(tail: Parameters<View["load"]>[0], before: number): Promise<void> {
-    let items = [...tail];
-    let missing = before;
-    while (missing > 0) {
-      const { sessionId } = this.options;
-      const page = await this.rpc.call("session/item/list", { sessionId, before: missing, limit: PAGE_LIMIT });
-      if (page.items.length === 0) {
-        break;
-      }
-      items = [...page.items, ...items];
-      missing = page.itemsBefore;
-    }
-    this.view.load(items, 0);
   }
 
   private take(batch: SessionEvents): void {
@@ -114,7 +128,7 @@ export class SessionFollower {
       this.rpc.call("session/ack", { subscriptionId: batch.subscriptionId, seq: last.seq }).catch(this.options.onFault);
     }
     if (typeof batch.viewDigest === "string") {
-      this.inSync = batch.viewDigest === this.view.digest();
+      this.inSync = batch.viewDigest === this.view.digest(batch.itemsFrom ?? undefined);
       if (!this.inSync) {
         this.resync(new Error("the view differs from the daemon's"));
         return;

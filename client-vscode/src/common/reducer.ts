@@ -92,11 +92,22 @@ export function joinText(current: string, offset: number, text: string): string 
   return current.length - offset <= text.length ? current.slice(0, offset) + text : current;
 }
 
-/** An ordered list of items. One owner changes it; `items` and `digest` read it. */
+/** Items stand on pages of so many by their index; the digest of the view is over the digests of its pages. */
+export const PAGE_ITEMS = 128;
+
+/**
+ * The items of a view from `first` on, in order. One owner changes it; `items` and `digest` read it.
+ *
+ * `first` is the first item's index in the whole view: 0, or the start of a page for who holds the newest ones only.
+ */
 export class View {
   private readonly held = new Map<string, Held>();
+  private readonly index = new Map<string, number>();
+  private order: string[] = [];
   private readonly digests = new Map<string, string>();
+  private readonly pages = new Map<number, string>();
   private readonly sha256: Sha256;
+  first = 0;
   watermark = 0;
 
   constructor(sha256: Sha256) {
@@ -104,7 +115,12 @@ export class View {
   }
 
   get size(): number {
-    return this.held.size;
+    return this.order.length;
+  }
+
+  /** How many items the whole view has. */
+  get end(): number {
+    return this.first + this.order.length;
   }
 
   /** Apply one event. False when it was applied before; throws ViewGapError when an append does not join. */
@@ -125,12 +141,15 @@ export class View {
 
   private applyOne(op: ViewOp): void {
     if (op.op === "reset") {
-      this.held.clear();
-      this.digests.clear();
+      this.load([], this.watermark);
       return;
     }
     const before = this.held.get(op.item);
     if (op.op === "upsert") {
+      if (before === undefined) {
+        this.index.set(op.item, this.end);
+        this.order.push(op.item);
+      }
       this.held.set(op.item, { kind: op.kind, fields: { ...before?.fields, ...op.fields } });
     } else {
       const current = before !== undefined && Object.hasOwn(before.fields, op.field) ? before.fields[op.field] : "";
@@ -141,31 +160,71 @@ export class View {
       this.held.set(op.item, { kind: before.kind, fields: { ...before.fields, [op.field]: joined } });
     }
     this.digests.delete(op.item);
+    this.pages.delete(Math.floor((this.index.get(op.item) ?? 0) / PAGE_ITEMS));
   }
 
-  /** Begin anew from a snapshot. */
-  load(items: Iterable<ViewItem>, watermark: number): void {
+  /** Begin anew from a snapshot, of the items from index `first` (the start of a page) on. */
+  load(items: Iterable<ViewItem>, watermark: number, first = 0): void {
     this.held.clear();
+    this.index.clear();
     this.digests.clear();
+    this.pages.clear();
+    this.order = [];
+    this.first = first;
     for (const item of items) {
+      this.index.set(item.id, this.end);
+      this.order.push(item.id);
       this.held.set(item.id, { kind: item.kind, fields: { ...item.fields } });
     }
     this.watermark = watermark;
   }
 
-  /** The items in order. */
-  items(): ViewItem[] {
-    return [...this.held].map(([id, { kind, fields }]) => ({ id, kind, fields }));
+  /** Take in older items, from index `first` (the start of a page) up to those that are held. */
+  prepend(items: readonly ViewItem[], first: number): void {
+    if (first + items.length !== this.first || items.some((item) => this.held.has(item.id))) {
+      throw new ViewGapError(`${items.length} items from ${first} on do not join those from ${this.first} on`);
+    }
+    items.forEach((item, at) => {
+      this.index.set(item.id, first + at);
+      this.held.set(item.id, { kind: item.kind, fields: { ...item.fields } });
+    });
+    this.order = [...items.map((item) => item.id), ...this.order];
+    this.first = first;
   }
 
-  /** SHA-256 of the whole view; unchanged items are not hashed again. */
-  digest(): string {
+  /** The held items in order. */
+  items(): ViewItem[] {
+    return this.order.map((id) => this.item(id));
+  }
+
+  private item(id: string): ViewItem {
+    const { kind, fields } = this.held.get(id) as Held;
+    return { id, kind, fields };
+  }
+
+  /** SHA-256 of the items from index `first` (the start of a held page; default: all) on; pages are hashed once. */
+  digest(first = this.first): string {
     const parts: string[] = [];
-    for (const [id, { kind, fields }] of this.held) {
-      const known = this.digests.get(id) ?? this.sha256(canonicalJson({ id, kind, fields }));
-      this.digests.set(id, known);
-      parts.push(known);
+    for (let page = first / PAGE_ITEMS; page * PAGE_ITEMS < this.end; page += 1) {
+      parts.push(this.pageDigest(page));
     }
     return this.sha256(parts.join("\n"));
+  }
+
+  private pageDigest(page: number): string {
+    const known = this.pages.get(page);
+    if (known !== undefined) {
+      return known;
+    }
+    const at = page * PAGE_ITEMS - this.first;
+    const made = this.sha256(this.order.slice(at, at + PAGE_ITEMS).map((id) => this.itemDigest(id)).join("\n"));
+    this.pages.set(page, made);
+    return made;
+  }
+
+  private itemDigest(id: string): string {
+    const known = this.digests.get(id) ?? this.sha256(canonicalJson(this.item(id)));
+    this.digests.set(id, known);
+    return known;
   }
 }

@@ -38,10 +38,9 @@ const RENDERERS: Readonly<Record<string, Render>> = {
   "tests": (f) => `Tests ${text(f, "passed")} passed, ${text(f, "failed")} failed, ${text(f, "errors")} errors, ${text(f, "skipped")} skipped`,
 };
 
-/** The items as text, one paragraph each; kinds without words of their own are left out. */
-export function renderTranscript(items: readonly ViewItem[]): string {
-  return items
-    .map((item) => RENDERERS[item.kind]?.(item.fields))
-    .filter((part) => part !== undefined)
-    .join("\n\n");
+/** The items as text, one paragraph each; kinds without words of their own are left out, as are those `before`. */
+export function renderTranscript(items: readonly ViewItem[], before = 0): string {
+  const parts = items.map((item) => RENDERERS[item.kind]?.(item.fields)).filter((part) => part !== undefined);
+  const head = before === 0 ? [] : [`(${before} earlier entries are not shown here)`];
+  return [...head, ...parts].join("\n\n");
 }

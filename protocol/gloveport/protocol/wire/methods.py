@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.protocol.wire import change, place, session, turn
+from gloveport.protocol.wire import change, place, session, turn, views
 from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
@@ -34,6 +34,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/rename": Method(session.SessionRenameParams, Empty),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
+        "session/widen": Method(session.WidenParams, Empty),
         "session/unsubscribe": Method(session.SubscriptionParams, Empty),
         "session/ack": Method(session.AckParams, Empty),
         "session/item/list": Method(session.ItemListParams, session.ItemListResult),
@@ -54,6 +55,13 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "change/accept": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/reject": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/undo": Method(change.ChangeUndoParams, change.ChangeDecideResult, decides=True),
+        "session/transcript": Method(views.TranscriptParams, views.TranscriptResult),
+        "task/show": Method(views.TaskShowParams, views.TaskShowResult),
+        "plan/show": Method(views.PlanShowParams, views.PlanShowResult),
+        "usage/show": Method(views.UsageShowParams, views.UsageShowResult),
+        "trace/show": Method(views.TraceShowParams, views.TraceShowResult),
+        "sample/list": Method(views.SampleListParams, views.SampleListResult),
+        "metrics/show": Method(views.MetricsShowParams, views.MetricsShowResult),
         "tool/why": Method(turn.WhyParams, turn.WhyResult),
         "workspace/list": Method(Empty, place.WorkspaceListResult),
         "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),

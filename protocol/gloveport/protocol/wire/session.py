@@ -114,16 +114,22 @@ class SessionDeleteResult(WireModel):
 
 
 class ViewSnapshot(WireModel):
-    """The tail of the view; older items are paged with session/item/list."""
+    """The newest items of the view, from the start of a page on; older ones are paged with session/item/list."""
 
     items: tuple[ViewItem, ...]
     items_before: int
 
 
 class SubscribeParams(SessionParams):
-    """Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack."""
+    """Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack.
+
+    `newest_only`: hold the newest items of the view alone; what events do to older ones is left out, until the client
+    widens. After a cursor, those are the items from index `items_from` (the start of a page) on.
+    """
 
     after: str | None = None
+    newest_only: bool = False
+    items_from: int = Field(default=0, ge=0)
     window_bytes: int = Field(default=WINDOW_BYTES_DEFAULT, ge=WINDOW_BYTES_MIN, le=WINDOW_BYTES_MAX)
 
 
@@ -140,6 +146,12 @@ class SubscriptionParams(WireModel):
     """A method about one subscription."""
 
     subscription_id: Name
+
+
+class WidenParams(SubscriptionParams):
+    """Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items."""
+
+    items_from: int = Field(ge=0)
 
 
 class AckParams(SubscriptionParams):
@@ -174,7 +186,10 @@ class WireEvent(WireModel):
 
 
 class SessionEvents(WireModel):
-    """A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps."""
+    """A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps.
+
+    `view_digest` is that of the items from index `items_from` on.
+    """
 
     subscription_id: str
     after: str
@@ -183,6 +198,7 @@ class SessionEvents(WireModel):
     events: tuple[WireEvent, ...]
     caught_up: bool | None = None
     view_digest: str | None = None
+    items_from: int | None = None
 
 
 class SessionExportParams(SessionParams):

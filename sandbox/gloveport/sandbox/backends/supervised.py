@@ -37,6 +37,7 @@ SCRATCH: Final = "scratch"
 """Folder for temporary files inside a run folder, on a rung that has no view of its own."""
 
 TRIAL_WORDS_MAX: Final = 300
+DISK_HINT: Final = "Free space on the data disk or mend it, then ask again."
 
 PlanRun = Callable[[Command, Path], RunRequest]
 """From a command and its run folder to the whole request."""
@@ -55,33 +56,25 @@ class RunFolders:
     async def start(self, command: Command, plan: PlanRun) -> SupervisedExecution:
         """Write the request, have a supervisor forked, wait until its identity is on disk."""
         check_command(command)
-        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self._dir / command.run_id
-        request = plan(command, folder)
         is_new = not folder.exists()
         self._own.add(command.run_id)
         try:
-            return await self._start(command, folder, request)
+            return await self._start(command, folder, plan)
         except SandboxError:
             if is_new and not folder.exists():
                 self._own.discard(command.run_id)
             raise
 
-    async def _start(self, command: Command, folder: Path, request: RunRequest) -> SupervisedExecution:
-        try:
-            rundir.write_request(folder, request)
-            if self._scratch:
-                (folder / SCRATCH).mkdir(mode=0o700)
-        except FileExistsError as error:
-            words = f"A run with the id {command.run_id!r} exists already."
-            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+    async def _start(self, command: Command, folder: Path, plan: PlanRun) -> SupervisedExecution:
+        request = self._make(folder, command, plan)
         try:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(sync_names, self._dir)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            words = f"The run's folder could not be written ({error.strerror})."
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words) from error
+            words = f"The run's folder cannot be written ({error.strerror}); nothing was started."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=DISK_HINT) from error
         execution = await self._launch(folder, request)
         if execution is None and not was_begun(folder):
             # The fork server died with the message in its hands; nothing was started, so asking again is safe.
@@ -92,6 +85,23 @@ class RunFolders:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The supervisor ended before the run began.")
         self._followed[command.run_id] = execution
         return execution
+
+    def _make(self, folder: Path, command: Command, plan: PlanRun) -> RunRequest:
+        """The run's folder with its request; nothing is left of it where that fails."""
+        try:
+            self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            request = plan(command, folder)
+            rundir.write_request(folder, request)
+            if self._scratch:
+                (folder / SCRATCH).mkdir(mode=0o700)
+        except FileExistsError as error:
+            words = f"A run with the id {command.run_id!r} exists already."
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Attach to it or forget it.") from error
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            words = f"The run's folder cannot be written ({error.strerror}); nothing was started."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=DISK_HINT) from error
+        return request
 
     async def _launch(self, folder: Path, request: RunRequest) -> SupervisedExecution | None:
         """Hand the folder over and wait for the supervisor's identity; None when it ended before it had one."""

@@ -1,12 +1,13 @@
 """The files of one run folder.
 
 Purpose: one place that knows their names and how they become durable.
-Invariant: status and exit appear whole (written aside, renamed); a file that can be read is complete.
+Invariant: folder, status and exit appear whole (written aside, renamed); a file that can be read is complete.
 Must never: be mounted into a jail.
 """
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -26,11 +27,16 @@ def is_run_id(text: str) -> bool:
 
 
 def write_request(folder: Path, request: RunRequest) -> None:
-    """Make the folder (0700, new) and the request in it. Raises FileExistsError for a used id."""
-    folder.mkdir(mode=0o700)
-    fd = os.open(folder / REQUEST_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """Make the folder (0700, new) with the request in it; it appears whole. Raises FileExistsError for a used id."""
+    if folder.exists():
+        raise FileExistsError(folder)
+    aside = folder.with_name(f".{folder.name}.new")  # no id of a run: nobody takes it for one
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    fd = os.open(aside / REQUEST_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(encode_request(request))
+    aside.rename(folder)
 
 
 def read_request(folder: Path) -> RunRequest:

@@ -5,7 +5,7 @@ Invariant: a request is answered by the rooms alone; until they are open it wait
 Must never: answer in their place.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,13 +93,16 @@ class Late:
 
     def projections(self) -> Projections:
         """The views, by the rooms."""
-        return Projections(ops=_ops, view=self._view, digest=self._digest)
+        return Projections(ops=_ops, view=self._view, digest=self._digest, old_items=self._old_items)
 
     async def _view(self, stream: str) -> ProjectedView:
         return await (await self._open_rooms()).projections.view(stream)
 
-    def _digest(self, stream: str, seq: int) -> str | None:
-        return None if self._rooms is None else self._rooms.projections.digest(stream, seq)
+    def _digest(self, stream: str, seq: int, first: int) -> str | None:
+        return None if self._rooms is None else self._rooms.projections.digest(stream, seq, first)
+
+    async def _old_items(self, stream: str, names: Collection[str], first: int) -> frozenset[str]:
+        return await (await self._open_rooms()).projections.old_items(stream, names, first)
 
 
 def _ops(event: StoredEvent) -> tuple[Mapping[str, Any], ...]:

@@ -18,14 +18,22 @@ from pydantic_core import to_jsonable_python
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
 from gloveport.server.engine.folding import Loaded, fold_stored
+from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
-from gloveport.server.session.state import SessionState
+from gloveport.server.session.views.context import ContextProjection
+from gloveport.server.session.views.metrics import MetricsProjection
+from gloveport.server.session.views.placed import Projection
+from gloveport.server.session.views.plan import PlanProjection
+from gloveport.server.session.views.samples import SampleProjection
+from gloveport.server.session.views.task import TaskProjection
+from gloveport.server.session.views.trace import TraceProjection
+from gloveport.server.session.views.transcript import TranscriptProjection
+from gloveport.server.session.views.usage import UsageProjection
 from gloveport.server.settings import load_settings
 
 Line = dict[str, Any]
@@ -54,8 +62,8 @@ def replay_session(data_dir: Path, wanted: str, at: int | None = None, view: str
     """
     if view and view not in VIEWS:
         raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no view {view!r}; there are: {', '.join(VIEWS)}")
-    with _opened(data_dir, wanted) as log:
-        loaded = Loaded(SessionState(), View())
+    with opened_log(data_dir, wanted) as log:
+        loaded = Loaded()
         for page in _up_to(log, at):
             fold_stored(loaded, page)
         if at is not None and loaded.seq < at:
@@ -88,14 +96,15 @@ def _up_to(log: SessionLog, at: int | None) -> Pages:
 def export_session(data_dir: Path, settings_home: Path, wanted: str, raw: bool) -> Iterator[Line]:
     """The events of a session as they are stored, known secrets taken out unless `raw`. Raises GloveportError."""
     redact = None if raw else Redactor(secret_values(load_settings(settings_home))).redact
-    with _opened(data_dir, wanted) as log:
+    with opened_log(data_dir, wanted) as log:
         for page in log.events():
             for event in page:
                 yield exported(event, redact)
 
 
 @contextmanager
-def _opened(data_dir: Path, wanted: str) -> Iterator[SessionLog]:
+def opened_log(data_dir: Path, wanted: str) -> Iterator[SessionLog]:
+    """The log of a session by a part of its id (empty: the newest), or of a directory, a database or an export."""
     named = Path(wanted)
     if not wanted or not named.exists():
         with OfflineJournal.open(data_dir) as journal:
@@ -123,7 +132,33 @@ def _events(loaded: Loaded, pages: Pages) -> Iterator[Line]:
     yield from (exported(event, None) for page in pages for event in page)
 
 
+def _projected(make: Callable[[], Projection[Any]]) -> Callable[[Loaded, Pages], Iterator[Line]]:
+    """A projection of the events as it stands there, nothing taken out and nothing priced."""
+
+    def show(_loaded: Loaded, pages: Pages) -> Iterator[Line]:
+        projection = make()
+        for page in pages:
+            feed(projection, page, never)
+        result = to_jsonable_python(projection.finish())
+        yield from result if isinstance(result, list) else ({"text": result} if isinstance(result, str) else result,)
+
+    return show
+
+
 VIEWS: Final[Mapping[str, Callable[[Loaded, Pages], Iterator[Line]]]] = MappingProxyType(
-    {"items": _items, "state": _state, "events": _events}
+    {
+        "items": _items,
+        "state": _state,
+        "events": _events,
+        "context": _projected(ContextProjection),
+        "transcript": _projected(TranscriptProjection),
+        "plan": _projected(PlanProjection),
+        "task": _projected(TaskProjection),
+        "usage": _projected(UsageProjection),
+        "trace": _projected(TraceProjection),
+        "samples": _projected(SampleProjection),
+        "metrics": _projected(MetricsProjection),
+    }
 )
-"""What can be shown at any event: the items as a client has them, the folded state, the events themselves."""
+"""What can be shown at any event: the items as a client has them, the folded state, the events themselves, and each
+projection of them."""

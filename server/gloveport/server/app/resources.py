@@ -195,8 +195,8 @@ class ModelShelf:
 class WorkspaceShelf:
     """The worktrees of all sessions, below one folder."""
 
-    def __init__(self, folder: Path, exclude: Iterable[Path]) -> None:
-        self._folder, self._exclude = folder, tuple(exclude)
+    def __init__(self, folder: Path, exclude: Iterable[Path], boot_id: str = "") -> None:
+        self._folder, self._exclude, self._boot_id = folder, tuple(exclude), boot_id
 
     async def create(self, root: str, session_id: str) -> SessionWorkspace:
         """Take the snapshot of a new session. Raises PROTECTED_PATH for a folder that is no project."""
@@ -205,7 +205,7 @@ class WorkspaceShelf:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         (target / UNRECORDED).touch(mode=0o600)
         try:
-            return await SessionWorkspace.create(Path(root), target, exclude=self._exclude)
+            return await SessionWorkspace.create(Path(root), target, exclude=self._exclude, boot_id=self._boot_id)
         except BaseException:
             with suppress(OSError):
                 (target / UNRECORDED).unlink()
@@ -241,4 +241,4 @@ class WorkspaceShelf:
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""
-        return await SessionWorkspace.open(self._folder / session_id)
+        return await SessionWorkspace.open(self._folder / session_id, boot_id=self._boot_id)

@@ -45,6 +45,7 @@ from gloveport.server.journal.records import Loss
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
+from gloveport.server.recovery.mended import mend_worktree
 from gloveport.server.recovery.recover import recover
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
@@ -108,11 +109,12 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
         await adopt_trust(actor, trust, front.settings())
+        mended = await mend_worktree(actor)
         loss = await front.journal.untold_loss(actor.stream)
         if loss is not None and loss not in losses:  # it was found when the session was read
             found_later.append(loss)
             await opened.audit.record_all((loss_entry(loss, front.now_us()),))
-        effects = await recover(actor, loss)
+        effects = await recover(actor, loss, mended)
         if loss is not None:
             await front.journal.told((loss,))
         return effects
@@ -156,7 +158,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home))
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
     return Opened(blobs, audit, ladder, models, rules, shelf)
 
 

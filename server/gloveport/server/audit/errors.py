@@ -18,7 +18,7 @@ class AuditError(GloveportError):
     """A typed failure of the audit log."""
 
 
-def refused_by_disk(what: str, error: OSError) -> AuditError:
-    """A file operation of this room that failed."""
+def refused_by_disk(what: str, error: OSError, *, hint: str | None = None) -> AuditError:
+    """A file operation of this room that failed; `hint` where the code's own would not do."""
     code = ErrorCode.DATA_FULL if error.errno in _FULL_ERRNOS else ErrorCode.NOT_SAVED
-    return AuditError(code, f"{what} ({error.strerror or error})")
+    return AuditError(code, f"{what} ({error.strerror or error})", hint=hint)

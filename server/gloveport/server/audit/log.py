@@ -32,6 +32,7 @@ from gloveport.server.audit.reading import AuditReport, export_lines, verify_log
 
 GROUP_LINES_MAX: Final = 256
 AUDIT_FILE: Final = "audit.jsonl"
+STOPPED_HINT: Final = "Free disk space or mend the data directory, then start the daemon again; nothing was started."
 _FAR: Final = Link(10**15)
 
 
@@ -177,7 +178,7 @@ class AuditLog:
             write_checkpoint(checkpoint_path(self._path), last, self._key)
             self._vouched = True
         except OSError as error:
-            self._stopped = refused_by_disk("the audit line was not saved", error)
+            self._stopped = refused_by_disk("the audit line was not saved", error, hint=STOPPED_HINT)
             raise self._stopped from error
         self._refuse_when_strange()  # what is answered had its name when it was on disk
 

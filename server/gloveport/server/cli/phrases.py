@@ -97,3 +97,22 @@ def short_ids(names: Iterable[str]) -> dict[str, str]:
 def short_id(name: str) -> str:
     """The end of an id, as other commands take it."""
     return name[-_ID_CHARACTERS_MIN:]
+
+
+def dollars(nano_usd: int) -> str:
+    """An amount in words: `$0.0123`, never rounded to nothing (`<$0.0001`)."""
+    ten_thousandths = (nano_usd + 50_000) // 100_000
+    if not ten_thousandths:
+        return "<$0.0001" if nano_usd else "$0"
+    return f"${ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
+
+
+def lasting(micros: int) -> str:
+    """A duration in the unit that suits it: `850 µs`, `12.3 ms`, `4.56 s`, `2 min 05 s`."""
+    if micros < 1_000:
+        return f"{micros} µs"
+    if micros < 1_000_000:
+        return f"{micros / 1e3:.1f} ms"
+    if micros < 60_000_000:
+        return f"{micros / 1e6:.2f} s"
+    return f"{micros // 60_000_000} min {micros // 1_000_000 % 60:02d} s"

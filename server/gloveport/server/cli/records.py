@@ -59,7 +59,9 @@ def replay_with(read: Replay) -> Callable[..., None]:
     def replay(
         session: AnySession = "",
         at: Annotated[int | None, typer.Option("--at", min=1, help="Only up to this event.")] = None,
-        view: Annotated[str, typer.Option("--view", help="Print this view there: items, state, events.")] = "",
+        view: Annotated[
+            str, typer.Option("--view", help="Print this view there: items, state, events, context, trace, usage, …")
+        ] = "",
     ) -> None:
         """Fold the log of a session or a file anew with today's code; prints what came of it, or a view."""
         try:

@@ -17,6 +17,7 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions, steering
 from gloveport.server.cli.link import out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
+from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
 
@@ -29,6 +30,7 @@ class Doors:
     run_daemon: Callable[[], int]
     replay: records.Replay
     export: records.Export
+    view: Door
 
 
 def command_line(doors: Doors) -> typer.Typer:
@@ -65,6 +67,8 @@ def command_line(doors: Doors) -> typer.Typer:
         app.command()(command)
     app.command("replay")(records.replay_with(doors.replay))
     app.command("export")(records.export_with(doors.export))
+    for view in Views(doors.view).commands():
+        app.command()(view)
     app.add_typer(choices.models, name="models")
     app.add_typer(records.audit, name="audit")
     app.add_typer(_daemon(doors), name="daemon")

@@ -51,6 +51,7 @@ from gloveport.protocol.wire.session import (
     SubscribeParams,
     SubscribeResult,
     SubscriptionParams,
+    WidenParams,
 )
 from gloveport.protocol.wire.turn import (
     ApprovalListResult,
@@ -71,6 +72,22 @@ from gloveport.protocol.wire.turn import (
     TurnUnqueueParams,
     WhyParams,
     WhyResult,
+)
+from gloveport.protocol.wire.views import (
+    MetricsShowParams,
+    MetricsShowResult,
+    PlanShowParams,
+    PlanShowResult,
+    SampleListParams,
+    SampleListResult,
+    TaskShowParams,
+    TaskShowResult,
+    TraceShowParams,
+    TraceShowResult,
+    TranscriptParams,
+    TranscriptResult,
+    UsageShowParams,
+    UsageShowResult,
 )
 
 
@@ -109,6 +126,10 @@ class Calls(Protocol):
         self, method: Literal["session/subscribe"], params: SubscribeParams, *, timeout_s: float | None = None
     ) -> SubscribeResult: ...
 
+    @overload
+    async def call(
+        self, method: Literal["session/widen"], params: WidenParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
     @overload
     async def call(
         self, method: Literal["session/unsubscribe"], params: SubscriptionParams, *, timeout_s: float | None = None
@@ -207,6 +228,41 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["change/undo"], params: ChangeUndoParams, *, timeout_s: float | None = None
     ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["metrics/show"], params: MetricsShowParams, *, timeout_s: float | None = None
+    ) -> MetricsShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["plan/show"], params: PlanShowParams, *, timeout_s: float | None = None
+    ) -> PlanShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["sample/list"], params: SampleListParams, *, timeout_s: float | None = None
+    ) -> SampleListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["task/show"], params: TaskShowParams, *, timeout_s: float | None = None
+    ) -> TaskShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["trace/show"], params: TraceShowParams, *, timeout_s: float | None = None
+    ) -> TraceShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/transcript"], params: TranscriptParams, *, timeout_s: float | None = None
+    ) -> TranscriptResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["usage/show"], params: UsageShowParams, *, timeout_s: float | None = None
+    ) -> UsageShowResult: ...
 
     @overload
     async def call(

@@ -52,9 +52,12 @@ class Client(Calls):
         after: str | None = None,
         view: View | None = None,
         window_bytes: int = WINDOW_BYTES_DEFAULT,
+        newest_only: bool = False,
     ) -> Follow:
         """Follow a session: anew, or from the cursor `after` that `view` stands at."""
-        return Follow(self._link, session_id, after=after, view=view, window_bytes=window_bytes)
+        return Follow(
+            self._link, session_id, after=after, view=view, window_bytes=window_bytes, newest_only=newest_only
+        )
 
     def follow_from_start(self, session_id: str) -> Follow:
         """Follow a session from its first event on, however much of it has happened."""

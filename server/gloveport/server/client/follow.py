@@ -15,12 +15,14 @@ import anyio
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, encode_cursor
 from gloveport.protocol.wire.base import PAGE_MAX
-from gloveport.protocol.wire.reducer import View, ViewGapError
+from gloveport.protocol.wire.reducer import PAGE_ITEMS, View, ViewGapError
 from gloveport.protocol.wire.session import WINDOW_BYTES_DEFAULT, SessionEvents, SubscribeResult, WireEvent
 from gloveport.server.client.link import Inbox, Link, Raw
 
 BEGINNING: Final = encode_cursor(cursor_at(0, 0, GENESIS_DIGEST))
 """The cursor before the first event of any session: with an empty view, everything follows from there."""
+OLDER_ITEMS: Final = 3 * PAGE_ITEMS
+"""Items that `older` takes in at once."""
 ANEW_MAX: Final = 3
 """Beginnings in a row without one agreement in between; then the daemon and this client can't agree at all."""
 
@@ -40,7 +42,9 @@ class Update:
 class Follow(AsyncIterator[Update]):
     """Updates of one session; `view` is current whenever an update was returned.
 
-    To go on over another connection, give its `cursor` (or `durable`) and `view` to that client's `follow`.
+    `newest_only`: hold the newest items alone (they begin at `view.first`), which opens a long session at once; `older`
+    takes in those before. To go on over another connection, give its `cursor` (or `durable`) and `view` to the `follow`
+    of that client.
     """
 
     def __init__(
@@ -51,9 +55,12 @@ class Follow(AsyncIterator[Update]):
         after: str | None = None,
         view: View | None = None,
         window_bytes: int = WINDOW_BYTES_DEFAULT,
+        newest_only: bool = False,
     ) -> None:
         self.session_id = session_id
         self.view = View() if view is None else view
+        self._newest_only = newest_only or self.view.first > 0
+        self._changing = anyio.Lock()
         self.cursor = after if view is not None else None
         self.durable: str | None = None
         self.subscription_id: str | None = None
@@ -73,13 +80,27 @@ class Follow(AsyncIterator[Update]):
         while True:
             batch = await self._take()
             try:
-                update = self._apply(batch)
+                async with self._changing:
+                    update = self._apply(batch)
             except ViewGapError:
                 return await self._begin_anew()
             if not update.in_sync and batch.view_digest is not None:
                 return await self._begin_anew()
             await self._acknowledge(batch)
             return update
+
+    async def older(self) -> bool:
+        """Take in some of the items before those that are held; false when all are. Raises GloveportError."""
+        async with self._changing:  # what changes them from now on is applied when they are there
+            before = self.view.first
+            if before == 0 or self.subscription_id is None:
+                return False
+            begin = max(0, before - OLDER_ITEMS)
+            await self._link.ask("session/widen", {"subscriptionId": self.subscription_id, "itemsFrom": begin})
+            wanted = {"sessionId": self.session_id, "before": before, "limit": before - begin}
+            page = await self._link.ask("session/item/list", wanted)
+            self.view.prepend(page["items"], begin)
+            return True
 
     async def aclose(self) -> None:
         """Stop following; the view stays as it is."""
@@ -103,14 +124,23 @@ class Follow(AsyncIterator[Update]):
 
     async def _begin(self) -> Update | None:
         """Subscribe. Returns the update that a beginning from a snapshot is, None when events follow."""
-        wanted = {"sessionId": self.session_id, "after": self.cursor, "windowBytes": self._window_bytes}
+        wanted = {
+            "sessionId": self.session_id,
+            "after": self.cursor,
+            "windowBytes": self._window_bytes,
+            "newestOnly": self._newest_only,
+            "itemsFrom": self.view.first,
+        }
         result = SubscribeResult.model_validate(await self._link.ask("session/subscribe", wanted, self._adopt))
         self.cursor = result.cursor
         if result.snapshot is None:
             return None
         items = [item.model_dump() for item in result.snapshot.items]
-        older = await self._older_items(result.snapshot.items_before)
-        self.view.load([*older, *items], 0)
+        first = result.snapshot.items_before
+        if self._newest_only:
+            self.view.load(items, 0, first)
+        else:
+            self.view.load([*await self._older_items(first), *items], 0)
         return Update((), result.cursor, None, caught_up=False, in_sync=False, began_anew=True)
 
     async def _begin_anew(self) -> Update:
@@ -150,7 +180,7 @@ class Follow(AsyncIterator[Update]):
             self.view.apply(event.seq, event.ops)
         self.cursor = batch.last
         self.durable = batch.durable or self.durable
-        in_sync = batch.view_digest is not None and batch.view_digest == self.view.digest()
+        in_sync = batch.view_digest is not None and batch.view_digest == self.view.digest(batch.items_from)
         if in_sync:
             self._anew = 0
         return Update(

@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import approval, change, data, place, session, tool, turn
+from gloveport.server.commands import approval, change, data, place, session, tool, turn, views
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
@@ -31,6 +31,13 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "session/show": session.show,
         "session/item/list": session.items,
         "session/export": session.export,
+        "session/transcript": views.transcript,
+        "task/show": views.shower("task/show"),
+        "plan/show": views.shower("plan/show"),
+        "usage/show": views.shower("usage/show"),
+        "trace/show": views.shower("trace/show"),
+        "sample/list": views.shower("sample/list"),
+        "metrics/show": views.metrics,
         "approval/list": approval.listed,
         "grant/list": approval.grants,
         "change/list": change.listed,

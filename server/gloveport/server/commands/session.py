@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
@@ -34,6 +33,7 @@ from gloveport.protocol.wire.session import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
+from gloveport.server.commands.view_answers import redacted_parts
 from gloveport.server.engine.actor import Actor, index_state
 from gloveport.server.engine.sessions import Choice
 from gloveport.server.journal.records import SessionRow
@@ -192,10 +192,10 @@ async def rename(house: House, params: SessionRenameParams, caller: Caller, once
 
 async def items(house: House, params: ItemListParams, caller: Caller) -> ItemListResult:
     """Items of the view before an index."""
-    actor = await house.sessions.open(params.session_id)
-    stop = min(params.before, len(actor.view))
+    shown = await house.sessions.look(params.session_id)
+    stop = min(params.before, len(shown.view))
     begin = max(0, stop - params.limit)
-    page = tuple(ViewItem.model_validate(item) for item in actor.view.items(begin, stop))
+    page = tuple(map(ViewItem.model_validate, await shown.items(begin, stop)))
     return ItemListResult(items=page, items_before=begin)
 
 
@@ -211,15 +211,6 @@ async def export(house: House, params: SessionExportParams, caller: Caller) -> S
     return SessionExportResult(
         events=tuple(exported(event, redact) for event in events), next_seq=events[-1].seq if more else None
     )
-
-
-def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
-    """Every text in a value redacted by itself, so that what is left is the same JSON."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {redact(key): _redacted(part, redact) for key, part in value.items()}
-    return [_redacted(part, redact) for part in value] if isinstance(value, list) else value
 
 
 def exported(event: StoredEvent, redact: Callable[[str], str] | None) -> dict[str, object]:
@@ -238,5 +229,5 @@ def exported(event: StoredEvent, redact: Callable[[str], str] | None) -> dict[st
         "digest": event.digest,
         "payloadHash": event.payload_hash,
         "erased": event.erased is not None,
-        "payload": payload if redact is None else _redacted(payload, redact),
+        "payload": payload if redact is None else redacted_parts(payload, redact),
     }

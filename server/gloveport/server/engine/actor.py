@@ -7,7 +7,7 @@ Must never: perform an effect while holding the lock, or go on after a failed ap
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -24,8 +24,9 @@ from gloveport.protocol.journal.events import (
     encode_body,
 )
 from gloveport.protocol.journal.events.base import blobs_of, storable_body
-from gloveport.protocol.wire.reducer import View
 from gloveport.server.engine.folding import Loaded
+from gloveport.server.engine.keeping import Keeper, try_write
+from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event
@@ -51,6 +52,10 @@ def is_fatal(error: GloveportError) -> bool:
 
 UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 """Refusals of the journal before anything was written: the session is as it was."""
+
+KEPT_EVENTS: Final = 5_000
+"""A snapshot is written after so many events at the latest: reading a session again folds no more."""
+KEPT_EVENTS_AT_REST: Final = 100
 
 # What arrived from outside and can be had again, or asked for: a power loss may take the last of it.
 _RELAXED = (ModelTextDelta, ModelRequestAccepted, ToolExecutionProgress)
@@ -84,7 +89,12 @@ class Actor:
     """The one writer of a session's stream."""
 
     def __init__(
-        self, session_id: SessionId, room: Room, loaded: Loaded, workspace: SessionWorkspace | GloveportError
+        self,
+        session_id: SessionId,
+        room: Room,
+        loaded: Loaded,
+        workspace: SessionWorkspace | GloveportError,
+        keeper: Keeper,
     ) -> None:
         self.session_id = session_id
         self.stream = session_stream(session_id)
@@ -101,6 +111,8 @@ class Actor:
         self.revive: Callable[[], Awaitable[object]] = _leave
         """Reads the session again once it is stale."""
         self._loaded = loaded
+        self._keeper = keeper
+        self._keeping = False
         self._lock = anyio.Lock()
         self._changed = anyio.Event()
 
@@ -132,20 +144,37 @@ class Actor:
         return self._workspace
 
     @property
-    def view(self) -> View:
-        """The view at the same place; read only."""
+    def view(self) -> PagedView:
+        """The view at the same place; read only, and its old pages may not be in memory."""
         return self._loaded.view
+
+    async def items(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Items of the view by index. Raises NOT_SAVED."""
+        try:
+            return await self._keeper.items(self.view, start, stop)
+        except StalePageError as error:
+            self.poison()
+            raise GloveportError(ErrorCode.NOT_SAVED, "the session has to be read again") from error
 
     @property
     def cursor(self) -> Cursor:
         """The place of the last event."""
         return cursor_at(self._loaded.epoch, self._loaded.seq, self._loaded.digest)
 
-    def view_digest(self, seq: int) -> str | None:
-        """The view's digest at `seq`, where the session rests there."""
+    async def item(self, name: str) -> dict[str, Any]:
+        """The fields of one item; empty when there is no such item. Raises NOT_SAVED."""
+        for index in self.view.places(name):
+            (item,) = await self.items(index, index + 1)
+            if item["id"] == name:
+                fields: dict[str, Any] = item["fields"]
+                return fields
+        return {}
+
+    def view_digest(self, seq: int, first: int = 0) -> str | None:
+        """The digest at `seq` of the view's items from index `first` on, where the session rests there."""
         if seq != self._loaded.seq or self.state.phase not in (Phase.IDLE, Phase.WAITING):
             return None
-        return self.view.digest()
+        return self.view.digest(first)
 
     async def submit(self, given: Input, request: Asked = None) -> tuple[Effect, ...]:
         """Decide one input, write what was decided, and return the effects that are due.
@@ -215,7 +244,7 @@ class Actor:
                     raise
                 if appended.answered is not None:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
-                self._adopt(decided, appended)
+                await self._adopt(decided, appended)
                 await self.room.auditor.take(appended.events)
                 holds = True
         finally:
@@ -231,18 +260,44 @@ class Actor:
             workspace=state.root,
         )
 
-    def _adopt(self, decided: Step, appended: Appended) -> None:
+    async def _adopt(self, decided: Step, appended: Appended) -> None:
         loaded = self._loaded
+        steps = [
+            (stored, body, project_ops(body, stored.type, stored.seq))
+            for stored, body in zip(appended.events, decided.events, strict=True)
+        ]
+        needed = loaded.view.needed(op for _, _, ops in steps for op in ops)
+        try:
+            await self._keeper.bring(loaded.view, needed)
+        except StalePageError as error:
+            raise GloveportError(ErrorCode.NOT_SAVED, "the session has to be read again") from error
         loaded.state = decided.state
-        for stored, body in zip(appended.events, decided.events, strict=True):
+        for stored, body, ops in steps:
             loaded.epoch, loaded.seq, loaded.digest = stored.epoch, stored.seq, stored.digest
-            loaded.view.apply(stored.seq, project_ops(body, stored.type, stored.seq))
+            loaded.view.apply(stored.seq, ops)
             if isinstance(body, ChangeRefused | ChangeUnsettled):
                 loaded.refusals[body.apply_id] = body
         if appended.events:
             self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
         self._changed.set()
         self._changed = anyio.Event()
+        self.keep_when_due()
+
+    def keep_when_due(self) -> None:
+        """Begin to write a snapshot when enough happened since the last."""
+        news = self._loaded.seq - self._keeper.seq
+        due = news >= KEPT_EVENTS or (news >= KEPT_EVENTS_AT_REST and self.state.phase is Phase.IDLE)
+        if due and not self._keeping:
+            self._keeping = True
+            self.room.tasks.start_soon(self._keep)
+
+    async def _keep(self) -> None:
+        """Write a snapshot, beside whatever goes on."""
+        try:
+            if not self.stale:
+                await try_write(self._keeper, self._loaded)
+        finally:
+            self._keeping = False
 
     def poison(self) -> None:
         """What is on disk is not what is known here: drop what runs; the journal is read before the next input."""

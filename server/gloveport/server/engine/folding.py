@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic_core import from_json
 
@@ -24,7 +24,8 @@ from gloveport.protocol.journal.events import (
     decode_body,
 )
 from gloveport.protocol.journal.upcast import upcast
-from gloveport.protocol.wire.reducer import View
+from gloveport.server.engine.paged import PagedView
+from gloveport.server.engine.quick import quick_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
@@ -39,8 +40,8 @@ FAULTS_KEPT_MAX: Final = 20
 class Loaded:
     """A session as read from the journal, and the place of its last event."""
 
-    state: SessionState
-    view: View
+    state: SessionState = field(default_factory=SessionState)
+    view: PagedView = field(default_factory=PagedView)
     epoch: int = 1
     seq: int = 0
     digest: str = GENESIS_DIGEST
@@ -69,15 +70,35 @@ def body_of(event: StoredEvent) -> EventBody | None:
 
 
 def ops_of(event: StoredEvent) -> tuple[Op, ...]:
-    """What a stored event does to the view."""
+    """What a stored event does to the view. Raises JournalError(CORRUPT)."""
+    if event.erased is None and (ops := quick_ops(event.type, event.version, event.payload)) is not None:
+        return ops
     return project_ops(body_of(event), event.type, event.seq)
 
 
+class Decoded(NamedTuple):
+    """A stored event, its body in today's form, and what it does to the view."""
+
+    event: StoredEvent
+    body: EventBody | None
+    ops: tuple[Op, ...]
+
+
+def decode_stored(events: Iterable[StoredEvent]) -> list[Decoded]:
+    """The events as they are folded."""
+    bodies = ((event, body_of(event)) for event in events)
+    return [Decoded(event, body, project_ops(body, event.type, event.seq)) for event, body in bodies]
+
+
 def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
-    """Take events in, in order."""
+    """Take events in, in order; the whole view is in memory."""
+    fold_decoded(loaded, decode_stored(events))
+
+
+def fold_decoded(loaded: Loaded, events: Iterable[Decoded]) -> None:
+    """Take events in, in order; the pages of the view that they need are in memory."""
     pieces: list[ModelTextDelta] = []
-    for event in events:
-        body = body_of(event)
+    for event, body, ops in events:
         if isinstance(body, ModelTextDelta):
             pieces.append(body)
         elif event.erased is None:
@@ -90,7 +111,7 @@ def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:
             loaded.refusals[body.apply_id] = body
         if isinstance(body, ChangeApplyStarted):
             loaded.plans.append(body)
-        loaded.view.apply(event.seq, project_ops(body, event.type, event.seq))
+        loaded.view.apply(event.seq, ops)
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
     loaded.state = _fold_pieces(loaded.state, pieces)
 

@@ -120,6 +120,8 @@ async def revive(actor: Actor) -> None:
     """What ran was dropped since it could not be saved: read the session again, so that it goes on unwatched, too."""
     try:
         await actor.revive()
+    except GloveportError as error:  # the disk still refuses
+        _log.error("session %s could not be read again: %s", actor.session_id, error.message)
     except Exception:  # noqa: BLE001 - outer edge: whoever opens the session next tries again
         _log.exception("session %s could not be read again", actor.session_id)
 

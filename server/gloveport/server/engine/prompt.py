@@ -1,19 +1,18 @@
 """What a model is sent: the standing words, the history, the tools.
 
 Purpose: build a request from a session's state alone.
-Invariant: each call in the history is followed by its result; equal states give equal requests, so that a
-    provider's cache of the prefix holds.
+Invariant: what is sent was checked: every provider takes it; equal states give equal requests, and what was sent once
+    is the beginning of what is sent later, so that a provider's cache of the prefix holds.
 Must never: add a clock, a machine fact or a secret.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.server.models.contract import (
-    GO_ON,
     AssistantTurn,
     ChatMessage,
     ModelRequest,
@@ -23,9 +22,9 @@ from gloveport.server.models.contract import (
     ToolSpec,
     UserText,
 )
-from gloveport.server.session.pairing import paired
 from gloveport.server.session.shortening import shorten
-from gloveport.server.session.state import AssistantEntry, Entry, ResultEntry, SessionState, UserEntry
+from gloveport.server.session.state import Entry, ResultEntry, SessionState, UserEntry
+from gloveport.server.session.views.context import context_faults, provider_history
 
 STANDING: Final = """You are a coding agent working for the user of an editor.
 You work in a private copy of the workspace; the user's own files change only when the user accepts your changes.
@@ -59,17 +58,13 @@ def _message(entry: Entry) -> ChatMessage:
     return AssistantTurn(text, calls)
 
 
-def _told(history: tuple[Entry, ...]) -> Iterator[ChatMessage]:
-    history = paired(history)
-    for entry, following in zip_longest(history, history[1:]):
-        if isinstance(entry, AssistantEntry) and not entry.text and not entry.calls:
-            continue
-        yield _message(entry)
-        if isinstance(entry, AssistantEntry) and entry.interrupted and not isinstance(following, UserEntry):
-            yield UserText(GO_ON)
-
-
 def model_request(state: SessionState, tools: tuple[ToolSpec, ...]) -> ModelRequest:
-    """The request that a state asks for."""
-    messages = (SystemText(STANDING), *_told(state.history))
-    return ModelRequest(model=state.model, messages=messages, tools=tools)
+    """The request that a state asks for.
+
+    Raises GloveportError (INTERNAL): the history would be refused for good; nothing is sent.
+    """
+    entries = provider_history(state.history)
+    if faults := context_faults(entries):
+        words = f"the conversation cannot be sent as it stands: {faults[0]}"
+        raise GloveportError(ErrorCode.INTERNAL, words, hint="Nothing is lost. Begin a new session to go on.")
+    return ModelRequest(model=state.model, messages=(SystemText(STANDING), *map(_message, entries)), tools=tools)

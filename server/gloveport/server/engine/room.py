@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.engine.daemon_facts import DaemonFacts
+from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.pacing import Pacing
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
@@ -23,6 +24,7 @@ from gloveport.server.policy.reading import Reading
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.tools.registry import Toolbox
+from gloveport.server.version import build_version
 from gloveport.server.workspace.facade import SessionWorkspace
 
 
@@ -86,6 +88,10 @@ class Room:
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]
+    build: str = field(default_factory=build_version)
+    """The mark of this program's files: snapshots of another build are folded anew."""
+    form: Form = field(default_factory=make_form)
+    """How a state is kept."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""

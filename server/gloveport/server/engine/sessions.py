@@ -16,22 +16,25 @@ import anyio
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.events import SessionCreated, SnapshotTaken
-from gloveport.protocol.wire.reducer import View
-from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.actor import KEPT_EVENTS, Actor
 from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
-from gloveport.server.engine.folding import Loaded, fold_stored
+from gloveport.server.engine.folding import Loaded, decode_stored, fold_decoded
+from gloveport.server.engine.glance import Glance, take_glance
+from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.mending import read_mended
+from gloveport.server.engine.paged import StalePageError
 from gloveport.server.engine.perform import revive, start
 from gloveport.server.engine.relisting import relist
 from gloveport.server.engine.room import Room
 from gloveport.server.journal.records import ClientRequest
-from gloveport.server.session.state import SessionState
 from gloveport.server.turn.effects import Effect
 from gloveport.server.workspace.facade import SessionWorkspace
 
 READ_EVENTS: Final = 500
 READ_BYTES: Final = 4 * 1024 * 1024
 LOADED_MAX: Final = 64
+GLANCES_MAX: Final = 8
+"""Views in memory of sessions that are not; each is a few pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Sessions:
         self._reopening = anyio.Lock()
         self._actors: dict[SessionId, Actor] = {}
         self._opening: dict[SessionId, anyio.Lock] = defaultdict(anyio.Lock)
+        self._glances: dict[SessionId, Glance] = {}
 
     def loaded(self, session_id: str) -> Actor | None:
         """The actor, if the session is in memory."""
@@ -75,7 +79,7 @@ class Sessions:
         """Take the snapshot, then write the session's first facts. Raises GloveportError."""
         await self.journal_ready()
         workspace = await self.room.create_workspace(choice.root, session_id)
-        actor = Actor(session_id, self.room, Loaded(SessionState(), View()), workspace)
+        actor = Actor(session_id, self.room, Loaded(), workspace, self._keeper(session_id))
         created = SessionCreated(
             session_id=session_id,
             workspace_id=choice.workspace_id,
@@ -104,6 +108,7 @@ class Sessions:
     def _put(self, name: SessionId, actor: Actor) -> None:
         actor.revive = partial(self.open, name)
         self._actors[name] = actor
+        self._glances.pop(name, None)
 
     async def journal_ready(self) -> None:
         """Open a journal anew that stopped after a refusal of the disk. Raises NOT_SAVED, DATA_FULL."""
@@ -132,8 +137,9 @@ class Sessions:
             await self.journal_ready()
             if known is not None:
                 await known.wait_quiet()
-            loaded = await self._read(name)
-            actor = Actor(name, self.room, loaded, await self._workspace(name, known))
+            keeper = self._keeper(name)
+            loaded = await self._read(name, keeper)
+            actor = Actor(name, self.room, loaded, await self._workspace(name, known), keeper)
             self._put(name, actor)
             try:
                 start(actor, await self._recover(actor))
@@ -141,6 +147,7 @@ class Sessions:
                 actor.stale = True  # what was under way was not taken up: whoever comes next tries again
                 raise
             await sweep_leftovers(actor, loaded.plans)
+            actor.keep_when_due()
             self._forget_idle(name)
             return actor
 
@@ -165,18 +172,58 @@ class Sessions:
         except GloveportError as error:
             return error
 
-    async def _read(self, session_id: SessionId) -> Loaded:
-        stream = session_stream(session_id)
-        loaded = await read_mended(self.room.journal, stream, partial(self._fold, stream), self.journal_ready)
+    async def look(self, session_id: str) -> Actor | Glance:
+        """The session's view: of its actor, or, where nothing is under way, of its snapshot alone.
+
+        Raises SESSION_UNKNOWN, NOT_SAVED.
+        """
+        name = SessionId(session_id)
+        async with self._opening[name]:
+            known = self._actors.get(name)
+            if known is None and (glance := await self._glance(name)) is not None:
+                return glance
+        return await self.open(session_id)
+
+    async def _glance(self, name: SessionId) -> Glance | None:
+        row = await self.room.journal.session(name)
+        if row is None or row.state != "idle":
+            return None
+        glance = await take_glance(self.room.journal, self._keeper(name), session_stream(name), self._glances.get(name))
+        if glance is not None:
+            self._glances.pop(name, None)
+            self._glances[name] = glance
+            while len(self._glances) > GLANCES_MAX:
+                del self._glances[next(iter(self._glances))]
+        return glance
+
+    def glanced(self, session_id: str) -> Glance | None:
+        """The view that was looked at without its session, if it is still in memory."""
+        return self._glances.get(SessionId(session_id))
+
+    def _keeper(self, name: SessionId) -> Keeper:
+        return Keeper(self.room.journal, session_stream(name), self.room.build, self.room.form)
+
+    async def _read(self, session_id: SessionId, keeper: Keeper | None = None) -> Loaded:
+        stream, kept = session_stream(session_id), keeper or self._keeper(session_id)
+        loaded = await read_mended(self.room.journal, stream, partial(self._fold, stream, kept), self.journal_ready)
         if loaded.seq == 0:
             self._opening.pop(session_id, None)
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
         return loaded
 
-    async def _fold(self, stream: str) -> Loaded:
-        loaded = Loaded(SessionState(), View())
+    async def _fold(self, stream: str, keeper: Keeper) -> Loaded:
+        """From its snapshot and what follows, or from the whole log, which then leaves snapshots as it is read."""
+        loaded = await keeper.read() or Loaded()
         while events := await self.room.journal.read(stream, loaded.seq, READ_EVENTS, READ_BYTES):
-            fold_stored(loaded, events)
+            decoded = decode_stored(events)
+            try:
+                await keeper.bring(loaded.view, loaded.view.needed(op for step in decoded for op in step.ops))
+            except StalePageError:
+                loaded = Loaded()  # the keeper has forgotten what is not there
+                continue
+            fold_decoded(loaded, decoded)
+            if loaded.seq - keeper.seq >= KEPT_EVENTS:
+                await try_write(keeper, loaded)
         return loaded
 
     def _forget_idle(self, keep: SessionId) -> None:

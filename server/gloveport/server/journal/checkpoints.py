@@ -23,6 +23,8 @@ DUE_PAGES: Final = 1_000
 FORCED_PAGES: Final = 4_000
 """So many make it due at once."""
 RESTART_PAGES: Final = 8_000
+TIGHT_PAGES: Final = 32
+"""So many make it due, and at once, on a disk that has no room for a reserve."""
 RESTART_WAIT_MS: Final = 200
 WAL_ALARM_BYTES: Final = 64 * 1024 * 1024
 PINNED_CHECKPOINTS: Final = 3
@@ -37,7 +39,9 @@ _log = logging.getLogger("gloveport")
 class Checkpoints:
     """The state of the log; used on the writer's thread, read from anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tight: bool = False) -> None:
+        self.tight = tight
+        """The disk has no room for a reserve: the log is kept small, and its room is given back each time."""
         self.log_pages = 0
         """Pages in the log: as the last checkpoint counted them, and an estimate of what came since."""
         self.stuck = 0
@@ -52,12 +56,12 @@ class Checkpoints:
     @property
     def due(self) -> bool:
         """Whether the next quiet moment is for a checkpoint."""
-        return self._since >= DUE_PAGES
+        return self._since >= (TIGHT_PAGES if self.tight else DUE_PAGES)
 
     @property
     def forced(self) -> bool:
         """Whether no further commit should come before a checkpoint."""
-        return self._since >= FORCED_PAGES
+        return self._since >= (TIGHT_PAGES if self.tight else FORCED_PAGES)
 
     def count(self, size_bytes: int) -> None:
         """Something was committed."""
@@ -72,7 +76,8 @@ class Checkpoints:
 
     def run(self, connection: sqlite3.Connection) -> None:
         """Move what can be moved. Raises sqlite3.Error."""
-        self._run(connection, "RESTART" if self.log_pages >= RESTART_PAGES else "PASSIVE")
+        crowded = "RESTART" if self.log_pages >= RESTART_PAGES else "PASSIVE"
+        self._run(connection, "TRUNCATE" if self.tight else crowded)
 
     def empty(self, connection: sqlite3.Connection) -> bool:
         """Move everything and cut the log to nothing; False where a reader kept that from happening."""

@@ -27,6 +27,9 @@ BALLAST_BYTES: Final = 8 * 1024 * 1024
 BALLAST_ROOM: Final = 3
 """A reserve is only made where this many times its size is free: it must not be what fills the disk."""
 
+BALLAST_BYTES_MIN: Final = 64 * 1024
+"""On a small disk the reserve is smaller, and none below this."""
+
 ROOM_BYTES_MIN: Final = 256 * 1024
 """A disk with less than this counts as full when an open fails on it."""
 
@@ -158,7 +161,7 @@ def has_room(directory: Path) -> bool:
 
 
 def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:
-    """Reserve `size_bytes` of real space; False when the disk has no room for it (the journal still opens)."""
+    """Reserve up to `size_bytes` of real space; False when the disk has no room for it (the journal still opens)."""
     path = directory / BALLAST_FILE
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -166,13 +169,14 @@ def ensure_ballast(directory: Path, size_bytes: int = BALLAST_BYTES) -> bool:
         return False
     try:
         status = os.fstat(fd)
-        if status.st_size >= size_bytes and status.st_blocks > 0:
+        if status.st_size >= min(size_bytes, BALLAST_BYTES_MIN) and status.st_blocks > 0:
             return True
         room = os.fstatvfs(fd)
-        if room.f_bavail * room.f_frsize < BALLAST_ROOM * size_bytes:
+        fitting = min(size_bytes, room.f_bavail * room.f_frsize // (BALLAST_ROOM + 1))
+        if fitting < min(size_bytes, BALLAST_BYTES_MIN):
             path.unlink(missing_ok=True)
             return False
-        os.posix_fallocate(fd, 0, size_bytes)
+        os.posix_fallocate(fd, 0, fitting)
     except OSError:
         path.unlink(missing_ok=True)  # half a reserve would take the last space and give nothing
         return False

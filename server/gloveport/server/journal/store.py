@@ -7,7 +7,7 @@ Must never: interpret an event, repeat a failed commit, or be open twice on one 
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -201,13 +201,25 @@ class Journal:
         It replaces the one of its kind, and survives the death of the process; a power loss may take it back.
         Raises JournalError: LIMIT, INVALID_PARAMS, NOT_SAVED, DATA_FULL.
         """
-        check_snapshot(kind, state)
+        return await self.put_snapshots(stream, seq, digest, {kind: state})
+
+    async def put_snapshots(self, stream: str, seq: int, digest: str, states: Mapping[str, bytes]) -> bool:
+        """`put_snapshot` for the parts of one fold by their kinds, all of them or none."""
+        for kind, state in states.items():
+            check_snapshot(kind, state)
+
+        def write(connection: sqlite3.Connection) -> bool:
+            return all(write_snapshot(connection, stream, seq, digest, *part) for part in states.items())
+
         door = self._writing()
-        return await door.run(
-            lambda c: self._writer.note(
-                c, lambda: write_snapshot(c, stream, seq, digest, kind, state), Durability.RELAXED, len(state)
-            )
-        )
+        size = sum(map(len, states.values()))
+        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size))
+
+    async def snapshots(self, stream: str, kinds: Iterable[str]) -> dict[str, FoldSnapshot]:
+        """Those of the kept folds that are there, whole, each at an event that is still the same."""
+        wanted = tuple(kinds)
+        found = await self._read(lambda c: [read_snapshot(c, stream, kind) for kind in wanted])
+        return {one.kind: one for one in found if one is not None}
 
     async def snapshot(self, stream: str, kind: str) -> FoldSnapshot | None:
         """The kept fold of a kind, if there is one, whole, at an event that is still the same."""
@@ -317,10 +329,11 @@ class Journal:
         acknowledged = {stream: tail.last_seq for stream, tail in self._writer.unsynced.items()}
         self._writer.stopped_reason = self._writer.stopped_reason or "reopening"
         self._damaged = self._damaged or self._writer.damaged
-        if self._writer.full:
+        full = self._writer.full
+        if full:
             release_ballast(self._directory)
         await self._close_doors(clean=False)
-        await self._open_doors(acknowledged)
+        await self._open_doors(acknowledged, reserve=not full)
         return self.report
 
     async def close(self) -> None:
@@ -332,7 +345,7 @@ class Journal:
                 if self._owns_lease:
                     self._lease.release()
 
-    async def _open_doors(self, acknowledged: dict[str, int]) -> None:
+    async def _open_doors(self, acknowledged: dict[str, int], *, reserve: bool = True) -> None:
         found = Found(self._directory, self._clock(), self._boot_id, acknowledged, damaged=self._damaged)
         results: list[Opened] = []
 
@@ -340,7 +353,7 @@ class Journal:
             results.append(open_database(found))
             return results[0].connection
 
-        reserved = ensure_ballast(self._directory, self._ballast_bytes)
+        reserved = ensure_ballast(self._directory, self._ballast_bytes) if reserve else has_ballast(self._directory)
         self._write_door = await open_door(make)
         try:
             path = self._directory / DATABASE_FILE
@@ -352,6 +365,7 @@ class Journal:
         opened = results[0]
         self._damaged = False
         self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
+        self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
 
     async def _close_doors(self, *, clean: bool) -> None:

@@ -153,6 +153,9 @@ class Writer:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        except BaseException as error:
+            self._stop(connection, error)  # never leave a transaction open
+            raise
         self._refuse_when_gone(connection)
         if durability is Durability.FULL:
             self._note_synced()

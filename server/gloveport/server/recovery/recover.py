@@ -19,6 +19,7 @@ from gloveport.server.engine.tool_run import card_holds, discard_run, reconcile_
 from gloveport.server.journal.records import Loss
 from gloveport.server.recovery.faults import tell_faults
 from gloveport.server.recovery.findings import Card, Drift, Findings
+from gloveport.server.recovery.mended import doubted
 from gloveport.server.recovery.requests import find_fate
 from gloveport.server.recovery.summary import summarise
 from gloveport.server.session.state import Call, CallStage, SessionState
@@ -36,8 +37,8 @@ def needs_recovery(state: SessionState) -> bool:
     return state.turn is not None or bool(state.applying)
 
 
-async def recover(actor: Actor, loss: Loss | None = None) -> tuple[Effect, ...]:
-    """Settle what was under way, and tell a loss; returns the effects with which the session goes on.
+async def recover(actor: Actor, loss: Loss | None = None, mended: str = "") -> tuple[Effect, ...]:
+    """Settle what was under way, and tell a loss and what was `mended`; returns the effects that are due.
 
     Raises GloveportError (NOT_SAVED, DATA_FULL; SESSION_READ_ONLY for a loss that cannot be written into it).
     """
@@ -45,20 +46,22 @@ async def recover(actor: Actor, loss: Loss | None = None) -> tuple[Effect, ...]:
     if not state.read_only:
         await tell_faults(actor)
     if actor.state.read_only or not needs_recovery(state):
-        if loss is not None:
-            await actor.record((summarise(state, Findings(), loss),))
+        if loss is not None or (mended and not actor.state.read_only):
+            await actor.record((summarise(state, Findings(), loss, mended),))
         return ()
-    findings = await _look(actor) if loss is None else Findings(drift=await _drift(actor))
+    findings = await _look(actor, mended) if loss is None else Findings(drift=await _drift(actor))
     drift = findings.drift
     told = (DriftDetected(paths=drift.paths, paths_total=drift.total),) if drift is not None and drift.total else ()
-    await actor.record((*told, summarise(state, findings, loss)))
+    await actor.record((*told, summarise(state, findings, loss, mended)))
     return await _settle(actor, findings, loss)
 
 
-async def _look(actor: Actor) -> Findings:
+async def _look(actor: Actor, mended: str) -> Findings:
     """Find everything out; nothing is changed."""
     state = actor.state
     calls = tuple([await reconcile_call(actor, call) for call in _running(state)])
+    if mended:
+        calls = tuple(doubted(call, state) for call in calls)
     request = await find_fate(actor)
     return Findings(request, calls, await _cards(actor), await _drift(actor))
 

@@ -31,9 +31,11 @@ _CALLS: Final[Mapping[str, str]] = MappingProxyType(
 _LOOK: Final = "Look whether it took effect, then say so in a message; the agent goes on from there."
 
 
-def summarise(state: SessionState, findings: Findings, loss: Loss | None) -> RecoverySummarised:
-    """The summary of findings about a state, as it was before they were acted on."""
+def summarise(state: SessionState, findings: Findings, loss: Loss | None, mended: str = "") -> RecoverySummarised:
+    """The summary of findings about a state, as it was before they were acted on; `mended` tells of its worktree."""
     items = tuple(_items(state, findings, loss))
+    if mended:
+        items = (*items, RecoveredItem(kind="fault", ref="", outcome="mended", text=mended, next=""))
     return RecoverySummarised(
         interrupted_requests=int(findings.request is not None),
         reconciled_calls=len(findings.calls),

@@ -47,9 +47,11 @@ class Hub:
             tail.extend([Entry(event, self._projections) for event in events], durable_seq)
 
     async def subscribe(
-        self, stream: str, after: str | None, window_bytes: int
+        self, stream: str, after: str | None, window_bytes: int, *, newest_only: bool = False, items_from: int = 0
     ) -> tuple[Subscription, SubscribeResult]:
         """Begin to follow `stream`; the caller runs the subscription once the result is on its way.
+
+        `newest_only`: hold the newest items alone, after a cursor those from `items_from` on.
 
         Without a cursor, or with one that is not of this stream's past, the result is a snapshot to begin anew from.
 
@@ -59,7 +61,8 @@ class Hub:
         tail = self._tails.setdefault(stream, Tail())
         self._subscriptions += 1
         name = f"sub-{self._subscriptions}"
-        subscription = Subscription(name, stream, window_bytes, tail, self._source, self._projections)
+        first = items_from if newest_only else 0
+        subscription = Subscription(name, stream, window_bytes, first, tail, self._source, self._projections)
         tail.wakers.add(subscription.wake)  # before the head is read: what is published meanwhile is not missed
         try:
             if await self._source.head(stream) is None:
@@ -71,6 +74,8 @@ class Hub:
         except BaseException:
             self.unsubscribe(subscription)
             raise
+        if snapshot is not None:
+            subscription.first = snapshot.items_before if newest_only else 0
         subscription.place = Place(cursor.seq, encode_cursor(cursor))
         return subscription, SubscribeResult(
             subscription_id=name,

@@ -5,7 +5,7 @@ Invariant: events of a stream come in order without a gap; `project_ops` is a pu
 Must never: give the hub a way to write.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,10 +39,11 @@ class EventSource(Protocol):
 class Projections:
     """The pure views of the kernel, as functions.
 
-    `ops` of one event; `view` of a whole stream now; `digest` of the view at a seq, or None where a turn is running
-    and the view does not rest.
+    `ops` of one event; `view` of a whole stream now; `digest` of the view's items from an index on at a seq, or None
+    where a turn is running and the view does not rest; `old_items`: which of these items stand before an index.
     """
 
     ops: Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
     view: Callable[[str], Awaitable[ProjectedView]]
-    digest: Callable[[str, int], str | None]
+    digest: Callable[[str, int, int], str | None]
+    old_items: Callable[[str, Collection[str], int], Awaitable[frozenset[str]]]

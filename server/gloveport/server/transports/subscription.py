@@ -2,12 +2,13 @@
 
 Purpose: send batches from a place on, as fast as the client acknowledges and no faster.
 Invariant: unacknowledged bytes stay within the window (one event larger than it goes alone); a batch is at most half
-the window; the place moves only when a batch was handed to the outbox.
+the window; the place moves only when a batch was handed to the outbox; who follows the newest items alone gets every
+event, without what it does to items before `first`.
 Must never: buffer events for later: what can't be sent now is read again from the tail or the journal.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +41,7 @@ class Subscription:
         name: str,
         stream: str,
         window_bytes: int,
+        first: int,
         tail: Tail,
         source: EventSource,
         projections: Projections,
@@ -47,6 +49,7 @@ class Subscription:
         self.name = name
         self.stream = stream
         self.place = Place(0, START)
+        self.first = first
         self._window_bytes = window_bytes
         self._tail = tail
         self._source = source
@@ -57,6 +60,7 @@ class Subscription:
         self._caught_up_told = False
         self._news = anyio.Event()
         self._closed = False
+        self._at_hand = False
 
     def wake(self) -> None:
         """Something changed: events, durability, or the window."""
@@ -68,6 +72,10 @@ class Subscription:
         while self._flying and self._flying[0][0] <= seq:
             self._flying_bytes -= self._flying.popleft()[1]
         self.wake()
+
+    def widen(self, first: int) -> None:
+        """From now on the follower holds the items from index `first` on; it never holds fewer than before."""
+        self.first = min(self.first, first)
 
     def close(self) -> None:
         """End `run` at its next step."""
@@ -84,10 +92,13 @@ class Subscription:
     async def _send_next(self, send: Send) -> bool:
         """Send one notification if there is something to say and room to say it."""
         if self.place.seq >= self._tail.head_seq:
+            if not self._at_hand:  # a view that nobody asked for yet has no digest
+                await self._projections.old_items(self.stream, (), 0)
+                self._at_hand = True
             return await self._send_rest(send)
         room = self._room_bytes()
         entries = await self._entries(room) if room > 0 else []
-        encoded = _fitting(entries, room, alone=not self._flying)
+        encoded = _fitting(await self._bytes_of(entries), room, alone=not self._flying)
         if not encoded:
             return False
         batch = entries[: len(encoded)]
@@ -113,9 +124,22 @@ class Subscription:
     async def _entries(self, room: int) -> Sequence[Entry]:
         entries = self._tail.after(self.place.seq, BATCH_EVENTS_MAX)
         if entries is None:
-            read = await self._source.read(self.stream, self.place.seq, BATCH_EVENTS_MAX, room)
+            limit = min(BATCH_EVENTS_MAX, self._tail.head_seq - self.place.seq)
+            read = await self._source.read(self.stream, self.place.seq, limit, room)
             entries = [Entry(event, self._projections) for event in read]
         return entries
+
+    async def _bytes_of(self, entries: Sequence[Entry]) -> Iterator[bytes]:
+        """The entries' bytes, made when they are asked for; whoever holds all items gets the same ones."""
+        if self.first == 0 or not entries:
+            return (entry.encoded for entry in entries)
+        names = {item for entry in entries for item in entry.items}
+        while True:
+            first = self.first
+            old = await self._projections.old_items(self.stream, names, first)
+            if first == self.first:  # it may hold more by now
+                break
+        return (entry.encoded if old.isdisjoint(entry.items) else entry.encoded_without(old) for entry in entries)
 
     def _room_bytes(self) -> int:
         return min(self._window_bytes // 2, self._window_bytes - self._flying_bytes)
@@ -130,8 +154,8 @@ class Subscription:
         }
         if caught_up:
             fields["caughtUp"] = True
-            if (digest := self._projections.digest(self.stream, last.seq)) is not None:
-                fields["viewDigest"] = digest
+            if (digest := self._projections.digest(self.stream, last.seq, self.first)) is not None:
+                fields["viewDigest"], fields["itemsFrom"] = digest, self.first
         self._caught_up_told = caught_up
         if durable is not None:
             self._durable_told = durable.seq
@@ -141,11 +165,10 @@ class Subscription:
         )
 
 
-def _fitting(entries: Sequence[Entry], room: int, *, alone: bool) -> list[bytes]:
-    """The bytes of the longest start of `entries` within `room`; when nothing is in flight, of at least one."""
+def _fitting(events: Iterator[bytes], room: int, *, alone: bool) -> list[bytes]:
+    """The longest start of `events` within `room`; when nothing is in flight, at least one."""
     taken: list[bytes] = []
-    for entry in entries:
-        encoded = entry.encoded
+    for encoded in events:
         room -= len(encoded) + 1
         if room < 0 and (taken or not alone):
             break

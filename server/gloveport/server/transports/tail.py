@@ -6,7 +6,7 @@ Must never: hold what no follower is near of, or grow with a slow reader.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -22,12 +22,20 @@ ENTRY_BYTES_OVERHEAD: Final = 256
 class Entry:
     """A stored event and, once somebody needed them, its bytes for the wire."""
 
-    __slots__ = ("_encoded", "_ops", "event")
+    __slots__ = ("_encoded", "_items", "_ops", "event")
 
     def __init__(self, event: StoredEvent, projections: Projections) -> None:
         self.event = event
         self._ops = projections.ops
         self._encoded: bytes | None = None
+        self._items: tuple[str, ...] | None = None
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items of the view that the event changes."""
+        if self._items is None:
+            self._items = tuple(str(op["item"]) for op in self._ops(self.event) if "item" in op)
+        return self._items
 
     @property
     def cursor(self) -> str:
@@ -38,18 +46,17 @@ class Entry:
     def encoded(self) -> bytes:
         """The event as JSON for the wire."""
         if self._encoded is None:
-            event = self.event
-            self._encoded = orjson.dumps(
-                {
-                    "stream": event.stream,
-                    "epoch": event.epoch,
-                    "seq": event.seq,
-                    "at": event.at,
-                    "type": event.type,
-                    "ops": self._ops(event),
-                }
-            )
+            self._encoded = self._dump(self._ops(self.event))
         return self._encoded
+
+    def encoded_without(self, items: Collection[str]) -> bytes:
+        """The event as JSON for the wire, without its operations on these items."""
+        return self._dump([op for op in self._ops(self.event) if op.get("item") not in items])
+
+    def _dump(self, ops: Sequence[Mapping[str, object]]) -> bytes:
+        event = self.event
+        head = {"stream": event.stream, "epoch": event.epoch, "seq": event.seq, "at": event.at, "type": event.type}
+        return orjson.dumps({**head, "ops": ops})
 
 
 class Tail:

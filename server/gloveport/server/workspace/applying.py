@@ -148,7 +148,6 @@ class _Placing:
         """The former file is no longer needed. Everything is done already, so nothing here can fail the plan."""
         with suppress(OSError, GloveportError), self._folder() as (fd, _):
             placing.drop(fd, self.staged)
-            placing.sync_fd(fd)
         if self.step.after is None:
             self.trees.handles[self.step.side].drop_folders(self.step.new_folders)
 
@@ -231,6 +230,7 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
             each.swap()
         for each in going:
             each.verify()
+        sync_names(plan, trees)
         set_base(trees, {step.path: step.after for step in plan.base_steps})
     except BaseException as error:
         left = [each.step for each in reversed(going) if not each.take_back()]
@@ -239,6 +239,23 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
         raise
     for each in going:
         each.settle()
+
+
+def sync_names(plan: Plan, trees: Trees) -> None:
+    """The names of everything the plan put into the user's folder last, up to the folder itself; the worktree is ours
+    to build again. Raises WorkspaceError."""
+    folders = {""} if any(step.side == "root" for step in plan.steps) else set[str]()
+    for step in plan.steps:
+        if step.side == "root":
+            parts = step.path.split("/")
+            folders |= {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+    for folder in sorted(folders, key=len, reverse=True):
+        try:
+            with trees.handles["root"].folder(folder) as fd:
+                placing.sync_fd(fd, folder or ".")
+        except WorkspaceError as error:
+            if error.code not in (ErrorCode.FILE_MISSING, ErrorCode.WORKSPACE_MISSING):
+                raise
 
 
 def is_own(state: FileState, step: Step) -> bool:

@@ -13,6 +13,7 @@ import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -29,6 +30,7 @@ from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look, Seen
+from gloveport.server.workspace.mending import Expected, make_places, plan_mending
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
@@ -77,9 +79,15 @@ class SessionWorkspace:
     """
 
     def __init__(
-        self, session_dir: Path, state: WorkspaceState, limits: WorkspaceLimits, seen: dict[str, Seen]
+        self,
+        session_dir: Path,
+        state: WorkspaceState,
+        limits: WorkspaceLimits,
+        seen: dict[str, Seen],
+        boot_id: str = "",
     ) -> None:
         self.session_dir = session_dir
+        self._boot_id = boot_id
         self._state = state
         self._limits = limits
         self._lock = anyio.Lock()
@@ -103,6 +111,7 @@ class SessionWorkspace:
         *,
         limits: WorkspaceLimits = DEFAULT_LIMITS,
         exclude: Iterable[Path] = (),
+        boot_id: str = "",
     ) -> Self:
         """Take the snapshot of `root` and make the worktree below `session_dir`.
 
@@ -110,14 +119,19 @@ class SessionWorkspace:
         Raises WorkspaceError: `workspace.missing`, `workspace.unreadable`, `limit.reached`, `workspace.disk_full`,
         `journal.conflict` when the session has a workspace already. Nothing is left when it fails.
         """
-        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude)))
-        return cls(session_dir, taken.state, limits, taken.seen)
+        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude), boot_id))
+        return cls(session_dir, taken.state, limits, taken.seen, boot_id)
 
     @classmethod
-    async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS) -> Self:
-        """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one."""
+    async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS, boot_id: str = "") -> Self:
+        """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one.
+
+        `boot_id` names this boot of the machine: on another one than the last, `mend` comes before anything else.
+        """
         state = await to_thread.run_sync(load_state, session_dir)
-        return cls(session_dir, state, limits, {})
+        if state.boot_id != boot_id:
+            (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
+        return cls(session_dir, state, limits, {}, boot_id)
 
     def close(self) -> None:
         """Give files and handles back."""
@@ -294,6 +308,13 @@ class SessionWorkspace:
         """
         return await self._run(self._refreshed)
 
+    async def mend(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
+        """After the machine went down since the last use: put the worktree back to what is recorded; the paths.
+
+        `expected` are the recorded proposals by path. Writes nothing into the root; on the same boot it does nothing.
+        """
+        return await self._run(self._mended, expected)
+
     async def _run(self, call: Callable[..., Result], *args: object) -> Result:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args))
@@ -337,7 +358,9 @@ class SessionWorkspace:
         return found
 
     def _proposals(self) -> tuple[Proposal, ...]:
-        return self._comparison.proposals(self._state)
+        found = self._comparison.proposals(self._state)
+        self._store.sync()  # what is told of a proposal holds after a power loss, and so must its content
+        return found
 
     def _preview(self, change_id: str) -> Preview:
         for proposal in self._proposals():
@@ -379,6 +402,16 @@ class SessionWorkspace:
     def _reconciled(self, plan: Plan) -> Reconciled:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return reconcile_plan(plan, trees)
+
+    def _mended(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
+        if self._state.boot_id == self._boot_id:
+            return ()
+        make_places(self._state, self._look)
+        plan = plan_mending(self._state, self._look, self._store, expected)
+        if plan.steps:
+            self._applied(plan, apply_plan)
+        self._save(replace(self._state, boot_id=self._boot_id))
+        return plan.paths
 
     def _drift(self) -> tuple[Drift, ...]:
         with self._user() as user:

@@ -98,10 +98,13 @@ def drop(folder_fd: int, staged: str) -> None:
         os.unlink(staged, dir_fd=folder_fd)
 
 
-def sync_fd(folder_fd: int) -> None:
-    """Make renames in an open folder durable, where the file system can."""
-    with suppress(OSError):
+def sync_fd(folder_fd: int, path: str) -> None:
+    """Make the names in an open folder durable, where the file system can; `path` is its name in errors."""
+    try:
         os.fsync(folder_fd)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise os_failure(error, path, writing=True) from None
 
 
 def is_regular(info: os.stat_result | None) -> bool:

@@ -9,11 +9,20 @@ Must never: guess from times, or drop content that is neither a step's before no
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.workspace import placing
-from gloveport.server.workspace.applying import Applied, Trees, carry_out, conflict, is_own, same_content, set_base
+from gloveport.server.workspace.applying import (
+    Applied,
+    Trees,
+    carry_out,
+    conflict,
+    is_own,
+    same_content,
+    set_base,
+    sync_names,
+)
 from gloveport.server.workspace.content import entry_state, fits
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.plan import Plan, Step
@@ -22,6 +31,9 @@ from gloveport.server.workspace.state import FileState
 Finding = Literal["done", "not_done", "partial", "unknown"]
 Place = Literal["before", "after", "other"]
 
+
+SECTOR_BYTES: Final = 512
+"""What a disk writes whole or not at all."""
 
 Holds = Literal["before", "after", "other", "suspect"]
 Aside = Literal["nothing", "before", "after", "half", "foreign"]
@@ -93,6 +105,7 @@ def finish_plan(plan: Plan, trees: Trees) -> Applied:
             sweep(plan, trees)
             raise conflict(step, found)
     carry_out(plan, todo, trees)
+    sync_names(plan, trees)  # also of what had its name before
     sweep(plan, trees)
     return Applied(plan.paths, plan.decided, plan.as_json())
 
@@ -173,10 +186,14 @@ def _aside(plan: Plan, index: int, trees: Trees) -> Aside:
 
 
 def _is_half(state: FileState, data: bytes, step: Step, trees: Trees) -> bool:
-    """True for new content that was being written aside when the daemon ended."""
+    """True for new content that was being written aside when the daemon ended, or the machine: sectors may be zeros."""
     if step.after is None or (state.kind, step.after.kind) != ("file", "file"):
         return False
-    return trees.store.get(step.after.digest).startswith(data)
+    whole = trees.store.get(step.after.digest)
+    pieces = ((data[at : at + SECTOR_BYTES], at) for at in range(0, len(data), SECTOR_BYTES))
+    return len(data) <= len(whole) and all(
+        whole.startswith(piece, at) or not piece.strip(b"\0") for piece, at in pieces
+    )
 
 
 def sweep(plan: Plan, trees: Trees) -> None:

@@ -28,6 +28,7 @@ from gloveport.server.workspace.state import (
     folder_keys,
     save_state,
     snapshot_name,
+    sync_folder,
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
 from gloveport.server.workspace.walk import Entry, Walk, over_limit
@@ -113,7 +114,9 @@ class _Taking:
         self.folders_made = len(self.walk.folders)
 
 
-def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Sequence[Path]) -> Taken:
+def take_snapshot(
+    root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Sequence[Path], boot_id: str = ""
+) -> Taken:
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
@@ -121,13 +124,13 @@ def take_snapshot(root: Path, session_dir: Path, limits: WorkspaceLimits, exclud
         _prepare(session_dir)
         walk = Walk(handle, limits, skip=folder_keys((session_dir, *exclude)))
         try:
-            return _taken(walk, session_dir, identity, tuple(map(str, exclude)))
+            return _taken(walk, session_dir, identity, tuple(map(str, exclude)), boot_id)
         except BaseException:
             _discard(session_dir)
             raise
 
 
-def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ...]) -> Taken:
+def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ...], boot_id: str) -> Taken:
     worktree = session_dir / WORKTREE_NAME
     with ContentStore(session_dir) as store:
         try:
@@ -146,9 +149,19 @@ def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ..
         walk.not_covered_total,
         tuple(sorted(walk.dependencies)),
     )
-    state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded)
+    state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded, boot_id=boot_id)
     save_state(session_dir, state)
+    _sync_names(session_dir)
     return Taken(state, taking.seen())
+
+
+def _sync_names(session_dir: Path) -> None:
+    """The session's folder, and the one of all sessions, keep their names through a power loss."""
+    try:
+        for folder in (session_dir.parent, session_dir.parent.parent):
+            sync_folder(folder)
+    except OSError as error:
+        raise os_failure(error, session_dir.name, writing=True) from None
 
 
 def _make_mount_points(worktree: Path, dependencies: Sequence[str]) -> None:

@@ -69,6 +69,9 @@ class WorkspaceState:
     excluded: tuple[str, ...] = ()
     """Folders that are no content though they may lie below the root (the data directory)."""
 
+    boot_id: str = ""
+    """The boot of the machine on which the worktree was last known to be as recorded; empty where that is unknown."""
+
     def with_base(self, changes: dict[str, FileState | None]) -> "WorkspaceState":
         """A copy whose base has the given paths set, or removed where None."""
         base = dict(self.base)
@@ -127,6 +130,7 @@ def save_state(folder: Path, state: WorkspaceState) -> None:
         "base": {path: [each.kind, each.digest, each.mode] for path, each in state.base.items()},
         "forced": sorted(state.forced),
         "excluded": list(state.excluded),
+        "boot_id": state.boot_id,
     }
     fresh = folder / f"{STATE_NAME}.new"
     try:
@@ -180,7 +184,8 @@ def _state_in(body: Any) -> WorkspaceState:
     forced, root = {_path_in(path) for path in body["forced"]}, Path(body["root"])
     if not root.is_absolute():
         raise ValueError(root)
-    return WorkspaceState(root, str(body["identity"]), info, base, forced, tuple(map(str, body["excluded"])))
+    excluded, boot_id = tuple(map(str, body["excluded"])), str(body.get("boot_id", ""))
+    return WorkspaceState(root, str(body["identity"]), info, base, forced, excluded, boot_id)
 
 
 def _path_in(raw: str) -> str:

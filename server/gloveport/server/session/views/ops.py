@@ -339,6 +339,11 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
 )
 
 
+def projector_of(body_type: type[ev.EventBody]) -> Callable[[Any], tuple[Op, ...]] | None:
+    """What makes the operations of a type's bodies; null for one that no client sees."""
+    return _PROJECTORS.get(body_type)
+
+
 def project_ops(body: ev.EventBody | None, type_name: str, seq: int) -> tuple[Op, ...]:
     """The operations of an event; one of a newer version (null body) becomes an opaque item that says so."""
     if body is None:

@@ -1,0 +1,146 @@
+"""Words for usage, trace, plan, task and measures.
+
+Purpose: print answers of the views as people read them.
+Invariant: what is not known is said to be so; the parts of a turn that are shown sum up to its time.
+Must never: ask anybody for anything.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich.table import Table
+
+from gloveport.protocol.wire import views as wire
+from gloveport.server.cli.link import out, plain
+from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, short_id
+
+BAR_WIDTH: Final = 24
+LINES_SHOWN_MAX: Final = 200
+
+
+def cost_words(sums: wire.UsageSums) -> str:
+    """What is known of a cost: an amount, `unpriced`, or both."""
+    if sums.cost_nano_usd is None:
+        return "unpriced" if sums.unpriced else "–"
+    more = f" + {sums.unpriced} unpriced" if sums.unpriced else ""
+    return f"{dollars(sums.cost_nano_usd)}{more}"
+
+
+def print_usage(answer: wire.UsageShowResult) -> None:
+    """Tokens and cost."""
+    console = out()
+    console.print(plain(f"session {short_id(answer.session_id)}", "bold"))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in ("requests", "in", "cached", "out", "cost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = [*((row.name, row.sums) for row in answer.by_model), ("in all", answer.total)]
+    turns = [(f"turn {short_id(row.name)}", row.sums) for row in answer.by_turn]
+    for name, sums in (*rows, *turns):
+        numbers = (sums.requests, sums.input_tokens, sums.cached_tokens, sums.output_tokens)
+        table.add_row(plain(name), *(plain(f"{number:,}") for number in numbers), plain(cost_words(sums)))
+    console.print(table, soft_wrap=False)
+    for words in _usage_notes(answer):
+        console.print(plain(words, "dim"))
+
+
+def _usage_notes(answer: wire.UsageShowResult) -> Iterable[str]:
+    total = answer.total
+    if total.unseen:
+        about = "" if total.unseen_nano_usd is None else f", about {dollars(total.unseen_nano_usd)} for their input"
+        yield f"{counted(total.unseen, 'request')} gave no count and may have been billed{about}; not in the sums."
+    if answer.priced_by:
+        yield f"Priced by {answer.priced_by}. {answer.note}"
+
+
+def print_trace(answer: wire.TraceShowResult) -> None:
+    """The split and the timeline of each turn."""
+    console = out()
+    for turn in answer.turns:
+        how = f"{turn.end} ({turn.code})" if turn.code else turn.end
+        head = f"turn {short_id(turn.turn_id)} · {how} · {lasting(turn.duration_us)} · goal {turn.goal_revision}"
+        console.print(plain(f"{head} · {local_time(turn.began_at)}", "bold"))
+        for words in _split(turn):
+            console.print(plain(words))
+        for words in _moments(turn):
+            console.print(plain(words, "dim"))
+        for words in _timeline(turn):
+            console.print(plain(words, "cyan"))
+    if not answer.turns:
+        console.print(plain("There is no turn yet."))
+    for late in answer.late:
+        words = f"late: {late.type} of call {late.call_id} came for goal {late.goal_revision}"
+        console.print(plain(f"{words}; the goal was {late.current_revision}, and nothing followed from it", "yellow"))
+    if answer.late_left_out:
+        console.print(plain(f"[{answer.late_left_out} more late results]", "dim"))
+
+
+def _split(turn: wire.TraceTurn) -> Iterable[str]:
+    for name, spent in turn.parts.model_dump(by_alias=False).items():
+        if spent:
+            share = spent * 100 // turn.duration_us
+            bar = "#" * max(1, spent * BAR_WIDTH // turn.duration_us)
+            yield f"  {name.removesuffix('_us').replace('_', ' '):14} {lasting(spent):>12} {share:3} %  {bar}"
+
+
+def _moments(turn: wire.TraceTurn) -> Iterable[str]:
+    named = (
+        ("first words after", turn.first_token_us),
+        ("first tool after", turn.first_action_us),
+        ("released after the stop in", turn.released_us),
+    )
+    told = [f"{words} {lasting(value)}" for words, value in named if value is not None]
+    if told:
+        yield f"  {' · '.join(told)}"
+    if turn.clock_set_back:
+        yield f"  clock moved: it was set back {counted(turn.clock_set_back, 'time')}; that time counts as nothing"
+
+
+def _timeline(turn: wire.TraceTurn) -> Iterable[str]:
+    for line in turn.lines[:LINES_SHOWN_MAX]:
+        lasts = "…" if line.lasts_us is None else lasting(line.lasts_us)
+        end = f" → {line.outcome}" if line.outcome else ""
+        yield f"  {lasting(line.begins_us):>12} {lasts:>12}  {line.kind:10} {line.title}{end}"
+    hidden = max(0, len(turn.lines) - LINES_SHOWN_MAX) + turn.lines_left_out
+    if hidden:
+        yield f"  [{hidden} more lines]"
+
+
+def print_plan(answer: wire.PlanShowResult) -> None:
+    """The steps."""
+    if not answer.steps:
+        out().print(plain("There is no plan yet."))
+    for step in answer.steps:
+        late = f" (made for goal {step.goal_revision}; the goal is {answer.goal_revision} now)"
+        out().print(plain(f"{step.state:8} {step.title}{late if step.superseded else ''}"))
+
+
+def print_task(answer: wire.TaskShowResult) -> None:
+    """What runs, waits and failed."""
+    console = out()
+    since = "" if answer.since is None else f" since {local_time(answer.since)}"
+    console.print(plain(f"{answer.phase}{since} · goal {answer.goal_revision}", "bold"))
+    for word, things in (("runs", answer.running), ("waits", answer.waiting)):
+        for one in things:
+            console.print(plain(f"  {word}: {one.kind} {one.title} ({one.id}), since {local_time(one.since)}"))
+    if (failure := answer.last_failure) is not None:
+        console.print(plain(f"  failed: {failure.message} {failure.hint}", "red"))
+
+
+def print_metrics(answer: wire.MetricsShowResult) -> None:
+    """Rates and times."""
+    console = out()
+    turns = next((row.count for row in answer.counts if row.name == "turns"), 0)
+    console.print(plain(f"{counted(answer.sessions, 'session')}, {counted(turns, 'turn')}", "bold"))
+    for rate in answer.rates:
+        percent = "–" if rate.percent is None else f"{rate.percent} %"
+        console.print(plain(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})"))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("  time", no_wrap=True)
+    for name in ("count", "p50", "p95", "p99", "highest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in (*answer.durations, *answer.tools):
+        times = (row.p50_us, row.p95_us, row.p99_us, row.highest_us)
+        words = (plain("–" if one is None else lasting(one)) for one in times)
+        table.add_row(plain(f"  {row.name}"), plain(str(row.count)), *words)
+    console.print(table, soft_wrap=False)

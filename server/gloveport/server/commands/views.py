@@ -1,0 +1,113 @@
+"""session/transcript, task/*, plan/*, usage/*, trace/*, sample/*, metrics/*: projections of sessions.
+
+Purpose: the handlers that read a session's stream and answer from a projection of it.
+Invariant: a session is read and not opened: nothing of it is taken up, and no daemon's memory is needed.
+Must never: write.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import anyio
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.protocol.wire import views as wire
+from gloveport.protocol.wire.base import WireModel
+from gloveport.server.commands.house import House
+from gloveport.server.commands.price_list import Addresses, load_prices
+from gloveport.server.commands.view_answers import SHOWN, Aids, metrics_answer
+from gloveport.server.engine.projecting import Read, read_into
+from gloveport.server.session.views.metrics import Metrics, MetricsProjection
+from gloveport.server.session.views.price import PriceBook
+from gloveport.server.session.views.samples import SampleProjection
+from gloveport.server.session.views.transcript import TranscriptProjection
+from gloveport.server.session.views.usage import UsageProjection
+from gloveport.server.settings import Settings
+from gloveport.server.transports.port import Caller
+
+TRANSCRIPT_CHARS: Final = 1 << 20
+"""A page of a transcript ends at the first place of rest after so many characters."""
+
+
+def addresses_of(settings: Settings, models: frozenset[tuple[str, str]]) -> Addresses:
+    """The base URL of each model as the user has set it; one that is not set up any more counts as the provider's."""
+    known = {(choice.provider, choice.model): choice.base_url for choice in settings.models}
+    return {model: known.get(model) for model in models}
+
+
+def models_of(projection: Any) -> frozenset[tuple[str, str]]:
+    """The models whose prices a projection wants to know."""
+    return projection.models() if isinstance(projection, UsageProjection | SampleProjection) else frozenset()
+
+
+def page_is_full(transcript: TranscriptProjection) -> bool:
+    """Whether a page of a transcript may end here."""
+    return transcript.size >= TRANSCRIPT_CHARS and transcript.at_rest
+
+
+async def _reader(house: House, session_id: str) -> Read:
+    """The stream of a known session. Raises SESSION_UNKNOWN."""
+    journal = house.sessions.room.journal
+    if await journal.session(session_id) is None:
+        raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"there is no session {session_id[:100]!r}")
+    return _stream(house, session_id)
+
+
+def _stream(house: House, session_id: str) -> Read:
+    journal, stream = house.sessions.room.journal, session_stream(SessionId(session_id))
+
+    async def read(after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
+        return await journal.read(stream, after_seq, limit, bytes_max)
+
+    return read
+
+
+async def _prices(house: House, projection: Any) -> PriceBook:
+    addresses = addresses_of(house.settings(), models_of(projection))
+    return await anyio.to_thread.run_sync(load_prices, addresses)
+
+
+async def show(method: str, house: House, params: Any, caller: Caller) -> WireModel:
+    """Answer one of the methods in `SHOWN`."""
+    shown = SHOWN[method]
+    projection = shown.begin()
+    await read_into(await _reader(house, params.session_id), projection)
+    aids = Aids(await _prices(house, projection), house.sessions.room.redactor.redact)
+    return shown.answer(projection, params, aids)
+
+
+def shower(method: str) -> Callable[[House, Any, Caller], Awaitable[WireModel]]:
+    """The handler of one of the methods in `SHOWN`."""
+    return partial(show, method)
+
+
+async def transcript(house: House, params: wire.TranscriptParams, caller: Caller) -> wire.TranscriptResult:
+    """A page of the session in words."""
+    projection = TranscriptProjection(params.format)
+    read = await _reader(house, params.session_id)
+    next_seq = await read_into(read, projection, params.after_seq, page_is_full)
+    text = projection.drain()
+    return wire.TranscriptResult(
+        session_id=params.session_id,
+        text=house.sessions.room.redactor.redact(text) if params.redacted else text,
+        next_seq=next_seq,
+    )
+
+
+async def metrics(house: House, params: wire.MetricsShowParams, caller: Caller) -> wire.MetricsShowResult:
+    """Measures of one session, or of the newest ones together."""
+    if params.session_id is not None:
+        await _reader(house, params.session_id)
+        names = [params.session_id]
+    else:
+        rows = await house.sessions.room.journal.sessions(params.sessions)
+        names = [row.session_id for row in rows]
+    total = Metrics()
+    for name in names:
+        projection = MetricsProjection()
+        await read_into(_stream(house, name), projection)
+        total.join(projection.finish())
+    return metrics_answer(total, len(names))

@@ -1,0 +1,45 @@
+"""What a stored event does to the view, straight from its bytes.
+
+Purpose: a client that catches up needs the operations of every event and no body: making and checking bodies is most of
+what catching up would cost.
+Invariant: the same operations as of the decoded body (`ops.project_ops`). What is not as this version writes it is left
+to that slower way, which says what is wrong with it.
+Must never: be used for what is decided: the fold checks every body.
+"""
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+import orjson
+
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.views.ops import Op, projector_of
+
+_NESTED: Final = frozenset(
+    {"TestRunFinished", "PlanUpdated", "ChangeProposed", "ChangeUnsettled", "RecoverySummarised"}
+)
+"""Their operations are made from records within the body."""
+
+
+def quick_ops(type_name: str, version: int, payload: bytes) -> tuple[Op, ...] | None:
+    """The operations of a stored event; null where the body has to be made."""
+    known = ev.REGISTRY.get(type_name)
+    if known is None or known.version != version or type_name in _NESTED:
+        return None
+    try:
+        fields = orjson.loads(payload)
+        if known is ev.ModelTextDelta:
+            return (_piece("answer/" + fields["request_id"], "text", fields),)
+        if known is ev.ToolExecutionProgress:
+            return (_piece("tool/" + fields["call_id"], "output", fields),)
+        projector = projector_of(known)
+        return () if projector is None else projector(SimpleNamespace(**fields))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _piece(item: str, field: str, fields: dict[str, Any]) -> Op:
+    offset, text = fields["offset"], fields["text"]
+    if type(offset) is not int or offset < 0 or type(text) is not str:
+        raise TypeError("a piece is a text at an offset")
+    return {"op": "append", "item": item, "field": field, "offset": offset, "text": text}

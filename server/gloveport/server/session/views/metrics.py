@@ -1,0 +1,172 @@
+"""What is measured of sessions: questions, refusals, takings back, stops, tools, ends.
+
+Purpose: the rates and times that can be told from events, of one session or of many added up.
+Invariant: each rate is told with its two counts, so that rates of sessions can be added; nothing is estimated.
+Must never: call a refusal a false one: events do not say who was right.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.views.clock import Timeline
+from gloveport.server.session.views.histogram import Histogram
+from gloveport.server.session.views.placed import Placed, all_but
+
+COUNTS: Final = (
+    "sessions", "turns", "turns_completed", "turns_failed", "turns_cancelled", "calls_judged", "calls_refused",
+    "approvals_asked", "approvals_allowed", "approvals_denied", "approvals_expired", "approvals_withdrawn",
+    "approvals_superseded", "hunks_accepted", "hunks_rejected", "hunks_undone", "streams", "streams_interrupted",
+    "tools_run", "tools_ok", "tools_unknown", "restarts", "retries", "events_unknown",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts by the names of `COUNTS`, and durations in microseconds.
+
+    `released`: from a stop to the end of its turn; `first_action`: from a turn's start to its first tool.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    tools: dict[str, Histogram] = field(default_factory=dict)
+    released: Histogram = field(default_factory=Histogram)
+    first_action: Histogram = field(default_factory=Histogram)
+    turns: Histogram = field(default_factory=Histogram)
+
+    def join(self, other: "Metrics") -> None:
+        """Add another session's, or many sessions'."""
+        self.counts.update(other.counts)
+        for name, histogram in other.tools.items():
+            self.tools.setdefault(name, Histogram()).join(histogram)
+        for mine, theirs in zip(self._times(), other._times(), strict=True):
+            mine.join(theirs)
+
+    def _times(self) -> tuple[Histogram, ...]:
+        return self.released, self.first_action, self.turns
+
+    def all_tools(self) -> Histogram:
+        """Durations of every tool."""
+        every = Histogram()
+        for histogram in self.tools.values():
+            every.join(histogram)
+        return every
+
+
+class MetricsProjection:
+    """Measures a session; holds counts, and the starts of what is open."""
+
+    by_name: ClassVar[frozenset[str]] = all_but(
+        ev.TurnStarted,
+        ev.TurnCancelRequested,
+        ev.TurnCompleted,
+        ev.TurnFailed,
+        ev.TurnCancelled,
+        ev.PolicyDecided,
+        ev.ApprovalResolved,
+        ev.HunkDecided,
+        ev.ToolExecutionStarted,
+        ev.ToolExecutionFinished,
+    )
+
+    def __init__(self) -> None:
+        self._time = Timeline()
+        self._metrics = Metrics()
+        self._running: dict[str, int] = {}
+        self._began: int | None = None
+        self._acted = False
+        self._stopped: int | None = None
+
+    def take(self, event: Placed) -> None:
+        """Take one more event in."""
+        self._time.read(event.at)
+        counter = _COUNTED.get(event.type)
+        if counter is not None:
+            self._metrics.counts[counter] += 1
+        body = event.body
+        if body is None:
+            if not event.erased and event.type not in self.by_name:
+                self._metrics.counts["events_unknown"] += 1
+        elif (measure := _MEASURES.get(type(body))) is not None:
+            measure(self, body)
+
+    def finish(self) -> Metrics:
+        """A copy of what was measured so far."""
+        copy = Metrics()
+        copy.join(self._metrics)
+        return copy
+
+    def _count(self, name: str, number: int = 1) -> None:
+        self._metrics.counts[name] += number
+
+    def _began_turn(self, _body: ev.TurnStarted) -> None:
+        self._began, self._acted, self._stopped = self._time.now, False, None
+
+    def _stop(self, _body: ev.TurnCancelRequested) -> None:
+        self._stopped = self._time.now
+
+    def _ended_turn(self, _body: ev.EventBody) -> None:
+        if self._began is not None:
+            self._metrics.turns.add(self._time.now - self._began)
+        if self._stopped is not None:
+            self._metrics.released.add(self._time.now - self._stopped)
+        self._began = self._stopped = None
+
+    def _judged(self, body: ev.PolicyDecided) -> None:
+        self._count("calls_judged")
+        self._count("calls_refused", int(body.verdict == "deny"))
+
+    def _resolved(self, body: ev.ApprovalResolved) -> None:
+        self._count(f"approvals_{body.decision}")
+
+    def _hunks(self, body: ev.HunkDecided) -> None:
+        self._count(f"hunks_{body.decision}", len(body.digests))
+
+    def _started(self, body: ev.ToolExecutionStarted) -> None:
+        self._running[body.call_id] = self._time.now
+        if self._began is not None and not self._acted:
+            self._acted = True
+            self._metrics.first_action.add(self._time.now - self._began)
+
+    def _finished(self, body: ev.ToolExecutionFinished) -> None:
+        began = self._running.pop(body.call_id, None)
+        if began is None:
+            return
+        self._count("tools_run")
+        self._count("tools_ok", int(body.outcome == "ok"))
+        self._count("tools_unknown", int(body.outcome in ("unknown", "lost")))
+        lasted = body.duration_us if body.duration_us is not None else self._time.now - began
+        self._metrics.tools.setdefault(body.tool, Histogram()).add(lasted)
+
+
+_COUNTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "SessionCreated": "sessions",
+        "TurnStarted": "turns",
+        "TurnCompleted": "turns_completed",
+        "TurnFailed": "turns_failed",
+        "TurnCancelled": "turns_cancelled",
+        "ApprovalRequested": "approvals_asked",
+        "ModelRequestStarted": "streams",
+        "ModelStreamInterrupted": "streams_interrupted",
+        "RecoverySummarised": "restarts",
+        "RetryScheduled": "retries",
+    }
+)
+_MEASURES: Final[Mapping[type[ev.EventBody], Callable[[MetricsProjection, Any], None]]] = MappingProxyType(
+    {
+        ev.TurnStarted: MetricsProjection._began_turn,
+        ev.TurnCancelRequested: MetricsProjection._stop,
+        ev.TurnCompleted: MetricsProjection._ended_turn,
+        ev.TurnFailed: MetricsProjection._ended_turn,
+        ev.TurnCancelled: MetricsProjection._ended_turn,
+        ev.PolicyDecided: MetricsProjection._judged,
+        ev.ApprovalResolved: MetricsProjection._resolved,
+        ev.HunkDecided: MetricsProjection._hunks,
+        ev.ToolExecutionStarted: MetricsProjection._started,
+        ev.ToolExecutionFinished: MetricsProjection._finished,
+    }
+)
