@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bench.bench_kernel import one_turn
 
+from gloveport.server.session.fold import fold_event
 from gloveport.server.session.series import PART_ITEMS, Series
+from gloveport.server.session.state import Entry, SessionState, UserEntry
 
 EDGES = (0, 1, PART_ITEMS - 1, PART_ITEMS, PART_ITEMS + 1, 2 * PART_ITEMS, 5 * PART_ITEMS + 3)
 INDEXES = st.none() | st.integers(-400, 400)
@@ -84,3 +87,15 @@ def test_growing_shares_what_was_there() -> None:
     assert all(mine is theirs for mine, theirs in zip(series._full, further._full, strict=True))
     assert longer._full[:10] == series._full
     assert sum(map(len, (further._rest,))) == 1
+
+
+def test_an_event_does_not_copy_the_history_before_it() -> None:
+    """Neither of a message, an answer nor a result; nor what the user wanted before."""
+    entries, wanted = Series[Entry](map(UserEntry, map(str, range(1_000)))), Series(map(str, range(1_000)))
+    state = SessionState(history=entries, user_messages=wanted)
+    for body in one_turn(1):
+        state = fold_event(state, body)
+    assert len(state.history) > len(entries)
+    assert len(state.user_messages) > len(wanted)
+    assert state.history._full[0] is entries._full[0]
+    assert state.user_messages._full[0] is wanted._full[0]
