@@ -89,6 +89,25 @@ async def test_e04_queue_steer_interrupt_in_one_long_turn(home: Home) -> None:
         assert (kinds.count("TurnCancelled"), kinds.count("TurnCompleted")) == (1, 2)
 
 
+async def test_e04_send_now_steers_and_stops_nothing(home: Home) -> None:
+    """A queued message is sent now by its id: the program goes on, the same turn takes it, the queue is empty."""
+    home.play({"when": {"user_contains": "queued"}, "text": "Both."}, {"when": {"turn": 0}, "calls": [run("hold")]})
+    async with home.room() as kit:
+        session = await started_call(home, kit, "hold")
+        turn_id = kit.turn_id(session)
+        queued = await kit.send(session, "queued", queue=True)
+        params = TurnSteerParams(
+            client_request_id="now", session_id=session, expected_turn_id=turn_id, message_id=queued.message_id
+        )
+        told = await kit.call("turn/steer", params)
+        assert (told.turn_id, told.message_id, told.kind) == (turn_id, queued.message_id, "supplement")
+        assert kit.actor(session).state.queue == ()
+        home.ladder.go.set()
+        kinds = await kit.idle(session)
+        assert await kit.ends(session) == ["ok"]
+        assert (kinds.count("TurnStarted"), kinds.count("UserMessageAdded")) == (1, 2)
+
+
 async def test_a_correction_ends_the_program_and_the_model_goes_on_with_it(home: Home) -> None:
     """The program is killed, the second call never begins, and the next request has the correction, under goal 2."""
     home.play(
@@ -232,19 +251,21 @@ async def test_e06_lost_reply_double_click_and_two_clients(home: Home) -> None:
     async with home.room() as kit:
         session = await kit.begin()
         first = TurnStartParams(client_request_id="typed-1", session_id=session, text="first")
-        answers: list[object] = []
+        other = first.model_copy(update={"client_request_id": "other-client"})
+        answers: dict[str, set[str]] = {"typed-1": set(), "other-client": set()}
 
         async def send(params: TurnStartParams) -> None:
             try:
-                answers.append(await kit.call("turn/start", params))
+                answers[params.client_request_id].add(str(await kit.call("turn/start", params)))
             except GloveportError as error:
-                answers.append(error.code)
+                answers[params.client_request_id].add(error.code)
 
         async with anyio.create_task_group() as tasks:
-            for params in (first, first, first.model_copy(update={"client_request_id": "other-client"})):
+            for params in (first, first, other):
                 tasks.start_soon(send, params)
-        assert len(set(map(str, answers))) == 2
-        assert answers.count(ErrorCode.TURN_BUSY) == 1
+        won = first if answers["other-client"] == {ErrorCode.TURN_BUSY} else other
+        assert all(len(told) == 1 for told in answers.values())
+        assert [told == {ErrorCode.TURN_BUSY} for told in answers.values()].count(True) == 1
         expected = kit.turn_id(session)
         more = (
             ("turn/queue", TurnQueueParams(client_request_id="typed-2", session_id=session, text="later")),
@@ -266,7 +287,7 @@ async def test_e06_lost_reply_double_click_and_two_clients(home: Home) -> None:
         count = len(await kit.kinds(session))
     async with home.room() as kit:
         assert [await kit.call(method, params) for method, params in sent] == told
-        assert (await kit.call("turn/start", first)).turn_id == expected
+        assert (await kit.call("turn/start", won)).turn_id == expected
         assert len(await kit.kinds(session)) == count
         added = [e["payload"] for e in await kit.events(session) if e["type"] == "UserMessageAdded"]
         assert [e["text"] for e in added] == ["first", "now this", "later on"]

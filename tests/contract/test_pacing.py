@@ -1,12 +1,14 @@
 """The gate before a provider, with real tasks: places, turns, breakers, and what is given back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 from tests.kit.clock import VirtualClock
+from tests.kit.room import Home, new_home
 
+from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.protocol.journal.events import BreakerClosed, BreakerOpened, EventBody
 from gloveport.server.engine.pacing import LANES_MAX, Pacing
 from gloveport.server.models.contract import ErrorClass, ModelError
@@ -57,6 +59,13 @@ class Bench:
 def bench() -> Bench:
     """A fresh gate."""
     return Bench()
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A home of its own."""
+    with new_home() as made:
+        yield made
 
 
 async def test_never_more_than_its_places_and_everybody_comes_in(bench: Bench) -> None:
@@ -204,3 +213,14 @@ async def test_a_line_has_an_end(bench: Bench) -> None:
                 raise AssertionError("it was let in")
         leave.set()
     assert len(done) == full
+
+
+async def test_facts_of_the_daemon_are_written_one_after_the_other(home: Home) -> None:
+    """Many at once: none is refused by another, each is there once."""
+    async with home.room() as kit:
+        facts = kit.sessions.room.daemon
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(facts.tell, BreakerClosed(kind="provider", name=f"lane {number}"))
+        written = await kit.journal.read(DAEMON_STREAM, 0, 100, 1 << 20)
+        assert len(written) == len({event.payload for event in written}) == 20

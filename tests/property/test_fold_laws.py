@@ -18,11 +18,12 @@ from gloveport.server.session.views.ops import project_ops
 NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
     "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
-    "BreakerClosed",
+    "BreakerClosed", "SessionDeleted",
 }  # fmt: skip
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {
     "ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted", "ContextOverflowed", "BreakerOpened", "BreakerClosed",
+    "SessionDeleted",
 }  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "c"])
 LABELS = st.builds(

@@ -18,17 +18,18 @@ from gloveport.server.journal.store import Journal
 
 
 class DaemonFacts:
-    """The one writer of the daemon's stream while it serves."""
+    """Writes the daemon's stream while it serves."""
 
     def __init__(self, journal: Journal, now_us: Callable[[], int]) -> None:
         self._journal, self._now_us = journal, now_us
-        self._lock = anyio.Lock()
+        self.writing = anyio.Lock()
+        """Held by whoever appends to the stream, from the look at its head on."""
 
     async def tell(self, body: EventBody) -> None:
         """Append one fact. Raises JournalError (NOT_SAVED, DATA_FULL, CONFLICT)."""
         storable = storable_body(body)
         event = NewEvent(type(storable).__name__, storable.version, encode_body(storable))
-        async with self._lock:
+        async with self.writing:
             head = await self._journal.head(DAEMON_STREAM)
             next_seq = head.next_seq if head is not None else 1
             await self._journal.append(Append((StreamAppend(DAEMON_STREAM, next_seq, (event,)),), self._now_us()))

@@ -85,15 +85,16 @@ class Retention:
     async def _write(self, actor: Actor, reason: str, by: str, request: Callable[[int], ClientRequest] | None) -> None:
         room, events = self._sessions.room, actor.cursor.seq
         body = SessionDeleted(session_id=actor.session_id, root=actor.state.root, events=events, reason=reason, by=by)
-        head = await room.journal.head(DAEMON_STREAM)
         news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
-        batch = Append(
-            streams=(StreamAppend(DAEMON_STREAM, head.next_seq if head is not None else 1, news),),
-            at=room.now_us(),
-            request=request(events) if request is not None else None,
-            removed=(Removal(actor.stream, actor.session_id),),
-        )
-        appended = await room.journal.append(batch)
+        async with room.daemon.writing:
+            head = await room.journal.head(DAEMON_STREAM)
+            batch = Append(
+                streams=(StreamAppend(DAEMON_STREAM, head.next_seq if head is not None else 1, news),),
+                at=room.now_us(),
+                request=request(events) if request is not None else None,
+                removed=(Removal(actor.stream, actor.session_id),),
+            )
+            appended = await room.journal.append(batch)
         await room.auditor.take(appended.events)
 
     async def run(self) -> None:
