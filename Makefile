@@ -58,12 +58,13 @@ bench: bootstrap-dev
 	@set -e; for script in tests/bench/bench_*.py; do \
 		if [ -f "$$script" ]; then echo "== $$script"; PYTHONPATH=. $(BIN)/python "$$script"; fi; done
 
-# N times under the real daemon; SEED begins elsewhere. TIER: kill (all its life, then from an intent on record to its
-# outcome), power (a simulated power loss on its recorded file operations), disk (system calls that fail).
+# N times under the real daemon; SEED=s N=1 lives one life again. TIER: kill (the controls, all its life, then from an
+# intent on record to its outcome), power (a simulated power loss on its recorded file operations), disk (system calls
+# that fail).
 crash: bootstrap-dev
 	@set -e; export PYTHONPATH=protocol:sandbox:server:.; run() { $(BIN)/python -m "$$@" --seed $(SEED) $(CRASH_ARGS); }; \
 	case "$(TIER)" in \
-	kill) run tests.kit.proof --kills $(N); run tests.kit.proof --kills $(N) --between;; \
+	kill) run tests.kit.proof --controls; run tests.kit.proof --kills $(N); run tests.kit.proof --kills $(N) --between;; \
 	power) run tests.kit.power --losses $(N);; \
 	disk) run tests.kit.disk --refusals $(N);; \
 	*) echo "TIER is kill, power or disk"; exit 2;; esac

@@ -47,13 +47,15 @@ def stored(body: EventBody) -> NewEvent:
     return NewEvent(type(body).__name__, body.version, encode_body(body))
 
 
-def many_turns(turns: int) -> Iterator[NewEvent]:
-    """The events of so many turns, each with ids of its own."""
+def many_turns(turns: int, first: int = 0) -> Iterator[NewEvent]:
+    """The events of so many turns, each with ids and a goal of its own; the session has had `first` turns."""
     pattern = [stored(body) for body in one_turn(SENTINEL)]
     sentinel = str(SENTINEL).encode()
-    for number in range(turns):
-        name = str(number).encode()
-        yield from (NewEvent(one.type, one.version, one.payload.replace(sentinel, name)) for one in pattern)
+    for number in range(first, first + turns):
+        name, goal = str(number).encode(), b'"goal_revision":%d' % (number + 1)
+        for one in pattern:
+            payload = one.payload.replace(sentinel, name).replace(b'"goal_revision":1', goal)
+            yield NewEvent(one.type, one.version, payload)
 
 
 async def append_turns(journal: Journal, session_id: str, turns: int, *, under_way: bool = False) -> int:
@@ -61,7 +63,7 @@ async def append_turns(journal: Journal, session_id: str, turns: int, *, under_w
     stream = session_stream(SessionId(session_id))
     head = await journal.head(stream)
     assert head is not None
-    events = list(many_turns(turns))
+    events = list(many_turns(turns, head.seq // len(one_turn(0))))
     if under_way:
         del events[-len(one_turn(0)) + 6 :]
     seq = head.next_seq

@@ -34,7 +34,8 @@ from gloveport.sandbox.profile import Limits, Profile
 
 async def main():
     backend = open_backend(sys.argv[1], Path(sys.argv[2]))
-    profile = Profile("test", "build", (), "/", Limits(wall_s=60.0), grace_s=0.3)
+    limits = Limits(wall_s=60.0, memory_bytes_max=256 * 1024 * 1024, processes_max=64)
+    profile = Profile("test", "build", (), "/", limits, grace_s=0.3)
     lease = await backend.prepare(profile, "lease")
     await lease.start(Command(tuple(sys.argv[4:]), sys.argv[3]))
     print("started", flush=True)
@@ -120,6 +121,9 @@ async def test_dead_supervisor_is_lost_not_failed(rig: Rig) -> None:
         assert (result.kind, result.exit_code, result.output) == (ResultKind.LOST, None, b"up\n")
         await execution.stop()
         await wait_gone(marker)
+        plan = rundir.read_request(folder_of(rig, "lost")).cgroup
+        await rig.backend.forget("lost")
+        assert not [path for path in (plan.directories if plan is not None else ()) if Path(path).exists()]
 
 
 async def test_reap_ends_what_nobody_attached(rig: Rig) -> None:

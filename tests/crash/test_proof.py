@@ -13,7 +13,6 @@ from tests.kit.proof.workload import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 24
-CONTROL_KILLS = 24
 
 
 def prove(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -24,25 +23,24 @@ def prove(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": search_path()},
-        timeout=110,
+        timeout=170,
     )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_kills_at_any_progress_lose_and_double_nothing() -> None:
     """Two dozen kills over the whole life of sessions: every oracle holds after each of them."""
     done = prove("--kills", str(KILLS), "--seed", "41")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"No failure in {KILLS}" in done.stdout or int(re.findall(r"No failure in (\d+)", done.stdout)[0]) > KILLS
+    assert int(re.findall(r"No failure in (\d+) kills", done.stdout)[0]) >= KILLS
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("fault", sorted(CONTROLS))
-def test_negative_control_is_caught(fault: str) -> None:
-    """A daemon with this fault does not pass."""
-    done = prove("--kills", str(CONTROL_KILLS), "--fault", fault, "--failures", "1")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "FAILED seed" in done.stdout, done.stdout
+@pytest.mark.timeout(180)
+def test_every_negative_control_is_caught() -> None:
+    """A daemon with one fault in it does not pass."""
+    done = prove("--controls")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(re.findall(r"control (\w+): caught", done.stdout)) == set(CONTROLS)
 
 
 def test_a_seed_gives_the_same_course() -> None:

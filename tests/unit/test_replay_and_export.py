@@ -48,6 +48,9 @@ async def test_replay_at_every_event(home: Home) -> None:
     """The fold, the items and the state at each event are those of its prefix; the last is the daemon's own view."""
     session, events, digest = await recorded(home)
     before = picture(home.data)
+    for view in VIEWS:
+        shown = replay_session(home.data, session, len(events), view, lambda text: text.replace("Done", "X")).shown
+        assert "Done" not in json.dumps(shown), view
     counts = []
     for at in range(1, len(events) + 1):
         report = replay_session(home.data, session, at, "items")

@@ -1,5 +1,7 @@
 """Tokens and cost: who counted what, what it costs by the list, what is unpriced, what may have been billed beside."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -165,3 +167,15 @@ def test_a_model_at_an_address_of_its_own_takes_no_price_of_another_server() -> 
     names = {("openai", "gpt-5"): "http://127.0.0.1:11434/v1", ("scripted", "demo"): None}
     assert load_prices(names) == {}
     assert set(load_prices({("openai", "gpt-5"): None, ("openai", "no-such"): None})) == {("openai", "gpt-5")}
+
+
+def test_the_list_is_loaded_when_a_model_could_have_a_price_and_not_before() -> None:
+    """Its 20 MiB are not those of a daemon whose models are scripted, or of which nobody asked the cost."""
+    words = (
+        "import sys; from gloveport.server.commands.port import READS; "
+        "from gloveport.server.commands.price_list import load_prices; "
+        "load_prices({('scripted', 'demo'): None}); before = 'genai_prices' in sys.modules; "
+        "load_prices({('openai', 'gpt-5'): None}); print(before, 'genai_prices' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["False", "True"]

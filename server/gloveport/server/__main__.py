@@ -36,9 +36,10 @@ def run_daemon() -> int:
 
 def replay(data_dir: Path, wanted: str, at: int | None, view: str) -> "ReplayReport":
     """Read a log without a daemon. Raises GloveportError."""
-    from gloveport.server.app.replay import replay_session
+    from gloveport.server.app.replay import known_secrets, replay_session
+    from gloveport.server.client.paths import find_places
 
-    return replay_session(data_dir, wanted, at, view)
+    return replay_session(data_dir, wanted, at, view, known_secrets(find_places().config_dir) if view else str)
 
 
 def export(data_dir: Path, settings_home: Path, wanted: str, raw: bool) -> Iterator[dict[str, Any]]:

@@ -96,8 +96,11 @@ async def _kill_and_go_on(life: Life, house: House, user: User) -> None:
             if life.complaints:
                 raise ProofFailedError("as told above") from None
             continue
-        if aim is not None:  # the job came to its end before the aim
+        if aim is not None:  # the job came to its end before the aim: what is looked at is a daemon that lives
             life.missed += 1
+            await house.end()
+            house.start(None)
+            await user.go_on()
         return
 
 

@@ -19,7 +19,7 @@ import anyio
 from gloveport.protocol.jail.replies import RunExit, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.contract import Result, ResultKind
-from gloveport.sandbox.runner import rundir, tree
+from gloveport.sandbox.runner import groups, rundir, tree
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader
 
 POLL_S: Final = 0.05
@@ -107,7 +107,14 @@ class SupervisedExecution:
     async def discard(self) -> None:
         """Forget the run and its folder; the run must be over."""
         await self.result()
+        self._clear_groups()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _clear_groups(self) -> None:
+        """Remove the control groups that a supervisor which died could not give back; a living one does it itself."""
+        status = rundir.read_status(self._folder)
+        if self._request.cgroup is not None and (status is None or not is_supervised(status)):
+            groups.remove_groups(self._request.cgroup)
 
     def detach(self) -> None:
         """Stop following; the run goes on."""

@@ -21,6 +21,7 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
+from gloveport.server.commands.view_answers import redacted_parts
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
@@ -55,10 +56,13 @@ class ReplayReport:
     shown: tuple[Line, ...] = ()
 
 
-def replay_session(data_dir: Path, wanted: str, at: int | None = None, view: str = "") -> ReplayReport:
+def replay_session(
+    data_dir: Path, wanted: str, at: int | None = None, view: str = "", redact: Callable[[str], str] = str
+) -> ReplayReport:
     """Replay a session up to event `at` (all of it without), and show a view of it there. Raises GloveportError.
 
-    `wanted` is a part of a session's id (empty: the newest), a data directory, a database file or an export.
+    `wanted` is a part of a session's id (empty: the newest), a data directory, a database file or an export; `redact`
+    takes known secrets out of what is shown.
     """
     if view and view not in VIEWS:
         raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no view {view!r}; there are: {', '.join(VIEWS)}")
@@ -69,7 +73,8 @@ def replay_session(data_dir: Path, wanted: str, at: int | None = None, view: str
         if at is not None and loaded.seq < at:
             raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no event {at}; the last one is {loaded.seq}")
         chain = log.chain()
-        shown = tuple(VIEWS[view](loaded, _up_to(log, at))) if view else ()
+        lines = VIEWS[view](loaded, _up_to(log, at)) if view else ()
+        shown = tuple(redacted_parts(line, redact) for line in lines)
     state = loaded.state
     return ReplayReport(
         session_id=log.session_id,
@@ -93,9 +98,14 @@ def _up_to(log: SessionLog, at: int | None) -> Pages:
         yield page
 
 
+def known_secrets(settings_home: Path) -> Callable[[str], str]:
+    """What takes the secrets out of a text that this user's settings and environment name."""
+    return Redactor(secret_values(load_settings(settings_home))).redact
+
+
 def export_session(data_dir: Path, settings_home: Path, wanted: str, raw: bool) -> Iterator[Line]:
     """The events of a session as they are stored, known secrets taken out unless `raw`. Raises GloveportError."""
-    redact = None if raw else Redactor(secret_values(load_settings(settings_home))).redact
+    redact = None if raw else known_secrets(settings_home)
     with opened_log(data_dir, wanted) as log:
         for page in log.events():
             for event in page:

@@ -15,14 +15,13 @@ from typing import Final, TypeVar
 
 import anyio
 
-from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import burial, losses, reader
 from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.blob_uses import used_among
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
-from gloveport.server.journal.errors import JournalError, corrupt, is_damage, not_saved, refused_by_sqlite
+from gloveport.server.journal.errors import corrupt, is_damage, not_saved, refused_by_sqlite
 from gloveport.server.journal.filesystem import (
     BALLAST_BYTES,
     ensure_ballast,
@@ -355,13 +354,17 @@ class Journal:
 
         reserved = ensure_ballast(self._directory, self._ballast_bytes) if reserve else has_ballast(self._directory)
         self._write_door = await open_door(make)
+        readers: list[Door] = []
         try:
             path = self._directory / DATABASE_FILE
             for _ in range(READERS):
-                self._read_doors.append(await open_door(lambda: _connect_reader(path)))
+                readers.append(await open_door(lambda: _connect_reader(path)))
         except BaseException:
+            for reader_door in readers:
+                await reader_door.close()
             await self._close_doors(clean=False)
             raise
+        self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
         self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
@@ -370,9 +373,9 @@ class Journal:
 
     async def _close_doors(self, *, clean: bool) -> None:
         # Readers first: the last connection to close checkpoints, and that must be the writer.
-        for read_door in self._read_doors:
+        readers, self._read_doors = self._read_doors, []  # who reads from now on is refused, typed
+        for read_door in readers:
             await read_door.close()
-        self._read_doors.clear()
         door = self._write_door
         self._write_door = None
         self._writer.close_notes()
@@ -393,7 +396,7 @@ class Journal:
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self._read_doors:
-            raise JournalError(ErrorCode.NOT_SAVED, "the journal is closed")
+            raise self._writer.refusal() if self._writer.stopped_reason else not_saved("the journal is closed")
         try:
             return await self._read_doors[next(self._next_reader)].run(work)
         except sqlite3.Error as error:
