@@ -17,12 +17,14 @@ from gloveport.server.session.views.ops import project_ops
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
-    "DaemonStarted", "SessionDeleted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
+    "DaemonStarted", "SessionDeleted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected",
+    "BreakerOpened",
     "BreakerClosed",
 }  # fmt: skip
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {
-    "ModelRequestAccepted", "DaemonStarted", "SessionDeleted", "WorkspaceTrusted", "ContextOverflowed", "BreakerOpened", "BreakerClosed",
+    "ModelRequestAccepted", "DaemonStarted", "SessionDeleted",
+    "WorkspaceTrusted", "ContextOverflowed", "BreakerOpened", "BreakerClosed",
 }  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "c"])
 LABELS = st.builds(
