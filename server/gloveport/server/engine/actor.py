@@ -5,6 +5,7 @@ Invariant: the state is the fold of what the journal acknowledged; an effect beg
 Must never: perform an effect while holding the lock, or go on after a failed append without reading the journal again.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -113,6 +114,8 @@ class Actor:
         self._loaded = loaded
         self._keeper = keeper
         self._keeping = False
+        self._booked = (0, "")
+        """Up to which event, and with which digest, the audit log has the lines of what was written here."""
         self._lock = anyio.Lock()
         self._changed = anyio.Event()
 
@@ -246,6 +249,7 @@ class Actor:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
                 await self._adopt(decided, appended)
                 await self.room.auditor.take(appended.events)
+                self._booked = (loaded.seq, loaded.digest)
                 holds = True
         finally:
             if not holds:
@@ -296,8 +300,16 @@ class Actor:
         try:
             if not self.stale:
                 await try_write(self._keeper, self._loaded)
+                await self._settle()
         finally:
             self._keeping = False
+
+    async def _settle(self) -> None:
+        """Have the next start look no further back than here for lines that are missing from the audit log."""
+        seq, digest = self._booked
+        if seq > 0:
+            with contextlib.suppress(GloveportError):  # it looks further back then
+                await self.room.journal.settle_stream(self.stream, seq, digest)
 
     def poison(self) -> None:
         """What is on disk is not what is known here: drop what runs; the journal is read before the next input."""

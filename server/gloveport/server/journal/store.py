@@ -47,6 +47,7 @@ from gloveport.server.journal.records import (
     SessionRow,
     StreamAppend,
     StreamSize,
+    Unsettled,
     VerifyReport,
 )
 from gloveport.server.journal.schema import DATABASE_FILE, connect
@@ -279,17 +280,25 @@ class Journal:
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.forget(c, wanted)))
 
-    async def settle(self) -> None:
-        """Everything written so far is in the other books (the audit log) too."""
-        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c)))
+    async def settle(self, line: int) -> None:
+        """Everything written so far is in the other books (the audit log) too, whose last line is number `line`."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c, line)))
 
-    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> tuple[str, ...]:
-        """Streams written to since `settle`, those written last first."""
+    async def settle_stream(self, stream: str, seq: int, digest: str) -> None:
+        """A stream is in the other books up to `seq`, whose event has `digest`; a power loss may forget it."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            losses.settle_stream(connection, stream, seq, digest)
+
+        await self._writing().run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED))
+
+    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> Unsettled:
+        """Streams written to since `settle`, those written last first, and up to where each is settled."""
         return await self._read(lambda c: losses.unsettled(c, limit))
 
-    async def last_of(self, stream: str, types: tuple[str, ...]) -> int:
-        """Seq of a stream's last event of one of these types; 0 when there is none."""
-        return await self._read(lambda c: losses.last_of(c, stream, types))
+    async def last_of(self, stream: str, types: tuple[str, ...], after_seq: int = 0) -> int:
+        """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
+        return await self._read(lambda c: losses.last_of(c, stream, types, after_seq))
 
     async def sync(self) -> None:
         """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
