@@ -256,9 +256,9 @@ class Keeper:
         return found
 
 
-async def try_write(keeper: Keeper, loaded: Loaded) -> None:
+async def try_write(keeper: Keeper, loaded: Loaded) -> bool:
     """`write`, where a refusal of the disk costs the snapshot alone; the next append finds out for itself."""
     try:
-        await keeper.write(loaded)
+        return await keeper.write(loaded)
     except GloveportError:
-        return
+        return False

@@ -204,7 +204,10 @@ class Journal:
         return await self.put_snapshots(stream, seq, digest, {kind: state})
 
     async def put_snapshots(self, stream: str, seq: int, digest: str, states: Mapping[str, bytes]) -> bool:
-        """`put_snapshot` for the parts of one fold by their kinds, all of them or none."""
+        """`put_snapshot` for the parts of one fold by their kinds, all of them or none.
+
+        DATA_FULL: there is no room for it; nothing else is refused for that.
+        """
         for kind, state in states.items():
             check_snapshot(kind, state)
 
@@ -213,7 +216,7 @@ class Journal:
 
         door = self._writing()
         size = sum(map(len, states.values()))
-        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size))
+        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size, spare=True))
 
     async def snapshots(self, stream: str, kinds: Iterable[str]) -> dict[str, FoldSnapshot]:
         """Those of the kept folds that are there, whole, each at an event that is still the same."""
