@@ -1,20 +1,21 @@
 """In place of running the tests once: run, for each mutant, the tests that touch it, in a child of its own.
 
 Purpose: the fast part of `scripts/mutate`. Test modules are imported once; a mutant costs a fork and the tests up to
-    the first that notices it. Tests that noticed a mutant of the same function go first, then the shortest.
+    the first that notices it. Tests that noticed a mutant of the same function go first, then those that are short and
+    touch few functions.
 Invariant: the job and its results are files named by MUTATION_JOB and MUTATION_RESULTS; a result is written when its
     child has ended. Mutants are chosen by the trampolines that `mutmut` wrote around each function.
 Must never: count a mutant as noticed that no test ran against, or shrink what a property found.
 """
 
-import contextlib
+import gc
 import importlib
 import json
 import os
 import resource
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,20 @@ class Known:
     touching: dict[str, list[int]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     noticed_by: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    cost: Counter[int] = field(default_factory=Counter)
+    """Of a test: its seconds times the functions it touches, the measure of how likely it is worth its time."""
+
+    def __post_init__(self) -> None:
+        for tests in self.touching.values():
+            for at in tests:
+                self.cost[at] += 1
+        for at in self.cost:
+            self.cost[at] = int(self.cost[at] * self.seconds[at] * 1_000_000)
 
     def chosen(self, function: str, budget_s: float) -> list[int]:
         """The tests for a mutant of the function, in order; together within the budget (one is always taken)."""
         first = self.noticed_by[function]
-        rest = sorted(set(self.touching.get(function, ())) - set(first), key=lambda at: self.seconds[at])
+        rest = sorted(set(self.touching.get(function, ())) - set(first), key=lambda at: self.cost[at])
         taken: list[int] = []
         spent = 0.0
         for at in (*first, *rest):
@@ -78,24 +88,23 @@ def say(pipe: int, value: Any) -> None:
     os._exit(0)
 
 
-def learn(items: list[pytest.Item], pipe: int) -> None:
-    """In a child: run every test without a mutant, and tell which functions each touches and how long it takes."""
+def learn(items: list[pytest.Item]) -> Known:
+    """Run every test without a mutant: which functions it touches, how long it takes. What it loads, children share."""
     trampoline: Any = importlib.import_module("mutmut.mutation.trampoline")
     touched: set[str] = set()
     trampoline.record_trampoline_hit = lambda name, caller=None: touched.add(name)  # noqa: ARG005 - called by that name
     trampoline.set_mutant_under_test("stats")
     touching: dict[str, list[int]] = defaultdict(list)
     seconds: list[float] = []
-    broken: list[str] = []
     for at, item in enumerate(items):
         touched.clear()
         began = time.process_time()
         if fails(item):
-            broken.append(item.nodeid)
+            raise pytest.UsageError(f"{item.nodeid} fails without a mutant")
         seconds.append(time.process_time() - began)
         for name in touched:
             touching[name].append(at)
-    say(pipe, {"touching": touching, "seconds": seconds, "broken": broken})
+    return Known(touching, seconds)
 
 
 def attempt(items: list[pytest.Item], chosen: list[int], mutant: str, cpu_s: int, pipe: int) -> None:
@@ -136,8 +145,11 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
     """One child after the other, so many at a time as the job says."""
     under_way: dict[int, tuple[str, int]] = {}
     mutants = list(job["mutants"])
+    until = time.monotonic() + job["minutes"] * 60
     with results.open("a", encoding="utf-8") as out:
         while mutants or under_way:
+            if time.monotonic() > until:
+                mutants.clear()
             if mutants and len(under_way) < job["children"]:
                 mutant = mutants.pop(0)
                 chosen = known.chosen(function_of(mutant), job["budget_s"])
@@ -148,6 +160,8 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
                 pid, pipe = forked(attempt, items, chosen, mutant, cpu_s)
                 under_way[pid] = (mutant, pipe)
                 continue
+            if not under_way:
+                break
             pid, status = os.wait()
             if pid not in under_way:
                 continue
@@ -167,16 +181,9 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Learn, then try every mutant of the job."""
     job = json.loads(Path(os.environ["MUTATION_JOB"]).read_text(encoding="utf-8"))
-    pid, pipe = forked(learn, session.items)
-    answer = answer_of(pipe)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-    if not answer:
-        raise pytest.UsageError("the run without a mutant died")
-    learned = json.loads(answer)
-    if learned["broken"]:
-        raise pytest.UsageError(f"these fail without a mutant: {', '.join(learned['broken'])}")
-    known = Known(learned["touching"], learned["seconds"])
+    known = learn(session.items)
     print(f"{len(session.items)} tests, {sum(known.seconds):.0f} s", flush=True)
+    gc.collect()
+    gc.freeze()  # children share what is there
     run_mutants(session.items, known, job, Path(os.environ["MUTATION_RESULTS"]))
     return True
