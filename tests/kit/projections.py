@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +61,8 @@ def plain(value: Any) -> Any:
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+    is_row = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return [plain(part) for part in value] if is_row else value
 
 
 def outcome(name: str, events: list[Placed]) -> Any:
