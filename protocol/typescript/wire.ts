@@ -139,10 +139,10 @@ export interface DaemonStatusResult {
   readonly data: DataInfo;
 }
 
-/** What the data directory holds, and how the journal is. Sizes are bytes. `told` is empty while all is well; otherwise each entry says what is the matter and what to do. */
+/** What the data directory holds, and how the journal is. Sizes are bytes. `sessions` and `events_bytes` are null while the journal cannot be read. `told` is empty while all is well; otherwise each entry says what is the matter and what to do. */
 export interface DataInfo {
-  readonly sessions: number;
-  readonly eventsBytes: number;
+  readonly sessions: number | null;
+  readonly eventsBytes: number | null;
   readonly blobsBytes: number;
   readonly logBytes: number;
   readonly accepting: boolean;

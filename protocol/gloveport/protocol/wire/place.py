@@ -154,11 +154,12 @@ class AuditExportResult(WireModel):
 class DataInfo(WireModel):
     """What the data directory holds, and how the journal is. Sizes are bytes.
 
-    `told` is empty while all is well; otherwise each entry says what is the matter and what to do.
+    `sessions` and `events_bytes` are null while the journal cannot be read. `told` is empty while all is well;
+    otherwise each entry says what is the matter and what to do.
     """
 
-    sessions: int
-    events_bytes: int
+    sessions: int | None
+    events_bytes: int | None
     blobs_bytes: int
     log_bytes: int
     accepting: bool

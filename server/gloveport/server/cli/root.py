@@ -120,7 +120,7 @@ def status() -> None:
         for name, value in (plainly | data).items():
             if name == "started_at":
                 value = f"{local_time(value)} ({since(value, time.time())})"
-            out().print(plain(f"{name.replace('_', ' ')}: {value}"))
+            out().print(plain(f"{name.replace('_', ' ')}: {'not known now' if value is None else value}"))
         for words in told:
             out().print(plain(words, "yellow"))
 
