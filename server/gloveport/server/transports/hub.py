@@ -32,6 +32,7 @@ class Hub:
         self._projections = projections
         self._tails: dict[str, Tail] = {}
         self._subscriptions = 0
+        self._paused = False
 
     @property
     def followed_streams(self) -> int:
@@ -46,6 +47,12 @@ class Hub:
         if (tail := self._tails.get(stream)) is not None:
             tail.extend([Entry(event, self._projections) for event in events], durable_seq)
 
+    def pause(self, *, paused: bool) -> None:
+        """While the journal cannot be read, who needs it waits; then everybody goes on from its place."""
+        self._paused = paused
+        for tail in self._tails.values():
+            tail.pause(paused=paused)
+
     async def subscribe(
         self, stream: str, after: str | None, window_bytes: int, *, newest_only: bool = False, items_from: int = 0
     ) -> tuple[Subscription, SubscribeResult]:
@@ -58,7 +65,7 @@ class Hub:
         Raises:
             GloveportError: SESSION_UNKNOWN when there is no such stream.
         """
-        tail = self._tails.setdefault(stream, Tail())
+        tail = self._tails.setdefault(stream, Tail(paused=self._paused))
         self._subscriptions += 1
         name = f"sub-{self._subscriptions}"
         first = items_from if newest_only else 0

@@ -15,6 +15,7 @@ from typing import Final
 import anyio
 import orjson
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.framing import encode_frame
 from gloveport.server.transports.source import EventSource, Projections
 from gloveport.server.transports.tail import Entry, Tail
@@ -83,10 +84,16 @@ class Subscription:
         self.wake()
 
     async def run(self, send: Send) -> None:
-        """Send batches until closed. Raises what `send` or the source raises."""
+        """Send batches until closed. Raises what `send` or the source raises, unless the journal is paused."""
         while not self._closed:
-            self._news = anyio.Event()
-            if not await self._send_next(send):
+            self._news, pauses = anyio.Event(), self._tail.pauses
+            try:
+                sent = await self._send_next(send)
+            except GloveportError:
+                if not self._tail.paused and self._tail.pauses == pauses:
+                    raise
+                sent = False  # whoever reads on when the journal accepts again is woken then
+            if not sent:
                 await self._news.wait()
 
     async def _send_next(self, send: Send) -> bool:

@@ -62,12 +62,20 @@ class Entry:
 class Tail:
     """The end of one stream: entries, head, durability, and whom to wake."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, paused: bool = False) -> None:
+        self.paused = paused
+        self.pauses = int(paused)
         self.head_seq = 0
         self.durable_seq = 0
         self.wakers: set[Callable[[], None]] = set()
         self._entries: deque[Entry] = deque()
         self._bytes = 0
+
+    def pause(self, *, paused: bool) -> None:
+        """The journal cannot be read for now, or can be again."""
+        self.paused = paused
+        self.pauses += int(paused)
+        self._wake_all()
 
     def reach(self, head_seq: int, durable_seq: int) -> None:
         """The journal was found to end here. Behind what was published since, this says nothing new."""
@@ -89,8 +97,7 @@ class Tail:
         while self._bytes > TAIL_BYTES_MAX and self._entries:
             self._bytes -= len(self._entries.popleft().event.payload) + ENTRY_BYTES_OVERHEAD
         self.durable_seq = max(self.durable_seq, durable_seq)
-        for wake in tuple(self.wakers):
-            wake()
+        self._wake_all()
 
     def after(self, seq: int, limit: int) -> list[Entry] | None:
         """Up to `limit` entries that follow `seq`; None when the tail does not reach back so far."""
@@ -100,6 +107,10 @@ class Tail:
             return None
         skip = seq + 1 - self._entries[0].event.seq
         return list(islice(self._entries, skip, skip + limit))
+
+    def _wake_all(self) -> None:
+        for wake in tuple(self.wakers):
+            wake()
 
     def _clear(self) -> None:
         self._entries.clear()
