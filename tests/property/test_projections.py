@@ -84,7 +84,7 @@ def test_what_is_named_alone_need_not_be_decoded(name: str) -> None:
 
 
 def test_golden_outputs() -> None:
-    """What each projection says of one recorded session; `python -m tests.kit.projections --write` after a review."""
+    """What each projection says of every recorded session; `python -m tests.kit.projections --write` after a review."""
     assert {path.name: path.read_text(encoding="ascii") for path in GOLDEN.glob("*.json")} == golden()
 
 

@@ -48,6 +48,7 @@ from gloveport.server.journal.records import (
     SessionRow,
     StreamAppend,
     StreamSize,
+    Unsettled,
     VerifyReport,
 )
 from gloveport.server.journal.schema import DATABASE_FILE, connect
@@ -207,7 +208,10 @@ class Journal:
         return await self.put_snapshots(stream, seq, digest, {kind: state})
 
     async def put_snapshots(self, stream: str, seq: int, digest: str, states: Mapping[str, bytes]) -> bool:
-        """`put_snapshot` for the parts of one fold by their kinds, all of them or none."""
+        """`put_snapshot` for the parts of one fold by their kinds, all of them or none.
+
+        DATA_FULL: there is no room for it; nothing else is refused for that.
+        """
         for kind, state in states.items():
             check_snapshot(kind, state)
 
@@ -216,7 +220,7 @@ class Journal:
 
         door = self._writing()
         size = sum(map(len, states.values()))
-        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size))
+        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size, spare=True))
 
     async def snapshots(self, stream: str, kinds: Iterable[str]) -> dict[str, FoldSnapshot]:
         """Those of the kept folds that are there, whole, each at an event that is still the same."""
@@ -283,17 +287,25 @@ class Journal:
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.forget(c, wanted)))
 
-    async def settle(self) -> None:
-        """Everything written so far is in the other books (the audit log) too."""
-        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c)))
+    async def settle(self, line: int) -> None:
+        """Everything written so far is in the other books (the audit log) too, whose last line is number `line`."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c, line)))
 
-    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> tuple[str, ...]:
-        """Streams written to since `settle`, those written last first."""
+    async def settle_stream(self, stream: str, seq: int, digest: str) -> None:
+        """A stream is in the other books up to `seq`, whose event has `digest`; a power loss may forget it."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            losses.settle_stream(connection, stream, seq, digest)
+
+        await self._writing().run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED))
+
+    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> Unsettled:
+        """Streams written to since `settle`, those written last first, and up to where each is settled."""
         return await self._read(lambda c: losses.unsettled(c, limit))
 
-    async def last_of(self, stream: str, types: tuple[str, ...]) -> int:
-        """Seq of a stream's last event of one of these types; 0 when there is none."""
-        return await self._read(lambda c: losses.last_of(c, stream, types))
+    async def last_of(self, stream: str, types: tuple[str, ...], after_seq: int = 0) -> int:
+        """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
+        return await self._read(lambda c: losses.last_of(c, stream, types, after_seq))
 
     async def sync(self) -> None:
         """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
