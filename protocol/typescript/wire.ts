@@ -416,7 +416,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -426,6 +426,7 @@ export interface SessionEvents {
   readonly caughtUp?: boolean | null;
   readonly viewDigest?: string | null;
   readonly itemsFrom?: number | null;
+  readonly resync?: boolean | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */

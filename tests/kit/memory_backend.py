@@ -286,8 +286,13 @@ class Daemon:
 
 
 @asynccontextmanager
-async def run_daemon(backend: MemoryBackend | None = None, limits: Limits | None = None) -> AsyncIterator[Daemon]:
-    """An endpoint on a socket in a short folder of its own, served until the block ends."""
+async def run_daemon(
+    backend: MemoryBackend | None = None, limits: Limits | None = None, *, hub: Hub | None = None
+) -> AsyncIterator[Daemon]:
+    """An endpoint on a socket in a short folder of its own, served until the block ends.
+
+    With `hub`, what is followed comes from there.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     backend = backend or MemoryBackend()
     token = write_token(folder / "decision.token")
@@ -295,7 +300,7 @@ async def run_daemon(backend: MemoryBackend | None = None, limits: Limits | None
     service = Service(
         methods=TEST_METHODS,
         port=backend,
-        hub=backend.hub,
+        hub=hub or backend.hub,
         buffers=backend,
         about=About("0.1.0", 7, token),
         limits=limits or Limits(),

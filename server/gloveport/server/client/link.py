@@ -82,6 +82,8 @@ class Link:
             raise
         finally:
             self._open.pop(name, None)
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # it came while nobody waited any more, and is no news
 
     async def tell(self, method: str, params: Raw) -> None:
         """Send a notification; to a daemon that is gone it is lost."""

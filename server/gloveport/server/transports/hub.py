@@ -10,17 +10,15 @@ from collections.abc import Sequence
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import (
-    GENESIS_DIGEST,
     Cursor,
     CursorError,
     StoredEvent,
-    cursor_at,
     decode_cursor,
     encode_cursor,
 )
 from gloveport.protocol.wire.session import SubscribeResult, ViewSnapshot
 from gloveport.server.transports.source import EventSource, Projections
-from gloveport.server.transports.subscription import Place, Subscription
+from gloveport.server.transports.subscription import Place, Subscription, is_past
 from gloveport.server.transports.tail import Entry, Tail
 
 
@@ -77,13 +75,13 @@ class Hub:
             cursor, snapshot = await self._begin(stream, after)
             # Only now: the look that gave the view may have cut a damaged tail off.
             if (head := await self._source.head(stream)) is not None:
-                tail.reach(head.seq, head.durable_seq)
+                tail.reach(head)
         except BaseException:
             self.unsubscribe(subscription)
             raise
         if snapshot is not None:
             subscription.first = snapshot.items_before if newest_only else 0
-        subscription.place = Place(cursor.seq, encode_cursor(cursor))
+        subscription.place, subscription.epoch = Place(cursor.seq, encode_cursor(cursor)), cursor.epoch
         return subscription, SubscribeResult(
             subscription_id=name,
             mode="replay" if snapshot is None else "snapshot",
@@ -115,9 +113,4 @@ class Hub:
             cursor = decode_cursor(after)
         except CursorError:
             return None
-        if cursor.seq == 0:
-            return cursor if cursor.digest == GENESIS_DIGEST[: len(cursor.digest)] else None
-        found = await self._source.read(stream, cursor.seq - 1, 1, 1)
-        if not found or found[0].seq != cursor.seq:
-            return None
-        return cursor if cursor == cursor_at(found[0].epoch, found[0].seq, found[0].digest) else None
+        return cursor if await is_past(self._source, stream, cursor) else None
