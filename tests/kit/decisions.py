@@ -108,7 +108,7 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
     trouble["long"] = inp.Trouble("rate", 7 * SECOND_US, 200 * SECOND_US, None)
     trouble["short"] = inp.Trouble("paused", 7 * SECOND_US, 3 * SECOND_US, None)
     late = ev.PlanUpdated(turn_id=turn_id, goal_revision=1, items=STEPS[:1])
-    given: dict[str, inp.Input] = {
+    return {
         "send": inp.SendMessage("m8", "t8", "hello", queue=False),
         "queue": inp.SendMessage("m8", "t8", "hello", queue=True),
         "take back": inp.UnqueueMessage("m2"),
@@ -164,7 +164,6 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
         **{f"steer: {kind}": inp.SteerMessage("m8", turn_id, "use tabs", kind, "the CLI") for kind in KINDS},
         "steer": inp.SteerMessage("m8", turn_id, "status?", None, "the CLI"),
     }  # fmt: skip
-    return given
 
 
 def cell(state: SessionState, given: inp.Input) -> list[Json]:
