@@ -143,7 +143,7 @@ async def test_a_program_that_outlives_the_room(home: Home, later: str) -> None:
         home.ladder.go.set()
         execution = await home.ladder.backend("memory").attach(card.call_id)
         assert execution is not None
-        await execution.result()
+        ended = await execution.result()
     if later == "when it is gone":
         await home.ladder.backend("memory").forget(card.call_id)
     async with home.room() as kit:
@@ -153,6 +153,9 @@ async def test_a_program_that_outlives_the_room(home: Home, later: str) -> None:
         assert await kit.ends(session) == ["ok"]
         assert kinds.count("ToolExecutionStarted") == 1
         assert home.ladder.starts["hold"] == (2 if later == "when it is gone" else 1)
+        if later == "when it has ended":
+            (end,) = await kit.bodies(session, "ToolExecutionFinished")
+            assert end["duration_us"] == int(ended.wall_s * 1e6), "what the run's own record says"
         if later != "when it is gone":
             params = ItemListParams(session_id=session, before=10_000)
             items = (await kit.call("session/item/list", params)).items

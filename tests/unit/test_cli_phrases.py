@@ -7,15 +7,19 @@ from hypothesis import strategies as st
 from gloveport.server.cli.cards import common_end
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.phrases import (
+    NOT_SENT,
     call_title,
     counted,
     counts_of_tests,
     dollars,
     lasting,
     reason_of,
+    retry_words,
     short_ids,
     since,
 )
+from gloveport.server.models.contract import ErrorClass
+from gloveport.server.session.views.held import HELD_BACK
 
 CLAUSES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5)
 
@@ -32,6 +36,16 @@ CLAUSES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5)
 def test_counts_of_tests(numbers: tuple[int, ...], words: str) -> None:
     """Nothing is counted that there is not, and one is not many."""
     assert counts_of_tests(dict(zip(("passed", "failed", "errors", "skipped"), numbers, strict=True))) == words
+
+
+def test_what_was_held_back_is_no_attempt() -> None:
+    """The number of an attempt stands only where one is made; the class that says so is the models' own."""
+    retry = {"reason": "it is left alone.", "backoffUs": 1_500_000, "attempt": 2, "attemptsMax": 5}
+    held = retry_words(retry | {"errorClass": ErrorClass.PAUSED.value})
+    assert held == "not sent yet: it is left alone; looking again in 2 s"
+    assert HELD_BACK == NOT_SENT == ErrorClass.PAUSED.value
+    made = retry_words(retry | {"errorClass": "connect"})
+    assert made == "it is left alone; trying again in 2 s, attempt 2 of 5"
 
 
 def test_one_and_many() -> None:

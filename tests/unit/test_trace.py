@@ -167,6 +167,40 @@ def test_a_retry_a_compaction_and_time_without_a_daemon() -> None:
     assert [(line.kind, line.lasts_us) for line in turn.lines if line.kind in ("retry", "compaction")] == [
         ("retry", 3_000), ("compaction", 500),
     ]  # fmt: skip
+    away = next(line for line in turn.lines if line.kind == "away")
+    assert (away.begins_us, away.lasts_us) == (3_600, 6_000)
+
+
+def test_each_restart_has_its_time_and_they_sum_up() -> None:
+    """Two restarts in one run, the first told in two events: the lines last what the part has."""
+    turn = only(
+        timed(
+            *begun(0),
+            (10, answered("r1")),
+            (10, proposed("c1")),
+            (10, started("c1")),
+            (100, "DriftDetected"),
+            (120, AWAY),
+            (200, AWAY),
+            (250, finished("c1")),
+            (250, DONE),
+        )
+    )
+    lines = [(line.begins_us, line.lasts_us) for line in turn.lines if line.kind == "away"]
+    assert lines == [(10, 110), (120, 80)]
+    assert turn.parts["away"] == 190
+
+
+def test_a_request_that_was_held_back_is_no_line() -> None:
+    """What the breaker did not let out is a pause, not a request to the provider."""
+    held = ev.RetryScheduled(
+        **BORN, request_id="r1", attempt=1, attempts_max=5, error_class="paused", backoff_us=1, floor="breaker",
+        due_at=1, provider_request_id=None, reason="left alone",
+    )  # fmt: skip
+    broke = ev.ModelStreamInterrupted(**BORN, request_id="r1", kept_utf16=0, code="model.unreachable", reason="later")
+    turn = only(timed(*begun(0), (10, broke), (10, held), (20, request("r2")), (30, DONE)))
+    assert [line.id for line in turn.lines if line.kind == "request"] == ["r2"]
+    assert [line.title for line in turn.lines if line.kind == "retry"] == ["paused"]
 
 
 def test_d10_a_clock_that_is_set_back_makes_no_part_negative() -> None:

@@ -15,6 +15,7 @@ from tests.kit.simulation.story import Story, call
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import EventBody
 from gloveport.server.commands.price_list import load_prices
+from gloveport.server.session.views.metrics import MetricsProjection
 from gloveport.server.session.views.placed import Placed, project
 from gloveport.server.session.views.price import PriceRule, Rates, Tokens, cost_nano_usd, rates_at
 from gloveport.server.session.views.usage import REASON_MODEL, REASON_TOKENS, UsageProjection
@@ -111,6 +112,26 @@ def test_which_requests_may_have_been_billed_without_a_count(bodies: list[EventB
     """By what the log says of their acceptance and end; without a later count there is no estimate."""
     total = usage(*bodies).finish(BOOK).total
     assert (total.unseen, total.unseen_nano_usd) == (unseen, None)
+
+
+def test_a_request_that_was_held_back_is_none_to_the_provider() -> None:
+    """The breaker let it wait and nothing was sent: only what reached out counts, in every sum and measure."""
+
+    def again(name: str, kind: str) -> ev.RetryScheduled:
+        return ev.RetryScheduled(
+            turn_id="t1", goal_revision=1, request_id=name, attempt=2, attempts_max=5, error_class=kind, backoff_us=1,
+            floor="none", due_at=1, provider_request_id=None, reason="no answer",
+        )  # fmt: skip
+
+    bodies = [
+        request("r1"), broken("r1"), again("r1", "connect"), request("r2"), broken("r2"), again("r2", "paused"),
+        request("r3"), *answered("r3"),
+    ]  # fmt: skip
+    report = project(UsageProjection(), placed_bodies(bodies)).finish(BOOK)
+    assert [one.request_id for one in report.requests] == ["r1", "r3"]
+    assert report.total.requests == 2
+    counts = project(MetricsProjection(), placed_bodies(bodies)).finish().counts
+    assert (counts["streams"], counts["streams_interrupted"], counts["retries"]) == (2, 1, 1)
 
 
 def test_events_told_again_count_once() -> None:

@@ -14,6 +14,9 @@ _ID_CHARACTERS_MIN: Final = 6
 _TITLE_CHARACTERS_MAX: Final = 200
 _REASON_CHARACTERS_MAX: Final = 400
 _FOR_THE_MODEL: Final = " Choose another way."
+NOT_SENT: Final = "paused"
+"""The failure class of a request that was held back before it was sent."""
+_SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -40,8 +43,10 @@ def counts_of_tests(fields: Mapping[str, Any]) -> str:
 def retry_words(retry: Mapping[str, Any]) -> str:
     """Why a request is made again, and when."""
     seconds = -(-int(retry["backoffUs"]) // 1_000_000)
-    which = f"attempt {retry['attempt']} of {retry['attemptsMax']}"
-    return f"{stopped(str(retry['reason']))}; trying again in {seconds} s, {which}"
+    reason = stopped(str(retry["reason"]))
+    if retry["errorClass"] == NOT_SENT:
+        return f"not sent yet: {reason}; looking again in {seconds} s"
+    return f"{reason}; trying again in {seconds} s, attempt {retry['attempt']} of {retry['attemptsMax']}"
 
 
 def local_time(micros: int) -> str:
@@ -105,6 +110,14 @@ def dollars(nano_usd: int) -> str:
     if not ten_thousandths:
         return "<$0.0001" if nano_usd else "$0"
     return f"${ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
+
+
+def sized(count: int) -> str:
+    """A number of bytes in the unit that suits it: `850 bytes`, `12.3 KiB`, `4.6 MiB`."""
+    if count < 1024:
+        return counted(count, "byte")
+    size, unit = next((one for one in _SIZES if count >= one[0]), _SIZES[-1])
+    return f"{count / size:.1f} {unit}"
 
 
 def lasting(micros: int) -> str:

@@ -180,8 +180,8 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
     async def write(text: str) -> None:
         await actor.submit(ToolProgressed(effect.call_id, text))
 
-    began = actor.room.now_us()
     attach = isinstance(effect, AttachTool)
+    began = None if attach else actor.room.now_us()
     async with coalescing(write) as pieces:
         shower = _Shower(actor.room.redactor, pieces, call.shown_utf16 if attach else 0)
         done = await _perform(actor, call, running, shower.show, attach=attach)
@@ -207,7 +207,7 @@ def _ended(
     running: Running,
     done: Performed,
     blob: str | None,
-    began: int,
+    began: int | None,
     looked: Looked = NOTHING_NEW,
 ) -> ToolEnded:
     known, turn = actor.state.call(call.call_id), actor.state.turn
@@ -223,7 +223,7 @@ def _ended(
         exit_code=done.exit_code,
         output_blob=blob,
         output_bytes=done.output_bytes,
-        duration_us=max(0, actor.room.now_us() - began),
+        duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
         facts=(*done.facts, *looked.facts),
     )

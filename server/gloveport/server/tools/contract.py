@@ -59,7 +59,10 @@ class ToolPlan:
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """How a call ended. `output` is the whole captured output, `text` what the model is told."""
+    """How a call ended. `output` is the whole captured output, `text` what the model is told.
+
+    `lasted_us` is what a program's own record says it took, in microseconds; null where there is none.
+    """
 
     outcome: Outcome
     text: str
@@ -69,6 +72,7 @@ class Performed:
     output: bytes = b""
     output_bytes: int = 0
     facts: tuple[EventBody, ...] = ()
+    lasted_us: int | None = None
 
 
 class SandboxHands(Protocol):

@@ -71,6 +71,7 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
         exit_code=result.exit_code,
         output=context.redact(result.output),
         output_bytes=result.output_bytes_total,
+        lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
     )
 
 

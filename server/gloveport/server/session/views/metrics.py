@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.views.clock import Timeline
+from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.histogram import Histogram
 from gloveport.server.session.views.placed import Placed, all_but
 
@@ -70,6 +71,7 @@ class MetricsProjection:
         ev.HunkDecided,
         ev.ToolExecutionStarted,
         ev.ToolExecutionFinished,
+        ev.RetryScheduled,
     )
 
     def __init__(self) -> None:
@@ -125,6 +127,13 @@ class MetricsProjection:
     def _hunks(self, body: ev.HunkDecided) -> None:
         self._count(f"hunks_{body.decision}", len(body.digests))
 
+    def _retried(self, body: ev.RetryScheduled) -> None:
+        if is_held_back(body):  # it was no stream that broke, and what follows repeats nothing
+            self._count("streams", -1)
+            self._count("streams_interrupted", -1)
+        else:
+            self._count("retries")
+
     def _started(self, body: ev.ToolExecutionStarted) -> None:
         self._running[body.call_id] = self._time.now
         if self._began is not None and not self._acted:
@@ -153,7 +162,6 @@ _COUNTED: Final[Mapping[str, str]] = MappingProxyType(
         "ModelRequestStarted": "streams",
         "ModelStreamInterrupted": "streams_interrupted",
         "RecoverySummarised": "restarts",
-        "RetryScheduled": "retries",
     }
 )
 _MEASURES: Final[Mapping[type[ev.EventBody], Callable[[MetricsProjection, Any], None]]] = MappingProxyType(
@@ -168,5 +176,6 @@ _MEASURES: Final[Mapping[type[ev.EventBody], Callable[[MetricsProjection, Any], 
         ev.HunkDecided: MetricsProjection._hunks,
         ev.ToolExecutionStarted: MetricsProjection._started,
         ev.ToolExecutionFinished: MetricsProjection._finished,
+        ev.RetryScheduled: MetricsProjection._retried,
     }
 )

@@ -2,7 +2,7 @@
 
 Purpose: the parts of a turn's time, its lines, and what each event does to them.
 Invariant: at each moment exactly one part counts; a line is closed once, and is never longer than its turn.
-Must never: read a clock; the moments are handed in.
+Must never: read a clock; the moments are handed in. Or list a request that was held back as one that was made.
 
 What counts at a moment, first that fits: a compaction runs; a retry waits; a request runs (before its first words, or
 after); a tool runs (tests apart); the user is asked; a call waits for its turn; nothing known. The log has no event for
@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from gloveport.server.session.views.held import is_held_back
 
 Part = Literal[
     "context_build", "first_token", "generation", "tool_queue", "approval", "tool_run", "verification", "cold_start",
@@ -55,6 +57,7 @@ class RunningTurn:
     began: int
     set_back: int
     parts: dict[Part, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
+    spent: int = 0
     lines: dict[str, Line] = field(default_factory=dict)
     left_out: int = 0
     request: str | None = None
@@ -68,6 +71,7 @@ class RunningTurn:
     proposed: dict[str, str] = field(default_factory=dict)
     retrying: bool = False
     compacting: bool = False
+    away_began: int | None = None
     first_token: int | None = None
     first_action: int | None = None
     stopped: int | None = None
@@ -91,6 +95,9 @@ class RunningTurn:
     def spend(self, part: Part, passed: int) -> None:
         """Count time for a part."""
         self.parts[part] += passed
+        self.spent += passed
+        if part == "away" and self.away_began is None:
+            self.away_began = self.spent - passed
         if part == "first_token" and self.accepted:
             self.after_headers += passed
 
@@ -200,9 +207,11 @@ def _finished(turn: RunningTurn, body: Any, now: int) -> None:
 
 
 def _recovered(turn: RunningTurn, body: Any, now: int) -> None:
-    name = str(sum(line.kind == "away" for line in turn.lines.values()) + 1)
-    _open(turn, "away", name, body.text if body is not None else "", now)
-    _close(turn, "away", name, "", now)
+    told = [line.lasts_us or 0 for line in turn.lines.values() if line.kind == "away"]
+    began = now - turn.began if turn.away_began is None else turn.away_began
+    name, turn.away_began = str(len(told) + 1), None
+    _open(turn, "away", name, body.text if body is not None else "", turn.began + began)
+    _close(turn, "away", name, "", turn.began + began + turn.parts["away"] - sum(told))
 
 
 def _stopping(turn: RunningTurn, body: Any, now: int) -> None:
@@ -222,6 +231,8 @@ def _ended(turn: RunningTurn, end: Literal["completed", "failed", "cancelled"], 
 
 def _retry(turn: RunningTurn, body: Any, now: int) -> None:
     turn.retrying = True
+    if is_held_back(body):
+        turn.lines.pop(f"request/{body.request_id}", None)
     name = f"{getattr(body, 'request_id', '')}.{getattr(body, 'attempt', '')}"
     _open(turn, "retry", name, str(getattr(body, "error_class", "")), now)
 

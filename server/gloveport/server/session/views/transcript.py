@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.placed import Placed, all_but
 
 Format = Literal["markdown", "plain"]
@@ -143,7 +144,10 @@ class TranscriptProjection:
         yield f"[you said to the running turn ({body.kind}): {body.words}]"
 
     def _retry(self, body: ev.RetryScheduled) -> Iterable[str]:
-        yield f"[tried again: attempt {body.attempt} of {body.attempts_max}, {body.reason}]"
+        if is_held_back(body):
+            yield f"[not sent yet: {body.reason}]"
+        else:
+            yield f"[tried again: attempt {body.attempt} of {body.attempts_max}, {body.reason}]"
 
     def _compacted(self, body: ev.ContextCompacted) -> Iterable[str]:
         yield f"[{len(body.results)} results are shown to the model shortened from here on]"

@@ -3,7 +3,8 @@
 Purpose: what the providers counted, what that costs by a list of prices, and what may have been billed beside it.
 Invariant: every request stands in exactly one turn and one model; sums are sums of integers; a cost that is not known
     is "unpriced" and is told by count, never as 0.
-Must never: know a price of its own, or mix what may have been billed twice into what was.
+Must never: know a price of its own, or mix what may have been billed twice into what was. Or count a request that
+    was held back and not sent.
 
 Cost is an estimate: providers also bill what the log does not hold (writes into their cache, other tools of theirs).
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.placed import Placed, all_but
 from gloveport.server.session.views.price import PriceBook, Tokens, cost_nano_usd, rates_at
 
@@ -96,6 +98,7 @@ class UsageProjection:
         ev.ModelResponseReceived,
         ev.ModelStreamInterrupted,
         ev.ModelRequestReconciled,
+        ev.RetryScheduled,
         ev.UsageRecorded,
     )
 
@@ -120,6 +123,9 @@ class UsageProjection:
             known.end, known.code = "interrupted", body.code
         elif isinstance(body, ev.ModelRequestReconciled):
             known.may_be_billed = body.may_be_billed
+        elif isinstance(body, ev.RetryScheduled):
+            if is_held_back(body) and known.tokens is None and not known.accepted:
+                del self._requests[body.request_id]
         elif isinstance(body, ev.UsageRecorded):
             known.tokens = Tokens(body.input_tokens, body.output_tokens, body.cached_tokens)
 
