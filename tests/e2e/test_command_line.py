@@ -151,7 +151,7 @@ def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
     assert session not in cli("sessions", cwd=root).stdout
     assert cli("show", session, code=1, cwd=root).stderr
     assert (root / "a.txt").read_text() == TEXT
-    assert "events bytes:" in cli("daemon", "status").stdout
+    assert "events take:" in cli("daemon", "status").stdout
 
 
 def test_doctor_as_json(cli: Cli) -> None:

@@ -153,7 +153,7 @@ def test_version_and_status(cli: Cli) -> None:
     """The version alone; the daemon's times as people read them."""
     assert re.fullmatch(r"gloveport \d+\.\d+\.\d+\n", cli("--version").stdout)
     told = cli("daemon", "status").stdout
-    assert re.search(r"^started at: \d{4}-\d\d-\d\d \d\d:\d\d \(\d+ \w+ ago\)$", told, re.MULTILINE)
+    assert re.search(r"^started: \d{4}-\d\d-\d\d \d\d:\d\d \(\d+ \w+ ago\)$", told, re.MULTILINE)
 
 
 def test_a_run_as_json_begins_with_the_session(cli: Cli, root: Path) -> None:

@@ -17,7 +17,7 @@ from gloveport.protocol.wire.turn import TurnCancelParams
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, sessions_here
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
 from gloveport.server.cli.run import absolute, checked_level, known_level
 from gloveport.server.client.connect import Client
 
@@ -92,14 +92,20 @@ def use(
     with_client(work)
 
 
-def cancel(session: Named = "", root: Folder = HERE) -> None:
+def cancel(
+    session: Annotated[
+        str, typer.Argument(help="A part of the session's id; empty: the only one of this folder with a running turn.")
+    ] = "",
+    root: Folder = HERE,
+) -> None:
     """Stop the running turn of a session."""
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session, root)
-        if not session:
-            busy = [one for one in await sessions_here(client, root) if one.phase not in ("idle", "applying")]
-            info = busy[0] if busy else info
+        running = None if session else await pick_running(client, root)
+        info = running or await pick_session(client, session, root)
+        if not session and running is None:
+            out().print(plain(f"Nothing runs in {info.root}."))
+            return
         params = TurnCancelParams(client_request_id=request_id(), session_id=info.session_id)
         told = await client.call("turn/cancel", params)
         turn_id = told.turn_id

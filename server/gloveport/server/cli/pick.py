@@ -22,6 +22,8 @@ Session = Annotated[
 ]
 Folder = Annotated[Path, typer.Option("--root", "-C", help="Act as if called in this folder.")]
 HERE: Final = Path(".")
+RESTING: Final = ("idle", "applying")
+"""Phases without a turn."""
 _ELSEWHERE_SHOWN: Final = 3
 
 
@@ -45,6 +47,20 @@ async def every_session(client: Client) -> list[SessionInfo]:
         found += page.sessions
         offset = page.next_offset
     return found
+
+
+async def pick_running(client: Client, folder: Path) -> SessionInfo | None:
+    """The session of the folder with a running turn, or None. Raises GloveportError where several have one."""
+    running = [one for one in await sessions_here(client, folder) if one.phase not in RESTING]
+    if len(running) > 1:
+        short = short_ids(one.session_id for one in running)
+        names = "".join(f"\n  {short[one.session_id]}  {one.phase}  {one.title}" for one in running)
+        raise GloveportError(
+            ErrorCode.SESSION_UNKNOWN,
+            f"{len(running)} sessions of this folder have a running turn:{names}",
+            hint="Name the one you mean by its id.",
+        )
+    return running[0] if running else None
 
 
 def _here(every: list[SessionInfo], folder: Path) -> list[SessionInfo]:

@@ -15,8 +15,8 @@ import typer
 
 from gloveport.protocol.wire.base import Empty
 from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions, steering
+from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
-from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
@@ -116,14 +116,9 @@ def status() -> None:
 
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
-        plainly = found.model_dump(mode="json", by_alias=False)
-        data = plainly.pop("data")
-        told = data.pop("told")
-        for name, value in (plainly | data).items():
-            if name == "started_at":
-                value = f"{local_time(value)} ({since(value, time.time())})"
-            out().print(plain(f"{name.replace('_', ' ')}: {'not known now' if value is None else value}"))
-        for words in told:
+        for name, value in status_lines(found, time.time()):
+            out().print(plain(f"{name}: {value}"))
+        for words in found.data.told:
             out().print(plain(words, "yellow"))
 
     with_client(work)

@@ -28,7 +28,7 @@ from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, w
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.cli.prompt import read_line
-from gloveport.server.cli.turns import Manner, TurnFollower, running_turn
+from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
 
 Root = Annotated[Path, typer.Option("--root", "-C", help="The workspace folder.")]
@@ -223,7 +223,10 @@ def resume(
     accept: AcceptOption = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a session: follow its running turn, or send a message. Exit codes as of run."""
+    """Go on with a session: follow its running turn, or send a message; else show how the last turn went.
+
+    Exit codes as of run.
+    """
     manner = Manner(as_json=as_json, approve=checked_approve(approve), whole_session=False)
     text = None if message is None else _not_blank(message, "the message")
 
@@ -235,10 +238,14 @@ def resume(
         if text is not None:
             turn_id = await send(client, info.session_id, text)
         if turn_id is None:
+            turn_id = await last_turn(client, info.session_id)
+            if turn_id is not None and not as_json:
+                out().print(plain("no turn runs now; this is how the last one went", "dim"))
+        if turn_id is None:
             raise GloveportError(
                 ErrorCode.TURN_MISMATCH,
-                "no turn runs in this session",
-                hint="What it did: gloveport show, gloveport diff. To go on: gloveport resume -m '...'",
+                "this session has no turn yet",
+                hint="Begin one: gloveport resume -m '...'",
             )
         return await follow_and_finish(client, info, turn_id, manner, accept=accept)
 

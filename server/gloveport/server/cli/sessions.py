@@ -84,6 +84,31 @@ def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
     return []
 
 
+def as_delivered(items: Sequence[ViewItem]) -> list[ViewItem]:
+    """The items with each message where the model got it: before its turn, or before the request that took it along.
+
+    In the view a message keeps the place where it was sent.
+    """
+    ordered: list[ViewItem] = []
+    waiting: list[ViewItem] = []
+    for item in items:
+        taken = [one for one in waiting if _takes(item, one)]
+        ordered += taken
+        waiting = [one for one in waiting if one not in taken]
+        if item.kind == "message.user" and item.fields["state"] == "delivered":
+            waiting.append(item)
+        else:
+            ordered.append(item)
+    return ordered + waiting
+
+
+def _takes(item: ViewItem, message: ViewItem) -> bool:
+    """Whether a message was delivered with this turn or request."""
+    turn_id = message.fields["turnId"]
+    begins = item.id == f"turn/{turn_id}"
+    return begins or (item.kind == "message.assistant" and item.fields.get("turnId") == turn_id)
+
+
 def _lines(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
@@ -130,7 +155,7 @@ def show(session: Named = "", root: Folder = HERE) -> None:
         console.print(plain(f"{info.session_id} · {detail.info.phase} · {where}", "dim"))
         if page.items_before:
             console.print(plain(f"[{page.items_before} earlier items are not shown]", "dim"))
-        for item in page.items:
+        for item in as_delivered(page.items):
             for text, style in _lines(item):
                 console.print(plain(text, style))
         console.print(plain(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out", "dim"))

@@ -123,5 +123,7 @@ def _list(detail: SessionDetail) -> None:
     short = short_ids(one.message_id for one in detail.queue)
     for one in detail.queue:
         out().print(plain(f"{short[one.message_id]}  {one.text}"))
-    if not detail.queue:
+    if detail.queue:
+        out().print(plain("change one: gloveport queue --edit ID 'new words'; take one back: --drop ID", "dim"))
+    else:
         out().print(plain("Nothing waits."))

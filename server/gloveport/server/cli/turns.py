@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.place import DaemonTold
-from gloveport.protocol.wire.session import WireEvent
+from gloveport.protocol.wire.session import ItemListParams, WireEvent
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
 from gloveport.server.cli.cards import (
     ELSEWHERE,
@@ -36,6 +36,7 @@ from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow, Update
 
 _ENDS: Final = MappingProxyType({"completed": Exit.OK, "failed": Exit.TURN_FAILED, "cancelled": Exit.TURN_CANCELLED})
+ITEMS_LOOKED_AT: Final = 500
 Choice = int | Literal["no", "unanswered"]
 
 
@@ -271,6 +272,13 @@ def _next_turn(follow: Follow) -> str | None:
     if not running or running[-1]["fields"]["state"] in _ENDS:
         return None
     return str(running[-1]["id"]).removeprefix("turn/")
+
+
+async def last_turn(client: Client, session_id: str) -> str | None:
+    """The id of the newest turn among the newest items; None where there is none."""
+    params = ItemListParams(session_id=session_id, before=1 << 31, limit=ITEMS_LOOKED_AT)
+    items = (await client.call("session/item/list", params)).items
+    return next((item.id.removeprefix("turn/") for item in reversed(items) if item.kind == "turn"), None)
 
 
 async def running_turn(client: Client, session_id: str) -> str | None:
