@@ -167,6 +167,18 @@ class DataInfo(WireModel):
     told: tuple[str, ...]
 
 
+class DaemonTold(WireModel):
+    """To every client, at once: the journal stopped, or it accepts again. Not an event: no stream can hold it.
+
+    `accepting`: whether what is done is saved; `words` say what is the matter and what to do. While it is false no
+    session goes on; who connects meanwhile is told first. An editor that does not speak this protocol is shown the
+    words alone.
+    """
+
+    accepting: bool
+    words: str
+
+
 class DaemonStatusResult(WireModel):
     """Who serves here."""
 

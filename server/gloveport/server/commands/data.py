@@ -11,6 +11,7 @@ from gloveport.protocol.wire.place import DataInfo
 from gloveport.protocol.wire.session import SessionDeleteParams, SessionDeleteResult
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
+from gloveport.server.commands.standing import NO_RESERVE, stopped_words
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import JournalHealth, StreamSize
 from gloveport.server.journal.store import Journal
@@ -70,9 +71,9 @@ def _older(house: House) -> list[str]:
 def _told(health: JournalHealth, used_bytes: int | None, limits: RetentionLimits) -> list[str]:
     told: list[str] = []
     if not health.accepting:
-        told.append(f"Nothing can be saved now ({health.stopped_reason}). The next command looks again.")
+        told.append(stopped_words(health))
     if not health.has_ballast:
-        told.append("The data disk is nearly full and there is no reserve left on it. Free some space.")
+        told.append(NO_RESERVE)
     if health.wal_pinned or health.wal_alarm:
         told.append(
             f"The journal's log has grown to {health.wal_bytes} bytes because a program keeps reading it. "
