@@ -1,7 +1,9 @@
 """The Python client against a real endpoint: types, failures, and views that stay equal."""
 
 import asyncio
+import gc
 import os
+import socket
 import typing
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.client.calls import Calls
 from gloveport.server.client.connect import connect
 from gloveport.server.client.follow import Follow, Update
+from gloveport.server.client.link import Link
 
 
 def test_the_overloads_are_the_method_table() -> None:
@@ -222,3 +225,25 @@ async def test_a_view_that_cannot_be_joined_begins_anew() -> None:
             assert (await anext(again)).began_anew
             await in_sync(again)
             assert again.view.digest() == backend.views["session/s"].digest()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_connection_that_dies_under_a_call_leaves_no_noise(*, cancelled: bool) -> None:
+    """The daemon goes away while a call is still being written, cancelled or not: one typed end, nothing printed."""
+    printed: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(str(context["message"])))
+    ours, theirs = socket.socketpair()
+    link = Link(*await asyncio.open_unix_connection(sock=ours))
+    reading = asyncio.create_task(link.run())
+    asking = asyncio.create_task(link.ask("session/list", {"title": "x" * 8_000_000}))
+    await asyncio.sleep(0)
+    theirs.close()
+    await asyncio.wait({reading})
+    if cancelled:
+        asking.cancel()
+    await asyncio.wait({asking})
+    assert asking.cancelled() or isinstance(asking.exception(), GloveportError)
+    del asking, link
+    gc.collect()
+    await asyncio.sleep(0)
+    assert printed == []

@@ -59,6 +59,8 @@ class Link:
         self._count = 0
         self._open: dict[int, tuple[asyncio.Future[Any], OnResult | None]] = {}
         self._inboxes: dict[str, Inbox] = {}
+        self._notices: list[Inbox] = []
+        self._notice: Raw | None = None
         self._failure: GloveportError | None = None
 
     async def ask(self, method: str, params: Raw, on_result: OnResult | None = None) -> Any:
@@ -80,6 +82,8 @@ class Link:
             raise
         finally:
             self._open.pop(name, None)
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # it came while nobody waited any more, and is no news
 
     async def tell(self, method: str, params: Raw) -> None:
         """Send a notification; to a daemon that is gone it is lost."""
@@ -88,6 +92,16 @@ class Link:
     def open_inbox(self, name: str) -> Inbox:
         """Where the events of a subscription go from now on."""
         inbox = self._inboxes[name] = Inbox()
+        return inbox
+
+    def open_notices(self) -> Inbox:
+        """Where what the daemon tells everybody goes from now on; the newest comes first when it still stands."""
+        inbox = Inbox()
+        if self._failure is not None:
+            inbox.fail(self._failure)
+        if self._notice is not None and not self._notice["accepting"]:
+            inbox.put(self._notice)
+        self._notices.append(inbox)
         return inbox
 
     def close_inbox(self, name: str) -> None:
@@ -141,6 +155,10 @@ class Link:
             batch = message["params"]
             if (inbox := self._inboxes.get(batch["subscriptionId"])) is not None:
                 inbox.put(batch)
+        elif message["method"] == "daemon/told":
+            self._notice = message["params"]
+            for inbox in self._notices:
+                inbox.put(message["params"])
 
     def _answer(self, message: Raw) -> None:
         answer, on_result = self._open.pop(message.get("id", 0), (None, None))
@@ -159,7 +177,7 @@ class Link:
             if not answer.done():
                 answer.set_exception(failure)
         self._open.clear()
-        for inbox in self._inboxes.values():
+        for inbox in (*self._inboxes.values(), *self._notices):
             inbox.fail(failure)
         self._writer.close()
 

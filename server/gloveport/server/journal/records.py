@@ -6,6 +6,7 @@ Must never: hold a connection or a path that is not the caller's.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -216,3 +217,14 @@ class JournalHealth:
 def shares_digest(digest: str, cursor: Cursor) -> bool:
     """Whether the full digest at the cursor's place is the one the cursor saw."""
     return digest[:CURSOR_DIGEST_CHARS] == cursor.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Streams written to since everything was last settled, with the seq up to which each is settled all the same.
+
+    `line`: the other book's last line then; it says nothing of these streams' later events up to there. 0: not known.
+    """
+
+    streams: Mapping[str, int]
+    line: int
