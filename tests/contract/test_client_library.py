@@ -14,6 +14,7 @@ from tests.kit.raw_client import until
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, WireModel
+from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.protocol.wire.reducer import View
 from gloveport.protocol.wire.session import SessionListParams, SessionStartParams
@@ -95,6 +96,16 @@ async def test_cancelled_and_timed_out_calls_are_cancelled_at_the_daemon() -> No
                 await client._link.ask("test/wait", {})
         await until(lambda: daemon.backend.cancelled == 2)
         assert await client.call("session/list", SessionListParams())
+
+
+async def test_a_question_that_the_daemon_would_not_read_ends_at_once() -> None:
+    """The refusal of a message over the limit names no question: it is not sent, and the link goes on."""
+    async with run_daemon() as daemon, connect(daemon.socket) as client:
+        params = SessionStartParams.model_construct(client_request_id="1", root="/r", title="t" * MESSAGE_BYTES_MAX)
+        with pytest.raises(GloveportError) as told:
+            await client.call("session/start", params)
+        assert told.value.code is ErrorCode.TOO_LARGE
+        assert (await client.call("session/list", SessionListParams())).sessions == ()
 
 
 async def test_a_daemon_that_goes_away_is_told_to_everybody_who_waits() -> None:

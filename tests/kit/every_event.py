@@ -1,4 +1,4 @@
-"""What every event that was ever written does: to the state, and to the view.
+"""What every event that was ever written does: to the state, to the view, in words and in numbers.
 
 `python -m tests.kit.every_event --write` writes the golden files anew.
 
@@ -24,7 +24,10 @@ from gloveport.protocol.journal.upcast import upcast
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
 from gloveport.server.session.state import SessionState
+from gloveport.server.session.views.metrics import MetricsProjection
 from gloveport.server.session.views.ops import project_ops
+from gloveport.server.session.views.placed import Placed, project
+from gloveport.server.session.views.transcript import TranscriptProjection
 
 ROOT: Final = Path(__file__).resolve().parents[1] / "golden"
 GOLDEN: Final = ROOT / "every_event.json"
@@ -76,9 +79,14 @@ def changed(state: SessionState, body: EventBody) -> dict[str, Any]:
 
 def effects(body: EventBody) -> dict[str, Any]:
     """What one event does."""
+    alone = Placed(7, 1_000, type(body).__name__, body)
     states = {"in an answer": answering(), "in a call": busy()}
     return {
         "operations": project_ops(body, type(body).__name__, 7),
+        "told": [project(TranscriptProjection(form), [alone]).finish() for form in ("markdown", "plain")],
+        "counted": {
+            name: number for name, number in project(MetricsProjection(), [alone]).finish().counts.items() if number
+        },
         **{name: changed(state, at_home(body, state)) for name, state in states.items()},
         "contradicts": [contradiction(state, body) for state in (SessionState(), *states.values())],
         "contradicts at home": [contradiction(state, at_home(body, state)) for state in states.values()],

@@ -227,6 +227,9 @@ SAID: Final[Mapping[str, Callable[[], list[str]]]] = {
     "an outcome is unknown after a restart": lambda: told(begun(call(), call()).daemon_restarts("unknown")),
     "not begun in a stop": lambda: told(begun().user_stops().daemon_restarts("not_started")),
     "the record is lost": lambda: told(begun().daemon_restarts(lost="two events are missing")),
+    "the record is lost before an interruption": lambda: told(
+        begun().user_interrupts().daemon_restarts(lost="two events are missing")
+    ),
     "the answer breaks off again and again": lambda: told(broken_off()),
     "too many requests": lambda: told(too_many_requests())[-4:],
     "tried too often": lambda: told(tried_too_often()),

@@ -151,6 +151,7 @@ class TurnFollower:
 
     def _ended(self, follow: Follow, fields: Mapping[str, Any]) -> Exit:
         self._drop_question()
+        self._composer.drop()
         code = _ENDS[str(fields["state"])]
         self._result(follow, str(fields["state"]), code)
         if not self._manner.as_json:
@@ -210,7 +211,7 @@ class TurnFollower:
         option = None if manner == "never" else option_of(shown.card, manner)
         sent = await answer(self._client, self._session_id, shown, option)
         if not as_json:
-            words = "refused" if option is None else f"allowed ({manner})"
+            words = "refused" if option is None else f"allowed ({shown.card['options'][option]['scope']})"
             told = f"  {words} by this command, as it was told; you were not asked" if sent else ELSEWHERE
             self.feed.line(told, "yellow")
         return True
@@ -223,6 +224,7 @@ class TurnFollower:
     def _interrupted(self, following: asyncio.Future[Exit]) -> None:
         """The first Ctrl-C ends an open question, stops the turn and waits for its end; a second one leaves."""
         self._drop_question()
+        self._composer.drop()
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
             if not self._manner.as_json:

@@ -14,7 +14,7 @@ import anyio
 import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
+from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX, Body, FrameReader, encode_frame
 
 READ_BYTES: Final = 1 << 16
 
@@ -67,7 +67,7 @@ class Link:
         """The result as plain JSON; `on_result` sees it before any later message is read.
 
         Raises:
-            GloveportError: the daemon's refusal, or UNREACHABLE.
+            GloveportError: the daemon's refusal, UNREACHABLE, or TOO_LARGE for what it would not read.
         """
         if self._failure is not None:
             raise self._failure
@@ -78,7 +78,7 @@ class Link:
             await self._send({"jsonrpc": "2.0", "id": name, "method": method, "params": params})
             return await answer
         except asyncio.CancelledError:
-            self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}})
+            self._write(_frame({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}}))
             raise
         finally:
             self._open.pop(name, None)
@@ -129,15 +129,19 @@ class Link:
         self._writer.close()
 
     async def _send(self, message: Raw) -> None:
-        self._write(message)
+        frame = _frame(message)
+        if len(frame) > MESSAGE_BYTES_MAX:  # its refusal could not name the question
+            words = f"a message of {len(frame)} bytes is over the limit of {MESSAGE_BYTES_MAX}"
+            raise GloveportError(ErrorCode.TOO_LARGE, words)
+        self._write(frame)
         try:
             await self._writer.drain()
         except OSError:
             raise GloveportError(ErrorCode.UNREACHABLE, "the daemon closed the connection") from None
 
-    def _write(self, message: Raw) -> None:
+    def _write(self, frame: bytes) -> None:
         if not self._writer.is_closing():
-            self._writer.write(encode_frame(orjson.dumps(message)))
+            self._writer.write(frame)
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -146,7 +150,7 @@ class Link:
             self._answer(message)
         elif "id" in message:
             refusal = {"code": -32601, "message": "this client answers no requests"}
-            self._write({"jsonrpc": "2.0", "id": message["id"], "error": refusal})
+            self._write(_frame({"jsonrpc": "2.0", "id": message["id"], "error": refusal}))
         elif message["method"] == "session/events":
             batch = message["params"]
             if (inbox := self._inboxes.get(batch["subscriptionId"])) is not None:
@@ -176,6 +180,10 @@ class Link:
         for inbox in (*self._inboxes.values(), *self._notices):
             inbox.fail(failure)
         self._writer.close()
+
+
+def _frame(message: Raw) -> bytes:
+    return encode_frame(orjson.dumps(message))
 
 
 def to_error(raw: Any) -> GloveportError:
