@@ -101,8 +101,37 @@ def test_the_end_names_the_turn_that_goes_on(cli: Cli, root: Path) -> None:
         shell.wait_for("gloveport resume follows the turn that runs now")
         assert shell.end() == 4
     cli("cancel", cwd=root)
-    told = cli("resume", cwd=root, code=1).stderr
-    assert "gloveport show, gloveport diff" in told
+    told = cli("resume", cwd=root, code=4).stdout
+    assert "no turn runs now" in told, "the last turn's own end and code, whoever ended it"
+    assert "› a slow one" in told
+    assert "■ stopped" in told
+
+
+def test_a_turn_that_ended_meanwhile_is_shown_with_its_end(cli: Cli, root: Path, gates: Path) -> None:
+    """`resume` after the end: the turn once more, its exit code, and nothing is sent."""
+    (gates / "gate").touch()
+    cli("run", "short", "--trust", "trusted", cwd=root)
+    told = cli("resume", cwd=root).stdout
+    assert "Begun, and ended." in told
+    lines = cli("resume", "--json", cwd=root).stdout.splitlines()
+    assert (json.loads(lines[-1])["result"], json.loads(lines[-1])["exitCode"]) == ("completed", 0)
+
+
+def test_cancel_without_an_id_stops_no_other_session(cli: Cli, root: Path) -> None:
+    """Two run: it lists them and stops none; each by its id; then one is left and needs no id."""
+    with cli.at_terminal("run", "slow one", "--trust", "trusted", cwd=root) as first:
+        first.wait_for("Begun")
+        with cli.at_terminal("run", "slow two", cwd=root) as second:
+            second.wait_for("Begun")
+            told = cli("cancel", cwd=root, code=1).stderr
+            assert "2 sessions of this folder have a running turn" in told
+            names = {line.split()[-1]: line.split()[0] for line in told.splitlines() if " slow " in line}
+            assert "stopped" in cli("cancel", names["two"], cwd=root).stdout
+            assert second.end() == 4
+        assert "Nothing runs" in cli("cancel", names["two"], cwd=root).stdout
+        assert "stopped" in cli("cancel", cwd=root).stdout
+        assert first.end() == 4
+    assert "Nothing runs" in cli("cancel", cwd=root).stdout
 
 
 def test_a_typed_interruption_ends_the_turn_and_follows_the_next(cli: Cli, root: Path) -> None:
@@ -124,6 +153,7 @@ def test_the_verbs_as_commands(cli: Cli, root: Path) -> None:
         shell.wait_for("Begun")
         assert "queued, number 1" in cli("queue", "afterwards", cwd=root).stdout
         assert "queued, number 2" in cli("queue", "then this", cwd=root).stdout
+        assert "gloveport queue --edit ID" in cli("queue", cwd=root).stderr
         first, second = (line.split()[0] for line in cli("queue", cwd=root).stdout.splitlines())
         assert "changed" in cli("queue", "and afterwards", "--edit", first, cwd=root).stdout
         assert "taken back" in cli("queue", "--drop", second, cwd=root).stdout

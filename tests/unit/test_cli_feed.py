@@ -6,7 +6,7 @@ from rich.console import Console
 
 from gloveport.protocol.wire.session import ViewItem, WireEvent
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.sessions import _lines
+from gloveport.server.cli.sessions import _lines, as_delivered
 
 
 def piece(seq: int, text: str) -> WireEvent:
@@ -42,3 +42,34 @@ def test_an_answer_that_never_began_is_not_shown() -> None:
     assert _lines(ViewItem(id="answer/a", kind="message.assistant", fields=fields)) == []
     told = ViewItem(id="answer/a", kind="message.assistant", fields=fields | {"text": "Be"})
     assert _lines(told) == [("Be [interrupted]", "")]
+
+
+def item(name: str, kind: str, **fields: object) -> ViewItem:
+    """An item of the view."""
+    return ViewItem(id=name, kind=kind, fields=fields)
+
+
+def said(name: str, state: str, **fields: object) -> ViewItem:
+    """A message of the user."""
+    return item(f"message/{name}", "message.user", text=name, state=state, **fields)
+
+
+def test_messages_stand_where_they_were_delivered() -> None:
+    """A steered message before the request that took it along, a queued one before its turn; others stay."""
+    items = [
+        said("first", "delivered", turnId="t1"),
+        item("turn/t1", "turn", state="completed"),
+        item("answer/1", "message.assistant", turnId="t1"),
+        said("queued", "delivered", turnId="t2"),
+        said("steered", "delivered", turnId="t1"),
+        item("steering/steered", "steering", turnId="t1"),
+        said("waits", "queued"),
+        item("tool/1", "tool", turnId="t1"),
+        item("answer/2", "message.assistant", turnId="t1"),
+        item("turn/t2", "turn", state="running"),
+        said("only just sent", "delivered", turnId="t3"),
+    ]
+    assert [one.id for one in as_delivered(items)] == [
+        "message/first", "turn/t1", "answer/1", "steering/steered", "message/waits", "tool/1", "message/steered",
+        "answer/2", "message/queued", "turn/t2", "message/only just sent",
+    ]  # fmt: skip

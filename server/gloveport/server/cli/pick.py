@@ -13,7 +13,7 @@ import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import SessionInfo, SessionListParams
-from gloveport.server.cli.phrases import short_ids
+from gloveport.server.cli.phrases import phase_words, short_ids
 from gloveport.server.client.connect import Client
 
 Named = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest of this folder.")]
@@ -54,7 +54,7 @@ async def pick_running(client: Client, folder: Path) -> SessionInfo | None:
     running = [one for one in await sessions_here(client, folder) if one.phase not in RESTING]
     if len(running) > 1:
         short = short_ids(one.session_id for one in running)
-        names = "".join(f"\n  {short[one.session_id]}  {one.phase}  {one.title}" for one in running)
+        names = "".join(f"\n  {short[one.session_id]}  {phase_words(one.phase)}  {one.title}" for one in running)
         raise GloveportError(
             ErrorCode.SESSION_UNKNOWN,
             f"{len(running)} sessions of this folder have a running turn:{names}",

@@ -14,7 +14,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionDetail
 from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
 from gloveport.server.cli.compose import KINDS, Kind, send_interrupt, send_queue, send_steer
-from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
@@ -124,6 +124,6 @@ def _list(detail: SessionDetail) -> None:
     for one in detail.queue:
         out().print(plain(f"{short[one.message_id]}  {one.text}"))
     if detail.queue:
-        out().print(plain("change one: gloveport queue --edit ID 'new words'; take one back: --drop ID", "dim"))
+        err().print(plain("change one: gloveport queue --edit ID 'new words'; take one back: --drop ID", "dim"))
     else:
         out().print(plain("Nothing waits."))
