@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.session import SessionInfo, SessionListParams
+from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
 from gloveport.server.cli.phrases import phase_words, short_ids
 from gloveport.server.client.connect import Client
 
@@ -24,6 +24,8 @@ Folder = Annotated[Path, typer.Option("--root", "-C", help="Act as if called in 
 HERE: Final = Path(".")
 RESTING: Final = ("idle", "applying")
 """Phases without a turn."""
+ITEMS_LOOKED_AT: Final = 100
+WORDS_SHOWN: Final = 60
 _ELSEWHERE_SHOWN: Final = 3
 
 
@@ -54,13 +56,25 @@ async def pick_running(client: Client, folder: Path) -> SessionInfo | None:
     running = [one for one in await sessions_here(client, folder) if one.phase not in RESTING]
     if len(running) > 1:
         short = short_ids(one.session_id for one in running)
-        names = "".join(f"\n  {short[one.session_id]}  {phase_words(one.phase)}  {one.title}" for one in running)
+        said = [await _last_message(client, one) for one in running]
+        names = "".join(
+            f"\n  {short[one.session_id]}  {phase_words(one.phase)}  {words}"
+            for one, words in zip(running, said, strict=True)
+        )
         raise GloveportError(
             ErrorCode.SESSION_UNKNOWN,
             f"{len(running)} sessions of this folder have a running turn:{names}",
             hint="Name the one you mean by its id.",
         )
     return running[0] if running else None
+
+
+async def _last_message(client: Client, info: SessionInfo) -> str:
+    """The beginning of what the user said last; the session's title where that is further back."""
+    params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_LOOKED_AT)
+    items = (await client.call("session/item/list", params)).items
+    said = [str(item.fields["text"]) for item in items if item.kind == "message.user"]
+    return " ".join(said[-1].split())[:WORDS_SHOWN] if said else info.title
 
 
 def _here(every: list[SessionInfo], folder: Path) -> list[SessionInfo]:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -20,6 +20,12 @@ from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain,
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
+
+WORK: Final = "Work"
+DECIDE: Final = "Decide"
+LOOK: Final = "Look"
+SET_UP: Final = "Set up"
+DEVELOPERS: Final = "For developers and editors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +50,27 @@ def command_line(doors: Doors) -> typer.Typer:
         rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     )
     app.callback()(program)
-    for command in (
-        run.run,
-        demo.demo,
-        sessions.sessions,
-        sessions.show,
-        deleting.delete,
-        run.resume,
-        steering.steer,
-        steering.queue,
-        steering.interrupt,
-        choices.cancel,
-        changes.diff,
-        changes.accept,
-        changes.reject,
-        changes.undo,
-        approvals.approve,
-        approvals.why,
-        choices.trust,
-        doctor.doctor,
-    ):
-        app.command()(command)
-    app.command("replay")(records.replay_with(doors.replay))
-    app.command("export")(records.export_with(doors.export))
-    for view in Views(doors.view).commands():
-        app.command()(view)
-    app.add_typer(choices.models, name="models")
-    app.add_typer(records.audit, name="audit")
-    app.add_typer(_daemon(doors), name="daemon")
+    views = Views(doors.view)
+    groups: tuple[tuple[str, tuple[Callable[..., None], ...]], ...] = (
+        (WORK, (run.run, run.resume, steering.steer, steering.queue, steering.interrupt, choices.cancel, demo.demo)),
+        (DECIDE, (approvals.approve, changes.diff, changes.accept, changes.reject, changes.undo)),
+        (
+            LOOK,
+            (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),
+        ),
+        (SET_UP, (choices.trust, doctor.doctor, deleting.delete)),
+        (DEVELOPERS, (views.trace, views.metrics, views.samples)),
+    )
+    for panel, commands in groups:
+        for command in commands:
+            app.command(rich_help_panel=panel)(command)
+    app.command("replay", rich_help_panel=DEVELOPERS)(records.replay_with(doors.replay))
+    app.command("export", rich_help_panel=DEVELOPERS)(records.export_with(doors.export))
+    app.add_typer(choices.models, name="models", rich_help_panel=SET_UP)
+    app.add_typer(_daemon(doors), name="daemon", rich_help_panel=SET_UP)
+    app.add_typer(records.audit, name="audit", rich_help_panel=DEVELOPERS)
 
-    @app.command()
+    @app.command(rich_help_panel=DEVELOPERS)
     def lsp() -> None:
         """Serve an editor over standard input and output; the daemon is started if absent."""
         raise typer.Exit(doors.serve_lsp())

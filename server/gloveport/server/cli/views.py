@@ -44,10 +44,6 @@ class Views:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def commands(self) -> tuple[Callable[..., None], ...]:
-        """Every command, to be given its name."""
-        return self.usage, self.trace, self.plan, self.task, self.transcript, self.samples, self.metrics
-
     def usage(
         self, session: Named = "", as_json: AsJson = False, offline: Offline = False, root: Folder = HERE
     ) -> None:
