@@ -74,6 +74,16 @@ def test_no_log_is_refused(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
+def test_a_log_of_which_any_event_was_erased_is_told(name: str) -> None:
+    """Its type and time are still there, its body is not: nothing fails, and the rest is told."""
+    for path in RECORDINGS:
+        events = placed_recording(path)
+        for at, event in enumerate(events if len(events) < 30 else ()):
+            gone = Placed(event.seq, event.at, event.type, None, erased=True)
+            assert outcome(name, [*events[:at], gone, *events[at + 1 :]]) is not None
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
 def test_what_is_named_alone_need_not_be_decoded(name: str) -> None:
     """The types in `by_name` give the same without their bodies, so that nobody has to decode them."""
     bare = MAKERS[name]().by_name

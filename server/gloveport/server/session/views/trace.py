@@ -143,7 +143,10 @@ class TraceProjection:
         self._late.append(late)
 
     def _step(self, turn: RunningTurn, event: Placed) -> None:
-        turn.step(event.type, event.body, self._time.now)
+        if event.erased and event.type not in self.by_name:
+            turn.step_erased(event.type, self._time.now)
+        else:
+            turn.step(event.type, event.body, self._time.now)
         if turn.end != "running":
             self._ended.append(self._told(turn))
             self._turn = None
