@@ -3,8 +3,9 @@
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
+import anyio
 import pytest
 from tests.bench.bench_open import append_turns
 from tests.kit.room import Home, Kit, new_home
@@ -22,6 +23,7 @@ from gloveport.server.engine.glance import Glance
 from gloveport.server.engine.keeping import FOLD
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
+from gloveport.server.session.state import AssistantEntry
 
 TURNS = 300
 
@@ -111,13 +113,16 @@ async def test_work_goes_on_from_a_snapshot_as_from_the_log(home: Home) -> None:
 
 
 async def test_a_page_that_is_not_there_when_it_is_needed_costs_a_reading(home: Home) -> None:
-    """The request that needed it is refused as not saved; the next one finds the session read from its log."""
+    """The request that needed it is written, so it is answered, also when it is asked again; the log is read again."""
     session = await kept_session(home)
     change(home, "DELETE FROM fold_snapshot WHERE kind = 'view/0'")
     async with home.room() as kit:
-        with pytest.raises(GloveportError) as told:
-            await rename(kit, session, "Lost page")
-        assert told.value.code is ErrorCode.NOT_SAVED
+        params = SessionRenameParams(client_request_id=new_id("r"), session_id=session, title="Lost page")
+        answer = await kit.call("session/rename", params)
+        assert kit.actor(session).stale
+        assert await kit.call("session/rename", params) == answer
+        assert (await kit.kinds(session)).count("SessionRenamed") == 1
+        assert (await kit.sessions.open(session)).state.title == "Lost page"
         await rename(kit, session, "Found again")
         actor, whole = kit.actor(session), await fold_whole(kit, session)
         assert actor.view.digest() == whole.view.digest()
@@ -125,6 +130,32 @@ async def test_a_page_that_is_not_there_when_it_is_needed_costs_a_reading(home: 
         await until_kept(kit, session)
     async with home.room() as kit:
         assert (await kit.sessions.open(session)).state == whole.state
+
+
+async def test_a_turn_begun_on_a_page_that_is_not_there_goes_on_by_itself(home: Home) -> None:
+    """What is due after the request is found when the session is read again, whoever looks."""
+    session = await kept_session(home)
+    change(home, "DELETE FROM fold_snapshot WHERE kind = 'view/0'")
+    async with home.room() as kit:
+        actor = await kit.sessions.open(session)
+        with kit_without_pages(actor):
+            await kit.send(session)
+            assert actor.stale
+        while (now := kit.actor(session)) is actor:
+            await anyio.sleep(0.01)
+        await kit.idle(session)
+        assert now.state.history[-1] == AssistantEntry("Fine.")
+
+
+@contextmanager
+def kit_without_pages(actor: Actor) -> Iterator[None]:
+    """Every page that the next event wants is missing."""
+    needed = actor.view.needed
+    actor.view.needed = lambda ops: needed(ops) | {0}  # type: ignore[method-assign] # as if it touched the first item
+    try:
+        yield
+    finally:
+        del actor.view.needed  # type: ignore[method-assign]
 
 
 async def test_a_look_does_not_open_the_session(home: Home) -> None:

@@ -2,20 +2,25 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.kit.journal_kit import STAMP, clock, opened
 
-from gloveport.protocol.journal.envelope import NewEvent
+from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.server.audit.line import Action, Entry
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
+from gloveport.server.audit.reading import iterate_backward
+from gloveport.server.engine import reckoning
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.reckoning import COMPARED_LINES, reckon
+from gloveport.server.journal import losses
 from gloveport.server.journal.records import Append, Loss, StreamAppend
 from gloveport.server.journal.store import Journal
 
@@ -136,4 +141,102 @@ async def test_a_stream_is_found_far_back_in_the_log(tmp_path: Path) -> None:
         )
         await audit.record_all([others] * (COMPARED_LINES + 50))
         await compare(journal, audit, directory)
+        assert lines(audit) == [("session/old", 2, False), ("session/old", 5, True)]
+
+
+@asynccontextmanager
+async def counted(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[int]]:
+    """How many events each look at this journal takes: those read, and those passed over to find one of a type."""
+    taken: list[int] = []
+    read, last_of = journal.read, losses.last_of
+
+    async def counting_read(*wanted: Any) -> tuple[StoredEvent, ...]:
+        found = await read(*wanted)
+        taken.append(len(found))
+        return found
+
+    def counting_last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after: int) -> int:
+        end = connection.execute("SELECT next_seq - 1 FROM stream WHERE name=?", (stream,)).fetchone()[0]
+        found = last_of(connection, stream, types, after)
+        taken.append(end - max(found, after))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "read", counting_read)
+        patch.setattr(losses, "last_of", counting_last_of)
+        yield taken
+
+
+async def talk(journal: Journal, count: int, stream: str = "session/a") -> None:
+    """Events of which the audit log has no line."""
+    head = await journal.head(stream)
+    events = (NewEvent("ModelTextDelta", 1, b"{}"),) * count
+    await journal.append(Append((StreamAppend(stream, head.next_seq if head else 1, events),), STAMP))
+
+
+async def test_a_start_reads_no_more_of_a_long_log_than_of_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was settled before is not looked at again, whatever kinds of events there are."""
+    directory = tmp_path / "data"
+    async with books(directory) as (journal, audit):
+        await act(journal, audit)
+        await talk(journal, 3_000)
+        await compare(journal, audit, directory)
+        await talk(journal, 40)
+        async with counted(journal, monkeypatch) as taken:
+            await compare(journal, audit, directory)
+        assert sum(taken) == 40
+        await act(journal, None)
+        await talk(journal, 5)
+        async with counted(journal, monkeypatch) as taken:
+            await compare(journal, audit, directory)
+        assert sum(taken) == 6 + 2  # back to the event without a line, and the two up to it
+        assert lines(audit)[-1] == ("session/a", 3_045, True)
+
+
+async def test_a_session_that_goes_on_for_long_is_settled_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark that the session's writer leaves bounds the next start; one of a past that is gone does not count."""
+    directory = tmp_path / "data"
+    async with books(directory) as (journal, audit):
+        await act(journal, audit)
+        await talk(journal, 2_000)
+        head = await journal.head("session/a")
+        assert head is not None
+        await journal.settle_stream("session/a", head.seq, head.digest)
+        await talk(journal, 7)
+        async with counted(journal, monkeypatch) as taken:
+            await compare(journal, audit, directory)
+        assert sum(taken) == 7
+        await journal.settle_stream("session/a", head.seq, "0" * 64)
+        await talk(journal, 1)
+        async with counted(journal, monkeypatch) as taken:
+            await compare(journal, audit, directory)
+        assert sum(taken) == head.seq + 7 + 1 - 2
+        assert lines(audit) == [("session/a", 2, False)]
+
+
+async def test_old_lines_are_not_read_to_find_a_stream_that_was_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that was long silent: its last line lies far back, and what lies there is known."""
+    directory = tmp_path / "data"
+    async with books(directory) as (journal, audit):
+        await act(journal, audit, "session/old")
+        others = Entry(STAMP, Action.EXEC_START, "session/other", "main", "", "agent", "allow", {})
+        await audit.record_all([others] * (3 * COMPARED_LINES))
+        await compare(journal, audit, directory)
+        await act(journal, None, "session/old")
+        read: list[bytes] = []
+
+        def counting(path: Path) -> Iterator[bytes]:
+            for line in iterate_backward(path):
+                read.append(line)
+                yield line
+
+        monkeypatch.setattr(reckoning, "iterate_backward", counting)
+        await compare(journal, audit, directory)
+        assert len(read) <= COMPARED_LINES + reckoning.STRIDE_LINES
         assert lines(audit) == [("session/old", 2, False), ("session/old", 5, True)]

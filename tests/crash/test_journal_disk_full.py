@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -213,3 +214,25 @@ async def write_error(journal: Journal) -> None:
     await journal._writing().run(lambda c: c.execute("PRAGMA max_page_count=1").fetchone())
     with pytest.raises(JournalError):
         await journal.append(batch("filler", 1, *[FILL] * 50, durability=Durability.RELAXED))
+
+
+async def test_no_room_for_a_snapshot_costs_the_snapshot_alone(tmp_path: Path) -> None:
+    """Typed; the one before is still there, what is appended next is taken, and survives a death of the process."""
+    with tiny_disk(tmp_path / "disk") as disk:
+        journal, _report = await open_journal(disk / "data", ballast_bytes=0)
+        done = await write(journal, "s", "one")
+        place = (done.events[0].seq, done.events[0].digest)
+        assert await journal.put_snapshots("s", *place, {"fold": b"before", "view": b"before"})
+        with pytest.raises(JournalError) as caught:
+            await journal.put_snapshots("s", *place, {"fold": b"after", "view": os.urandom(2 * DISK_BYTES)})
+        assert caught.value.code is ErrorCode.DATA_FULL
+        assert journal.health().accepting
+        await write(journal, "s", "two")
+        found = await journal.snapshots("s", ("fold", "view"))
+        assert [found[kind].state for kind in ("fold", "view")] == [b"before", b"before"]
+        copy = tmp_path / "copy"
+        shutil.copytree(disk / "data", copy)  # as it stands, without a clean end
+        await journal.close()
+    async with opened(copy) as again:
+        assert await texts(again, "s") == [event("one").payload, event("two").payload]
+        assert (await again.verify("s")).ok

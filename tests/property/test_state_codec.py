@@ -13,6 +13,7 @@ from tests.kit.simulation.driver import Simulation
 
 from gloveport.server.session.codec import Codec, codec_of
 from gloveport.server.session.fold import fold_event
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import AssistantEntry, CallStage, Queued, ResultEntry, SessionState, UserEntry
 
 
@@ -27,7 +28,7 @@ def kinds(value: Any) -> Any:
         return type(value), [kinds(getattr(value, field.name)) for field in dataclasses.fields(value)]
     if isinstance(value, Mapping):
         return type(value), [(kinds(key), kinds(part)) for key, part in value.items()]
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | Series):
         return type(value), [kinds(part) for part in value]
     return type(value)
 

@@ -21,6 +21,7 @@ from gloveport.server.audit.log import AUDIT_FILE
 from gloveport.server.audit.reading import verify_log
 from gloveport.server.session.state import Phase
 
+_STOPPED: Final = ("killed", "unknown", "lost")
 LEAVE_S: Final = 5.0
 """How long processes may take to be gone after the daemon has ended."""
 Baseline = tuple[dict[str, list[Any]], list[Any]]
@@ -47,12 +48,14 @@ def turns_of(record: Record, house: House) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     current: list[Any] = []
     reconciled = {body["call_id"] for body in record.bodies("ToolReconciled")}
+    ended = {body["turn_id"] for body in record.bodies("TurnCancelled")}
+    stopped = {body["call_id"] for body in record.bodies("ToolExecutionStarted") if body["turn_id"] in ended}
     for event in record.session:
         if event.type not in KEPT:
             continue
         body = json.loads(event.payload)
-        if body.get("outcome") == "killed" and body["call_id"] in reconciled:
-            body["outcome"] = "cancelled"  # the stop was the last daemon's; the record tells of it
+        if body.get("outcome") in _STOPPED and body["call_id"] in reconciled & stopped:
+            body["outcome"] = "cancelled"  # the stop was the last daemon's, or its supervisor died; the record tells
         if event.type == "UserMessageAdded":
             name, _, attempt = str(body["text"]).partition(" try ")
             current = found[name] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from gloveport.protocol.journal.events.base import Record
 from gloveport.protocol.wire.reducer import canonical_json
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import SessionState
 
 
@@ -24,7 +25,7 @@ def plain(value: Any) -> Any:
         return {"": type(value).__name__, **{name: plain(part) for name, part in fields.items()}}
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | Series):
         return [plain(part) for part in value]
     return value.value if isinstance(value, Enum) else value
 

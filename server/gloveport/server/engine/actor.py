@@ -5,6 +5,7 @@ Invariant: the state is the fold of what the journal acknowledged; an effect beg
 Must never: perform an effect while holding the lock, or go on after a failed append without reading the journal again.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -113,6 +114,10 @@ class Actor:
         self._loaded = loaded
         self._keeper = keeper
         self._keeping = False
+        self._refused_at = 0
+        """Where the last snapshot stood that the disk refused; 0 when it took it."""
+        self._booked = (0, "")
+        """Up to which event, and with which digest, the audit log has the lines of what was written here."""
         self._lock = anyio.Lock()
         self._changed = anyio.Event()
 
@@ -195,7 +200,7 @@ class Actor:
         decided = step(self.state, given)
         if decided.events or request is not None:
             await self._append(decided, request)
-        return decided.effects
+        return () if self.stale else decided.effects  # what is due is found when the session is read again
 
     async def record(self, facts: Facts, request: Asked = None) -> None:
         """Write facts that need no decision of the machine (a name, a choice); they may be made from the state."""
@@ -244,8 +249,14 @@ class Actor:
                     raise
                 if appended.answered is not None:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
-                await self._adopt(decided, appended)
+                try:
+                    await self._adopt(decided, appended)
+                except (StalePageError, GloveportError):
+                    self.poison()  # it is written, so it is answered; the session is read again before it goes on
+                self._publish(appended)
                 await self.room.auditor.take(appended.events)
+                if not self.stale:
+                    self._booked = (loaded.seq, loaded.digest)
                 holds = True
         finally:
             if not holds:
@@ -266,26 +277,25 @@ class Actor:
             (stored, body, project_ops(body, stored.type, stored.seq))
             for stored, body in zip(appended.events, decided.events, strict=True)
         ]
-        needed = loaded.view.needed(op for _, _, ops in steps for op in ops)
-        try:
-            await self._keeper.bring(loaded.view, needed)
-        except StalePageError as error:
-            raise GloveportError(ErrorCode.NOT_SAVED, "the session has to be read again") from error
+        await self._keeper.bring(loaded.view, loaded.view.needed(op for _, _, ops in steps for op in ops))
         loaded.state = decided.state
         for stored, body, ops in steps:
             loaded.epoch, loaded.seq, loaded.digest = stored.epoch, stored.seq, stored.digest
             loaded.view.apply(stored.seq, ops)
             if isinstance(body, ChangeRefused | ChangeUnsettled):
                 loaded.refusals[body.apply_id] = body
+
+    def _publish(self, appended: Appended) -> None:
         if appended.events:
             self.room.publisher.publish(self.stream, appended.events, appended.durable_seq(self.stream))
         self._changed.set()
         self._changed = anyio.Event()
-        self.keep_when_due()
+        if not self.stale:
+            self.keep_when_due()
 
     def keep_when_due(self) -> None:
         """Begin to write a snapshot when enough happened since the last."""
-        news = self._loaded.seq - self._keeper.seq
+        news = self._loaded.seq - max(self._keeper.seq, self._refused_at)
         due = news >= KEPT_EVENTS or (news >= KEPT_EVENTS_AT_REST and self.state.phase is Phase.IDLE)
         if due and not self._keeping:
             self._keeping = True
@@ -295,9 +305,18 @@ class Actor:
         """Write a snapshot, beside whatever goes on."""
         try:
             if not self.stale:
-                await try_write(self._keeper, self._loaded)
+                at = self._loaded.seq
+                self._refused_at = 0 if await try_write(self._keeper, self._loaded) else at
+                await self._settle()
         finally:
             self._keeping = False
+
+    async def _settle(self) -> None:
+        """Have the next start look no further back than here for lines that are missing from the audit log."""
+        seq, digest = self._booked
+        if seq > 0:
+            with contextlib.suppress(GloveportError):  # it looks further back then
+                await self.room.journal.settle_stream(self.stream, seq, digest)
 
     def poison(self) -> None:
         """What is on disk is not what is known here: drop what runs; the journal is read before the next input."""

@@ -8,10 +8,10 @@ Must never: be needed (without it the log is folded anew), or be believed in par
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import is_
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import anyio
 import anyio.lowlevel
@@ -23,12 +23,13 @@ from gloveport.server.engine.folding import PLANS_KEPT_MAX, Loaded
 from gloveport.server.engine.paged import Captured, PagedView, StalePageError, read_root
 from gloveport.server.journal.store import Journal
 from gloveport.server.session.codec import Codec, codec_of
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import SessionState
 
 FOLD: Final = "fold"
 VIEW: Final = "view"
 PART_ITEMS: Final = 1_024
-"""Entries of a long tuple of the state that are written together."""
+"""Entries of a long sequence of the state that are written together."""
 MARK_BYTES: Final = 16
 
 
@@ -48,10 +49,11 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How each field of the state is kept; long tuples in parts."""
+    """How each field of the state is kept; long sequences in parts, of which `kinds` are made again."""
 
     whole: Mapping[str, Codec]
     long: Mapping[str, Codec]
+    kinds: Mapping[str, type[Any]]
     beside: Codec
 
 
@@ -60,12 +62,19 @@ def make_form() -> Form:
     hints = get_type_hints(SessionState, include_extras=True)
     names = [field.name for field in fields(SessionState)]
     codecs = {name: codec_of(hints[name]) for name in names}
-    long = {name for name in names if get_origin(hints[name]) is tuple and ... in hints[name].__args__}
+    kinds = {name: kind for name in names if (kind := _long_kind(hints[name])) is not None}
     return Form(
-        whole={name: codec for name, codec in codecs.items() if name not in long},
-        long={name: codecs[name] for name in names if name in long},
+        whole={name: codec for name, codec in codecs.items() if name not in kinds},
+        long={name: codecs[name] for name in kinds},
+        kinds=kinds,
         beside=codec_of(Beside),
     )
+
+
+def _long_kind(hint: Any) -> type[Any] | None:
+    """What a field of any length is; None for one that is kept whole."""
+    origin = get_origin(hint)
+    return origin if origin is Series or (origin is tuple and ... in get_args(hint)) else None
 
 
 def view_page(page: int) -> str:
@@ -81,7 +90,7 @@ def _mark(raw: bytes) -> str:
     return hashlib.blake2b(raw, digest_size=MARK_BYTES).hexdigest()
 
 
-def _split(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _split(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (values[at : at + PART_ITEMS] for at in range(0, len(values), PART_ITEMS))
 
 
@@ -99,7 +108,7 @@ class Keeper:
 
     def __init__(self, journal: Journal, stream: str, build: str, form: Form) -> None:
         self._journal, self._stream, self._build, self._form = journal, stream, build, form
-        self._written: dict[str, tuple[Any, ...]] = {}
+        self._written: dict[str, Sequence[Any]] = {}
         self._marks: dict[str, list[str]] = {}
         self._busy = anyio.Lock()
         self.seq = 0
@@ -183,7 +192,7 @@ class Keeper:
             raise StaleSnapshotError("of another build")
         values: dict[str, Any] = {name: codec.decode(head["state"][name]) for name, codec in self._form.whole.items()}
         for name, codec in self._form.long.items():
-            values[name] = tuple(await self._decode_long(name, codec, head["long"][name]))
+            values[name] = self._form.kinds[name](await self._decode_long(name, codec, head["long"][name]))
         beside: Beside = self._form.beside.decode(head["beside"])
         self._written, self._marks = {name: values[name] for name in self._form.long}, head["long"]
         return Loaded(
@@ -247,9 +256,9 @@ class Keeper:
         return found
 
 
-async def try_write(keeper: Keeper, loaded: Loaded) -> None:
+async def try_write(keeper: Keeper, loaded: Loaded) -> bool:
     """`write`, where a refusal of the disk costs the snapshot alone; the next append finds out for itself."""
     try:
-        await keeper.write(loaded)
+        return await keeper.write(loaded)
     except GloveportError:
-        return
+        return False

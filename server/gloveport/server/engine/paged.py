@@ -56,6 +56,8 @@ class PagedView:
         self._thawed: dict[int, View] = {}
         self._dirty: set[int] = set()
         self._flying: set[int] = set()
+        self._next_ids: tuple[int, array[int]] | None = None
+        """What the cold ids will be when the items below an index are let go, as they were last captured."""
 
     @classmethod
     def opened(cls, root: "Root", pages: Mapping[int, bytes]) -> "PagedView":
@@ -117,6 +119,7 @@ class PagedView:
         if op["op"] == "reset":
             self._hot.apply_op(op)
             self._cold_ids, self._cold_digests, self._thawed, self._dirty = array("Q"), [], {}, set()
+            self._next_ids = None
             return
         item = op["item"]
         if self._hot.index(item) is None:
@@ -186,6 +189,7 @@ class PagedView:
         ids = self._cold_ids
         if first > hot.first:
             ids = _with_ids(ids, hot.items(0, first - hot.first), hot.first)
+            self._next_ids = (first, ids)
         head = {
             "end": hot.end,
             "first": first,
@@ -219,7 +223,10 @@ class PagedView:
         first = page_start(hot.end) - HOT_PAGES * PAGE_ITEMS
         if first - begin < HOT_PAGES * PAGE_ITEMS or hot.end > ITEMS_MAX:
             return
-        self._cold_ids = _with_ids(self._cold_ids, hot.items(0, first - begin), begin)
+        known = self._next_ids
+        if known is None or known[0] != first:
+            known = (first, _with_ids(self._cold_ids, hot.items(0, first - begin), begin))
+        self._cold_ids, self._next_ids = known[1], None
         for page in range(begin // PAGE_ITEMS, first // PAGE_ITEMS):
             self._cold_digests.append(hot.page_digest(page))
             if page in self._dirty:  # changed while the last capture was on its way

@@ -57,6 +57,8 @@ def key_of(effect: Effect) -> str:
 
 def start(actor: Actor, effects: tuple[Effect, ...]) -> None:
     """Begin these effects; returns at once."""
+    if actor.stale and not actor.running:
+        actor.room.tasks.start_soon(revive, actor)
     for effect in effects:
         key = key_of(effect)
         known = actor.running.get(key)

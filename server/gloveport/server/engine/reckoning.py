@@ -21,13 +21,16 @@ from gloveport.server.audit.line import Action, Entry, read_line
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.audit.reading import iterate_backward
 from gloveport.server.engine.bookkeeping import AUDITED, entry_of
-from gloveport.server.journal.records import Loss
+from gloveport.server.journal.records import Loss, Unsettled
 from gloveport.server.journal.store import Journal
 
 STREAMS_MAX: Final = 1_000
-LATE_LINES_MAX: Final = 10_000
+LATE_LINES_MAX: Final = 2_000
+"""So many lines are written late at one start; what is left is written at the next ones."""
 COMPARED_LINES: Final = 1_000
 """So many of the last lines are compared with the journal's heads."""
+STRIDE_LINES: Final = 100
+"""Of lines further back that name none of the streams, one in so many is looked at for its number."""
 READ_EVENTS: Final = 500
 _TASK_ID: Final = re.compile(rb'"task_id":"([^"]*)"')
 _REASON: Final = "the audit log knows of events that the journal does not hold"
@@ -40,31 +43,40 @@ async def reckon(
 
     Raises JournalError, AuditError (NOT_SAVED, DATA_FULL).
     """
-    written = await journal.unsettled(STREAMS_MAX)
-    wanted = {name: seq for name in written if (seq := await journal.last_of(name, AUDITED))}
-    known = await anyio.to_thread.run_sync(_read_known, path, wanted)
+    unsettled = await journal.unsettled(STREAMS_MAX)
+    if audit.head.seq < unsettled.line:  # the log is not the one that was settled with
+        unsettled = Unsettled(dict.fromkeys(unsettled.streams, 0), 0)
+    marks = unsettled.streams
+    wanted = {name: seq for name, mark in marks.items() if (seq := await journal.last_of(name, AUDITED, mark))}
+    known = await anyio.to_thread.run_sync(_read_known, path, wanted, unsettled.line)
     losses = journal.report.untold + await _declare_missing(journal, known)
     left = LATE_LINES_MAX
     for name, last in wanted.items():
-        if known.get(name, 0) < last and left > 0:
-            left -= await _write_late(journal, audit, redact, name, known.get(name, 0), left)
+        written = max(known.get(name, 0), marks[name])
+        if written < last and left > 0:
+            left -= await _write_late(journal, audit, redact, name, (written, last), left)
     await audit.record_all([loss_entry(one, now_us()) for one in losses])
     if left > 0:
-        await journal.settle()
+        await journal.settle(audit.head.seq)
     return losses
 
 
-def _read_known(path: Path, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Up to which event the log took each wanted stream, and each that its newest lines name."""
+def _read_known(path: Path, wanted: Mapping[str, int], settled_line: int) -> dict[str, int]:
+    """Up to which event the log took each wanted stream, and each that its newest lines name.
+
+    Lines up to `settled_line` say nothing that is not known, but for the newest.
+    """
     known: dict[str, int] = {}
     missing = {name.encode() for name in wanted}
     for number, text in enumerate(iterate_backward(path)):
         if number >= COMPARED_LINES:
             if not missing:
                 break
-            if missing.isdisjoint(_TASK_ID.findall(text)):
+            if number % STRIDE_LINES and missing.isdisjoint(_TASK_ID.findall(text)):
                 continue
         values = read_line(text) or {}
+        if number >= COMPARED_LINES and values.get("seq", settled_line + 1) <= settled_line:
+            break
         stream, seq = values.get("task_id"), _taken_seq(values)
         if not stream or seq is None or stream in known:
             continue
@@ -98,12 +110,13 @@ async def _declare_missing(journal: Journal, known: Mapping[str, int]) -> tuple[
 
 
 async def _write_late(
-    journal: Journal, audit: AuditLog, redact: Callable[[str], str], stream: str, after_seq: int, most: int
+    journal: Journal, audit: AuditLog, redact: Callable[[str], str], stream: str, between: tuple[int, int], most: int
 ) -> int:
-    """Write the missing lines of a stream; how many."""
-    count = 0
-    while count < most and (events := await journal.read(stream, after_seq, READ_EVENTS)):
-        after_seq = events[-1].seq
+    """Write the missing lines of a stream, those after one event up to another; how many."""
+    (after_seq, last), count = between, 0
+    while count < most and after_seq < last:
+        events = await journal.read(stream, after_seq, min(READ_EVENTS, last - after_seq))
+        after_seq = events[-1].seq if events else last
         entries = [_late(entry) for event in events if (entry := entry_of(event, redact)) is not None]
         await audit.record_all(entries[: most - count])
         count += len(entries)

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST
-from gloveport.server.journal.records import Loss
+from gloveport.server.journal.records import Loss, Unsettled
 
 _PREFIX: Final = "untold:"
 _SETTLED: Final = "settled"
+_SETTLED_OF: Final = "settled:"
+_SETTLED_LINE: Final = "settled_line"
 _REASON: Final = "acknowledged events are gone from the database"
 
 
@@ -80,33 +82,60 @@ def forget(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
 
 
 def forget_stream(connection: sqlite3.Connection, stream: str) -> None:
-    """A stream was deleted: there is nobody to tell."""
-    connection.execute("DELETE FROM meta WHERE key=?", (_PREFIX + stream,))
+    """A stream was deleted: there is nobody to tell, and nothing to settle."""
+    connection.execute("DELETE FROM meta WHERE key IN (?,?)", (_PREFIX + stream, _SETTLED_OF + stream))
 
 
-def unsettled(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
-    """Streams written to since `settle`, those written last first."""
+def unsettled(connection: sqlite3.Connection, limit: int) -> Unsettled:
+    """Streams written to since `settle`, those written last first, and up to where each was settled before."""
     rows = connection.execute(
-        "SELECT name FROM stream WHERE touched > coalesce((SELECT value FROM meta WHERE key=?), 0)"
-        " ORDER BY touched DESC LIMIT ?",
-        (_SETTLED, limit),
-    )
-    return tuple(row[0] for row in rows.fetchall())
+        "SELECT s.name, m.value FROM stream s LEFT JOIN meta m ON m.key = ? || s.name"
+        " WHERE s.touched > coalesce((SELECT value FROM meta WHERE key=?), 0) ORDER BY s.touched DESC LIMIT ?",
+        (_SETTLED_OF, _SETTLED, limit),
+    ).fetchall()
+    marks = {name: _settled_seq(connection, name, value) for name, value in rows}
+    line = connection.execute("SELECT value FROM meta WHERE key=?", (_SETTLED_LINE,)).fetchone()
+    broken = line is None or any(seq is None for seq in marks.values())
+    return Unsettled({name: seq or 0 for name, seq in marks.items()}, 0 if broken else line[0])
 
 
-def settle(connection: sqlite3.Connection) -> None:
-    """Everything written so far is in the other books too."""
+def _settled_seq(connection: sqlite3.Connection, stream: str, value: str | None) -> int | None:
+    """The seq of a mark, 0 without one; None where the stream has not the event any more that was marked."""
+    if value is None:
+        return 0
+    seq, digest = json.loads(value)
+    row = connection.execute("SELECT digest FROM event WHERE stream=? AND seq=?", (stream, seq)).fetchone()
+    return int(seq) if row is not None and row[0].hex() == digest else None
+
+
+def settle(connection: sqlite3.Connection, line: int) -> None:
+    """Everything written so far is in the other books too, whose last line has the number `line`."""
+    rows = connection.execute(
+        "SELECT name, next_seq - 1, digest FROM stream WHERE next_seq > 1"
+        " AND (touched > coalesce((SELECT value FROM meta WHERE key=?), 0)"
+        " OR NOT EXISTS (SELECT 1 FROM meta WHERE key = ? || name))",
+        (_SETTLED, _SETTLED_OF),
+    ).fetchall()
+    for name, seq, digest in rows:
+        settle_stream(connection, name, seq, digest.hex())
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SETTLED_LINE, line))
     connection.execute(
         "INSERT OR REPLACE INTO meta SELECT ?, coalesce(max(touched), 0) FROM stream",
         (_SETTLED,),
     )
 
 
-def last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...]) -> int:
-    """Seq of a stream's last event of one of these types; 0 when there is none."""
+def settle_stream(connection: sqlite3.Connection, stream: str, seq: int, digest: str) -> None:
+    """A stream is in the other books up to `seq`, whose event has `digest`."""
+    value = json.dumps([seq, digest])
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SETTLED_OF + stream, value))
+
+
+def last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after_seq: int) -> int:
+    """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
     marks = ",".join("?" * len(types))
     row = connection.execute(
-        f"SELECT seq FROM event WHERE stream=? AND type IN ({marks}) ORDER BY seq DESC LIMIT 1",  # noqa: S608 - marks
-        (stream, *types),
+        f"SELECT seq FROM event WHERE stream=? AND seq>? AND type IN ({marks}) ORDER BY seq DESC LIMIT 1",  # noqa: S608 - marks
+        (stream, after_seq, *types),
     ).fetchone()
     return row[0] if row is not None else 0

@@ -6,6 +6,7 @@ Must never: hold a connection or a path that is not the caller's.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -150,12 +151,16 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Events of a damaged tail that were set aside, from `from_seq` on. Their stream has begun a new epoch."""
+    """Events of a damaged tail that were set aside, from `from_seq` on. Their stream has begun a new epoch.
+
+    `gone`: how many more there were by the head of the stream, of which no row is left.
+    """
 
     stream: str
     from_seq: int
     events: int
     reason: str
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +217,14 @@ class JournalHealth:
 def shares_digest(digest: str, cursor: Cursor) -> bool:
     """Whether the full digest at the cursor's place is the one the cursor saw."""
     return digest[:CURSOR_DIGEST_CHARS] == cursor.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Streams written to since everything was last settled, with the seq up to which each is settled all the same.
+
+    `line`: the other book's last line then; it says nothing of these streams' later events up to there. 0: not known.
+    """
+
+    streams: Mapping[str, int]
+    line: int

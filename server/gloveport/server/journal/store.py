@@ -6,6 +6,7 @@ Invariant: an event is returned or read only after its commit; one append is one
 Must never: interpret an event, repeat a failed commit, or be open twice on one directory.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -47,6 +48,7 @@ from gloveport.server.journal.records import (
     SessionRow,
     StreamAppend,
     StreamSize,
+    Unsettled,
     VerifyReport,
 )
 from gloveport.server.journal.schema import DATABASE_FILE, connect
@@ -76,6 +78,9 @@ class Journal:
         self._read_doors: list[Door] = []
         self._next_reader = cycle(range(READERS))
         self.report = OpenReport()
+        self._loop = asyncio.get_running_loop()
+        self._watcher: Callable[[], None] | None = None
+        self._told_accepting = True
 
     @classmethod
     async def open(
@@ -203,7 +208,10 @@ class Journal:
         return await self.put_snapshots(stream, seq, digest, {kind: state})
 
     async def put_snapshots(self, stream: str, seq: int, digest: str, states: Mapping[str, bytes]) -> bool:
-        """`put_snapshot` for the parts of one fold by their kinds, all of them or none."""
+        """`put_snapshot` for the parts of one fold by their kinds, all of them or none.
+
+        DATA_FULL: there is no room for it; nothing else is refused for that.
+        """
         for kind, state in states.items():
             check_snapshot(kind, state)
 
@@ -212,7 +220,7 @@ class Journal:
 
         door = self._writing()
         size = sum(map(len, states.values()))
-        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size))
+        return await door.run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED, size, spare=True))
 
     async def snapshots(self, stream: str, kinds: Iterable[str]) -> dict[str, FoldSnapshot]:
         """Those of the kept folds that are there, whole, each at an event that is still the same."""
@@ -279,17 +287,25 @@ class Journal:
         wanted = tuple(lost)
         await self._writing().run(lambda c: self._writer.note(c, lambda: losses.forget(c, wanted)))
 
-    async def settle(self) -> None:
-        """Everything written so far is in the other books (the audit log) too."""
-        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c)))
+    async def settle(self, line: int) -> None:
+        """Everything written so far is in the other books (the audit log) too, whose last line is number `line`."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.settle(c, line)))
 
-    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> tuple[str, ...]:
-        """Streams written to since `settle`, those written last first."""
+    async def settle_stream(self, stream: str, seq: int, digest: str) -> None:
+        """A stream is in the other books up to `seq`, whose event has `digest`; a power loss may forget it."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            losses.settle_stream(connection, stream, seq, digest)
+
+        await self._writing().run(lambda c: self._writer.note(c, lambda: write(c), Durability.RELAXED))
+
+    async def unsettled(self, limit: int = reader.STREAMS_PAGE_MAX) -> Unsettled:
+        """Streams written to since `settle`, those written last first, and up to where each is settled."""
         return await self._read(lambda c: losses.unsettled(c, limit))
 
-    async def last_of(self, stream: str, types: tuple[str, ...]) -> int:
-        """Seq of a stream's last event of one of these types; 0 when there is none."""
-        return await self._read(lambda c: losses.last_of(c, stream, types))
+    async def last_of(self, stream: str, types: tuple[str, ...], after_seq: int = 0) -> int:
+        """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
+        return await self._read(lambda c: losses.last_of(c, stream, types, after_seq))
 
     async def sync(self) -> None:
         """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
@@ -311,6 +327,22 @@ class Journal:
             wal_alarm=wal_bytes > WAL_ALARM_BYTES,
             wal_pinned=self._writer.checkpoints.pinned,
         )
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` on the event loop each time the journal stops, before who wrote is refused, and each time it
+        accepts again."""
+        self._watcher = changed
+
+    def _tell_standing(self) -> None:
+        accepting = self._write_door is not None and not self._writer.stopped_reason
+        if accepting is not self._told_accepting:
+            self._told_accepting = accepting
+            if self._watcher is not None:
+                self._watcher()
+
+    def _stopped(self) -> None:
+        """On the writer's thread: it stopped."""
+        self._loop.call_soon_threadsafe(self._tell_standing)
 
     def release_ballast(self) -> bool:
         """Give the reserved disk space back, so that a full disk can be cleaned; the next open reserves it again."""
@@ -367,9 +399,11 @@ class Journal:
         self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
-        self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
+        notes = Notes(self._directory, opened.noted)
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
+        self._tell_standing()
 
     async def _close_doors(self, *, clean: bool) -> None:
         # Readers first: the last connection to close checkpoints, and that must be the writer.
@@ -403,6 +437,7 @@ class Journal:
             if is_damage(error):
                 self._damaged = True
                 self._writer.stopped_reason = self._writer.stopped_reason or "a page of the database cannot be read"
+                self._tell_standing()
                 raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
             raise not_saved(f"the journal cannot be read ({error})") from error
 

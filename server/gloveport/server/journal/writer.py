@@ -71,7 +71,15 @@ class Unsynced:
 class Writer:
     """State of the writing side. `submit` is called on the event loop, everything else on the writer's thread."""
 
-    def __init__(self, touched: int, position: int, notes: Notes | None = None, files: OpenFiles | None = None) -> None:
+    def __init__(
+        self,
+        touched: int,
+        position: int,
+        notes: Notes | None = None,
+        files: OpenFiles | None = None,
+        stopped: Callable[[], None] | None = None,
+    ) -> None:
+        self._stopped = stopped
         self._notes = notes
         self._files = files
         self._queue: deque[Pending] = deque()
@@ -139,9 +147,12 @@ class Writer:
         work: Callable[[], T],
         durability: Durability = Durability.FULL,
         size_bytes: int = 0,
+        *,
+        spare: bool = False,
     ) -> T:
         """Write rows that are no events, about `size_bytes` of them, in a transaction of their own.
 
+        `spare`: rows that can be made again; a disk without room for them costs them alone, and the journal goes on.
         Raises JournalError(NOT_SAVED, DATA_FULL).
         """
         self._refuse_when_stopped()
@@ -152,6 +163,8 @@ class Writer:
             self._relaxed_commits = self._relaxed_commits or durability is Durability.RELAXED
             connection.execute("COMMIT")
         except sqlite3.Error as error:
+            if spare and is_full(error) and _rolled_back(connection):
+                raise disk_full(str(error)) from error
             raise self._stop(connection, error) from error
         except BaseException as error:
             self._stop(connection, error)  # never leave a transaction open
@@ -308,7 +321,12 @@ class Writer:
             kept = rescue(connection, self._files.directory)
             after = f"everything is kept in {RESCUED_FILE}" if kept else "put it back"
             self.stopped_reason = f"{name} was removed or replaced while it was open; {after}; start the daemon again"
+            self._tell_stopped()
             raise self.refusal()
+
+    def _tell_stopped(self) -> None:
+        if self._stopped is not None:
+            self._stopped()
 
     def close_notes(self) -> None:
         """End the notes."""
@@ -331,7 +349,18 @@ class Writer:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as second:
             self.stopped_reason += f"; and rolling back: {second}"
+        self._tell_stopped()
         return self.refusal()
+
+
+def _rolled_back(connection: sqlite3.Connection) -> bool:
+    """Whether nothing of a transaction is left."""
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except sqlite3.Error:
+        return False
+    return not connection.in_transaction
 
 
 def rescue(connection: sqlite3.Connection, directory: Path) -> bool:

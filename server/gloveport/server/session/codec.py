@@ -16,6 +16,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from gloveport.protocol.journal.events.base import Record
+from gloveport.server.session.series import Series
 
 Step = Callable[[Any], Any]
 _AS_IS: Final = frozenset({str, int, float, bool, NoneType})
@@ -68,8 +69,8 @@ class _Maker:
             return SAME
         if origin is tuple:
             return self._tuple(args)
-        if origin is frozenset:
-            return _sequence(self.make(args[0]), frozenset)
+        if origin in (frozenset, Series):
+            return _sequence(self.make(args[0]), origin)
         if isinstance(origin, type) and issubclass(origin, Mapping):
             return self._mapping(origin, args)
         return self._plain(hint)

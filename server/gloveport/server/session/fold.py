@@ -139,7 +139,7 @@ def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
     kind = next((waiting.kind for waiting in state.steering if waiting.message_id == body.message_id), None)
     return evolve(
         without_waiting(state, body.message_id),
-        history=(*state.history, UserEntry(body.text, kind)),
+        history=state.history.plus(UserEntry(body.text, kind)),
         user_messages=goals_with(state.user_messages, body.text, kind),
         label=join_labels(state.label, body.label),
     )
@@ -196,7 +196,7 @@ def _text_delta(state: SessionState, body: ModelTextDelta) -> SessionState:
 
 def _response_received(state: SessionState, body: ModelResponseReceived) -> SessionState:
     calls = tuple(CallEntry(c.call_id, c.provider_call_id, c.tool, c.arguments_json) for c in body.calls)
-    kept = (*state.history, AssistantEntry(body.text, calls)) if body.text or calls else state.history
+    kept = state.history.plus(AssistantEntry(body.text, calls)) if body.text or calls else state.history
     made = (state.turn.calls_made if state.turn else 0) + len(calls)
     state = evolve(state, history=kept, overflows=0)
     return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0, restarts=0)
@@ -204,7 +204,7 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
 
 def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
-    kept = (*state.history, AssistantEntry(text, interrupted=True)) if text else state.history
+    kept = state.history.plus(AssistantEntry(text, interrupted=True)) if text else state.history
     return _turn(evolve(state, history=kept), request=None)
 
 
@@ -273,7 +273,7 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
         return state
     is_late = call.started is not None and body.goal_revision < state.goal_revision
     entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok", is_late)
-    state = evolve(state, history=(*state.history, entry), label=join_labels(state.label, body.label))
+    state = evolve(state, history=state.history.plus(entry), label=join_labels(state.label, body.label))
     return _call(state, body.call_id, stage=CallStage.FINISHED, is_unknown=body.outcome in ("lost", "unknown"))
 
 

@@ -20,6 +20,7 @@ from gloveport.protocol.journal.events import (
     RetryStarted,
 )
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import ResultEntry, SessionState
 
 
@@ -46,7 +47,7 @@ def _compaction(state: SessionState, body: CompactionStarted) -> SessionState:
 
 def _compacted(state: SessionState, body: ContextCompacted) -> SessionState:
     kept = {result.call_id: result.kept_chars for result in body.results}
-    history = tuple(
+    history = Series(
         replace(entry, kept_chars=kept[entry.call_id])
         if isinstance(entry, ResultEntry) and entry.call_id in kept
         else entry

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gloveport.protocol.journal.events import SteeringDecided, UserMessageEdited
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import SessionState, Steered
 
 
@@ -22,11 +23,11 @@ def without_waiting(state: SessionState, message_id: str) -> SessionState:
     )
 
 
-def goals_with(goals: tuple[str, ...], text: str, kind: SteeringKind | None) -> tuple[str, ...]:
+def goals_with(goals: Series[str], text: str, kind: SteeringKind | None) -> Series[str]:
     """What the user wants, one text a goal: a supplement belongs to the goal before it, a question to none."""
     if kind == "ask":
         return goals
-    return (*goals[:-1], f"{goals[-1]}\n{text}") if kind == "supplement" and goals else (*goals, text)
+    return goals.with_last(f"{goals[-1]}\n{text}") if kind == "supplement" and goals else goals.plus(text)
 
 
 def steering_decided(state: SessionState, body: SteeringDecided) -> SessionState:

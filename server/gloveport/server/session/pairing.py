@@ -5,10 +5,12 @@ Invariant: a call counts as answered by a result that stands before the next mes
 Must never: mend a history; what the model is told instead is decided where it is told (`views.context`).
 """
 
+from collections.abc import Iterable
+
 from gloveport.server.session.state import AssistantEntry, CallEntry, Entry, ResultEntry
 
 
-def orphans(history: tuple[Entry, ...]) -> tuple[CallEntry, ...]:
+def orphans(history: Iterable[Entry]) -> tuple[CallEntry, ...]:
     """Calls that have no result before the next message or answer, or at the end."""
     found: list[CallEntry] = []
     open_calls: dict[str, CallEntry] = {}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
@@ -23,6 +23,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import PlanItem
+from gloveport.server.session.series import Series
 
 
 class Phase(StrEnum):
@@ -46,7 +47,7 @@ class CallStage(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """One tool call of the current batch."""
 
@@ -65,7 +66,7 @@ class Call:
     stop_requested: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """The model request under way, for the goal of its beginning; `text` is what arrived so far."""
 
@@ -78,7 +79,7 @@ class Request:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth.
 
@@ -192,6 +193,8 @@ class ResultEntry:
 
 Entry = UserEntry | AssistantEntry | ResultEntry
 
+_NO_ENTRIES: Final[Series[Entry]] = Series()
+_NO_WORDS: Final[Series[str]] = Series()
 USER_LABEL = LabelRecord(integrity=0, readers=None, provenance=("user",))
 
 
@@ -199,7 +202,7 @@ def _empty() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionState:
     """A session, folded. Mappings are read-only; a fold replaces them."""
 
@@ -218,8 +221,8 @@ class SessionState:
     last_failure: str | None = None
     queue: tuple[Queued, ...] = ()
     steering: tuple[Steered, ...] = ()
-    history: tuple[Entry, ...] = ()
-    user_messages: tuple[str, ...] = ()
+    history: Series[Entry] = _NO_ENTRIES
+    user_messages: Series[str] = _NO_WORDS
     approvals: Mapping[str, ApprovalRequested] = field(default_factory=_empty)
     grants: Mapping[str, GrantIssued] = field(default_factory=_empty)
     grant_uses: Mapping[str, int] = field(default_factory=_empty)
