@@ -268,6 +268,8 @@ def test_each_absence_of_the_daemon_has_its_line_and_each_jump_back_counts() -> 
         ("1", "started again"), ("2", "started again"),
     ]  # fmt: skip
     assert (turn.clock_set_back, turn.released_us, turn.end) == (2, None, "running")
+    before = timed((99, "SessionRenamed"), (9, "SessionRenamed"), *begun(10))
+    assert only(before).clock_set_back == 0
 
 
 def test_an_answer_without_words_was_made_since_its_headers() -> None:
