@@ -151,11 +151,11 @@ async def test_a_turn_begun_on_a_page_that_is_not_there_goes_on_by_itself(home: 
 def kit_without_pages(actor: Actor) -> Iterator[None]:
     """Every page that the next event wants is missing."""
     needed = actor.view.needed
-    actor.view.needed = lambda ops: needed(ops) | {0}  # type: ignore[method-assign] # as if it touched the first item
+    actor.view.needed = lambda ops: needed(ops) | {0}  # type: ignore[method-assign]  # - a counting one takes its place
     try:
         yield
     finally:
-        del actor.view.needed  # type: ignore[method-assign]
+        del actor.view.needed  # type: ignore[method-assign]  # - a counting one takes its place
 
 
 async def test_a_look_does_not_open_the_session(home: Home) -> None:
