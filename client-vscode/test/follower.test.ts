@@ -156,16 +156,17 @@ test("the newest items alone, older ones as wanted, and nothing that happens mea
   assert.deepEqual(asked, { subscriptionId: "s1", itemsFrom: 0 });
 });
 
-for (const [name, ops, digest] of [
-  ["a gap", [{ op: "append", item: "nowhere", field: "text", offset: 9, text: "x" }], undefined],
-  ["another digest", [HELLO], "0".repeat(64)],
+for (const [name, ops, more] of [
+  ["a gap", [{ op: "append", item: "nowhere", field: "text", offset: 9, text: "x" }], {}],
+  ["another digest", [HELLO], { viewDigest: "0".repeat(64) }],
+  ["a log that lost its end", [HELLO], { resync: true }],
 ] as const) {
   test(`${name} makes the follower begin anew from a snapshot`, async () => {
     const { daemon, follower, changed, end } = await open();
     await follower.start();
     daemon.view.apply(1, [{ ...HELLO, fields: { text: "whole", state: "done" } }]);
     const left = daemon.next("session/unsubscribe");
-    await daemon.send(1, ops, digest === undefined ? {} : { viewDigest: digest });
+    await daemon.send(1, ops, more);
     const renewed = daemon.next("session/subscribe");
     await left;
     const seen = changed();

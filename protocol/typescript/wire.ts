@@ -139,10 +139,16 @@ export interface DaemonStatusResult {
   readonly data: DataInfo;
 }
 
-/** What the data directory holds, and how the journal is. Sizes are bytes. `told` is empty while all is well; otherwise each entry says what is the matter and what to do. */
+/** To every client, at once: the journal stopped, or it accepts again. Not an event: no stream can hold it. `accepting`: whether what is done is saved; `words` say what is the matter and what to do. While it is false no session goes on; who connects meanwhile is told first. An editor that does not speak this protocol is shown the words alone. */
+export interface DaemonTold {
+  readonly accepting: boolean;
+  readonly words: string;
+}
+
+/** What the data directory holds, and how the journal is. Sizes are bytes. `sessions` and `events_bytes` are null while the journal cannot be read. `told` is empty while all is well; otherwise each entry says what is the matter and what to do. */
 export interface DataInfo {
-  readonly sessions: number;
-  readonly eventsBytes: number;
+  readonly sessions: number | null;
+  readonly eventsBytes: number | null;
   readonly blobsBytes: number;
   readonly logBytes: number;
   readonly accepting: boolean;
@@ -410,7 +416,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -420,6 +426,7 @@ export interface SessionEvents {
   readonly caughtUp?: boolean | null;
   readonly viewDigest?: string | null;
   readonly itemsFrom?: number | null;
+  readonly resync?: boolean | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
@@ -854,6 +861,7 @@ export type MethodName = keyof Methods;
 
 export interface Notifications {
   readonly "session/events": SessionEvents;
+  readonly "daemon/told": DaemonTold;
 }
 
 /** Calls that need the decision token. */

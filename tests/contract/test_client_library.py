@@ -1,7 +1,9 @@
 """The Python client against a real endpoint: types, failures, and views that stay equal."""
 
 import asyncio
+import gc
 import os
+import socket
 import typing
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.kit.raw_client import until
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, WireModel
+from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.protocol.wire.reducer import View
 from gloveport.protocol.wire.session import SessionListParams, SessionStartParams
@@ -19,6 +22,7 @@ from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.client.calls import Calls
 from gloveport.server.client.connect import connect
 from gloveport.server.client.follow import Follow, Update
+from gloveport.server.client.link import Link
 
 
 def test_the_overloads_are_the_method_table() -> None:
@@ -92,6 +96,16 @@ async def test_cancelled_and_timed_out_calls_are_cancelled_at_the_daemon() -> No
                 await client._link.ask("test/wait", {})
         await until(lambda: daemon.backend.cancelled == 2)
         assert await client.call("session/list", SessionListParams())
+
+
+async def test_a_question_that_the_daemon_would_not_read_ends_at_once() -> None:
+    """The refusal of a message over the limit names no question: it is not sent, and the link goes on."""
+    async with run_daemon() as daemon, connect(daemon.socket) as client:
+        params = SessionStartParams.model_construct(client_request_id="1", root="/r", title="t" * MESSAGE_BYTES_MAX)
+        with pytest.raises(GloveportError) as told:
+            await client.call("session/start", params)
+        assert told.value.code is ErrorCode.TOO_LARGE
+        assert (await client.call("session/list", SessionListParams())).sessions == ()
 
 
 async def test_a_daemon_that_goes_away_is_told_to_everybody_who_waits() -> None:
@@ -211,3 +225,25 @@ async def test_a_view_that_cannot_be_joined_begins_anew() -> None:
             assert (await anext(again)).began_anew
             await in_sync(again)
             assert again.view.digest() == backend.views["session/s"].digest()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_connection_that_dies_under_a_call_leaves_no_noise(*, cancelled: bool) -> None:
+    """The daemon goes away while a call is still being written, cancelled or not: one typed end, nothing printed."""
+    printed: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(str(context["message"])))
+    ours, theirs = socket.socketpair()
+    link = Link(*await asyncio.open_unix_connection(sock=ours))
+    reading = asyncio.create_task(link.run())
+    asking = asyncio.create_task(link.ask("session/list", {"title": "x" * 8_000_000}))
+    await asyncio.sleep(0)
+    theirs.close()
+    await asyncio.wait({reading})
+    if cancelled:
+        asking.cancel()
+    await asyncio.wait({asking})
+    assert asking.cancelled() or isinstance(asking.exception(), GloveportError)
+    del asking, link
+    gc.collect()
+    await asyncio.sleep(0)
+    assert printed == []

@@ -12,12 +12,20 @@ from tests.kit.room import KEY_LINES, ME, SECRET, Home, Kit, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
-from gloveport.protocol.wire.session import ItemListParams, SessionListParams, SessionRenameParams, SessionStartParams
+from gloveport.protocol.wire.session import (
+    ItemListParams,
+    SessionExportParams,
+    SessionListParams,
+    SessionRenameParams,
+    SessionStartParams,
+)
+from gloveport.protocol.wire.views import TranscriptParams, UsageShowParams
 from gloveport.sandbox.contract import SandboxError
 from gloveport.server.app.daemon import new_id
 from gloveport.server.engine import perform
 from gloveport.server.engine import sessions as sessions_module
 from gloveport.server.engine.actor import Actor
+from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.session.state import Phase
 from gloveport.server.tools.files import ReadFile
 from gloveport.server.turn.effects import ApplyChanges, Effect
@@ -73,6 +81,43 @@ async def test_a_full_journal_stops_a_running_turn_and_loses_nothing(home: Home)
         assert await kit.ends(session) == ["ok"]
         assert home.ladder.starts["hold"] == 1
         assert (await kit.call("audit/verify", Empty())).ok
+
+
+async def test_a_stopped_journal_that_does_not_open_is_told_by_the_status(home: Home) -> None:
+    """The status answers without what it cannot know; every other question is answered, or refused with words."""
+    home.play(DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await set_pages(kit, 1)
+        refused = await rename_until_refused(kit, session)
+        database, away = home.data / DATABASE_FILE, home.folder / "away.db"
+        database.rename(away)
+        database.mkdir()
+        asked = {
+            "session/show": SessionParams(session_id=session),
+            "session/list": SessionListParams(),
+            "session/item/list": ItemListParams(session_id=session, before=1),
+            "session/export": SessionExportParams(session_id=session),
+            "session/transcript": TranscriptParams(session_id=session),
+            "usage/show": UsageShowParams(session_id=session),
+            "approval/list": SessionParams(session_id=session),
+            "change/list": SessionParams(session_id=session),
+            "session/rename": rename(session),
+        }
+        for method, params in asked.items():
+            error = await kit.refused(method, params)
+            assert error.code in (ErrorCode.DATA_FULL, ErrorCode.NOT_SAVED), (method, error)
+            assert error.hint
+        data = (await kit.call("daemon/status", Empty())).data
+        assert (data.sessions, data.events_bytes, data.accepting) == (None, None, False)
+        assert any("Nothing can be saved now" in words for words in data.told), refused
+        for method in ("policy/show", "model/list", "sandbox/list", "audit/verify", "workspace/list"):
+            await kit.call(method, Empty())
+        database.rmdir()
+        away.rename(database)
+        await kit.call("session/rename", rename(session))
+        data = (await kit.call("daemon/status", Empty())).data
+        assert (data.sessions, data.accepting) == (1, True)
 
 
 async def test_a_session_nobody_looks_at_goes_on_after_a_refusal(home: Home) -> None:

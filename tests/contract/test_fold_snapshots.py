@@ -57,15 +57,23 @@ async def test_limits_of_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "UPDATE fold_snapshot SET state='text'",
         "UPDATE fold_snapshot SET digest=zeroblob(32)",
         "DELETE FROM event WHERE seq=2",
+        "UPDATE fold_snapshot SET seq=1, digest=(SELECT digest FROM event WHERE seq=1)",
+        "UPDATE fold_snapshot SET kind='other' WHERE kind='fold';"
+        " UPDATE fold_snapshot SET kind='fold' WHERE kind='old'",
+        "UPDATE fold_snapshot SET stream='s', digest=(SELECT digest FROM event WHERE stream='s' AND seq=2), kind='fold'"
+        " WHERE stream='t'",
     ],
 )
 async def test_a_damaged_fold_is_not_given_back(tmp_path: Path, sql: str) -> None:
-    """Its bytes, its place or its event are not what they were: the log has to be read."""
+    """Its bytes, its place or its event are not what they were, or it is another's: the log has to be read."""
     async with opened(tmp_path / "data") as journal:
-        done = await write(journal, "s", "one", "two")
-        await journal.put_snapshot("s", 2, done.events[1].digest, "fold", b"state")
+        done, other = await write(journal, "s", "one", "two"), await write(journal, "t", "one", "two")
+        await journal.put_snapshot("s", 2, done.events[1].digest, "old", b"old state")
+        await journal.put_snapshot("t", 2, other.events[1].digest, "fold of t", b"state of t")
+        if "'t'" not in sql:
+            await journal.put_snapshot("s", 2, done.events[1].digest, "fold", b"state")
     connection = sqlite3.connect(tmp_path / "data" / "journal.db")
-    connection.execute(sql)
+    connection.executescript(sql)
     connection.commit()
     connection.close()
     async with opened(tmp_path / "data") as journal:

@@ -6,6 +6,7 @@ Purpose: kill -9 of a real starting process, attach from another, evidence in ev
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.kit.sandboxes import Rig, bystander, open_rig, wait_gone
 from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends import supervised
+from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Command, Execution, ResultKind
 from gloveport.sandbox.runner import rundir, tree
 from gloveport.server.engine.hands import Hands, Place
@@ -176,6 +178,28 @@ async def test_what_is_just_being_started_is_neither_reaped_nor_swept(
     assert (await execution.result()).kind is ResultKind.OK
     assert "beginning" not in swept
     await lease.release()
+
+
+async def test_a_copy_of_the_data_ends_no_run_of_the_original(rig: Rig) -> None:
+    """A daemon on copied data finds the folder of a run that is not its own: lost to it, untouched, swept."""
+    with killed_daemon(rig, "copied", "echo one; sleep 60"), anyio.fail_after(20):
+        copy = Path(shutil.copytree(rig.runs_dir, rig.runs_dir.with_name(f"copy-{rig.name}"), symlinks=True))
+        other = open_backend(rig.name, copy)
+        execution = await other.attach("copied")
+        assert execution is not None
+        await execution.stop()
+        result = await execution.result()
+        assert result.kind is ResultKind.LOST
+        assert "copy" in result.evidence
+        await other.forget("copied")
+        shutil.copytree(folder_of(rig, "copied"), copy / rig.name / "copied", symlinks=True)
+        again = open_backend(rig.name, copy)
+        assert await again.reap() == ()
+        assert "copied" in await again.sweep(frozenset())
+        mine = await attach(rig, "copied")
+        assert not mine.is_over()
+        await mine.stop()
+        shutil.rmtree(copy)
 
 
 async def test_the_end_of_a_run_of_another_boot_proves_nothing_of_what_it_wrote(rig: Rig) -> None:

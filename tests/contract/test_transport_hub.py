@@ -11,7 +11,7 @@ from tests.kit.raw_client import RawClient, raw_client
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, decode_cursor, encode_cursor
 from gloveport.protocol.wire.reducer import View
-from gloveport.server.transports.source import Projections
+from gloveport.server.transports.source import Head, Projections
 from gloveport.server.transports.tail import Entry, Tail
 
 
@@ -243,7 +243,7 @@ def test_a_tail_is_contiguous_and_never_goes_back() -> None:
     projections = Projections(read_ops, backend.project, backend.digest, backend.old_items)
     entries = [Entry(event, projections) for event in backend.journal.streams["session/s"]]
     tail = Tail()
-    tail.reach(5, 3)
+    tail.reach(Head(1, 5, "", 3))
     tail.extend(entries[:5], 4)
     assert (tail.head_seq, tail.durable_seq, tail.after(4, 9)) == (5, 4, None)
     tail.extend(entries[4:7], 2)
@@ -252,8 +252,15 @@ def test_a_tail_is_contiguous_and_never_goes_back() -> None:
     assert tail.after(5, 1) == entries[5:6]
     tail.extend(entries[8:], 9)
     assert (tail.head_seq, tail.after(7, 9), tail.after(8, 9)) == (10, None, entries[8:])
-    tail.reach(4, 1)
+    tail.reach(Head(1, 4, "", 1))
     assert (tail.head_seq, tail.durable_seq) == (10, 9)
+    cut = entries[6].event._replace(epoch=2)
+    tail.extend([Entry(cut, projections)], 7)
+    assert (tail.epoch, tail.head_seq, tail.durable_seq) == (2, 7, 7)
+    tail.extend(entries[7:], 10)
+    assert (tail.head_seq, tail.after(5, 9), tail.after(6, 9)) == (7, None, [tail.after(6, 9)[0]])
+    tail.reach(Head(3, 2, "", 2))
+    assert (tail.epoch, tail.head_seq, tail.durable_seq) == (3, 2, 2)
 
 
 async def test_what_is_published_while_a_client_subscribes_is_not_lost() -> None:

@@ -186,6 +186,23 @@ async def test_d01_a_choice_of_trust_that_cannot_be_read_holds_no_more(daemon: D
         assert len((await client.call("workspace/list")).workspaces) == 1
 
 
+async def test_a_choice_of_trust_of_a_newer_version_ends_the_one_before_it(daemon: Daemon, root: Path) -> None:
+    """What a newer daemon wrote may have taken the folder's trust back: nothing older is believed beside it."""
+    async with daemon.client() as client:
+        await trust(client, root, "trusted")
+    daemon.stop()
+    async with opened(daemon.home) as journal:
+        (stream,) = await journal.streams("workspace/")
+        newer = NewEvent("WorkspaceTrusted", 99, b'{"given":"nothing"}')
+        await journal.append(Append((StreamAppend(stream, 2, (newer,)),), 1))
+    daemon.start()
+    async with daemon.client() as client:
+        assert (await client.call("workspace/list")).workspaces == ()
+        await talk(client, root)
+        (said,) = (await client.call("workspace/list")).workspaces
+        assert said.trust_level == "restricted"
+
+
 async def test_d04_the_list_of_sessions_comes_back_from_the_logs(daemon: Daemon, root: Path) -> None:
     """Transcripts are there and the list is gone: the list is made again, in its order."""
     async with daemon.client() as client:

@@ -55,18 +55,20 @@ def alter(directory: Path, sql: str, *values: object) -> None:
 
 
 ALTERATIONS = [
-    pytest.param("UPDATE event SET payload=zeroblob(9) WHERE stream='session/a' AND seq=18", 18, 3, id="zeroed"),
-    pytest.param("UPDATE event SET payload='text' WHERE stream='session/a' AND seq=20", 20, 1, id="wrong type"),
-    pytest.param("UPDATE event SET digest=x'00' WHERE stream='session/a' AND seq=19", 19, 2, id="digest"),
-    pytest.param("UPDATE event SET type=type||char(0) WHERE stream='session/a' AND seq=19", 19, 2, id="NUL in type"),
-    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq=18", 18, 2, id="hole"),
-    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq>17", 18, 0, id="tail gone"),
-    pytest.param("UPDATE stream SET next_seq=25 WHERE name='session/a'", 21, 0, id="head ahead"),
+    pytest.param("UPDATE event SET payload=zeroblob(9) WHERE stream='session/a' AND seq=18", 18, 3, 0, id="zeroed"),
+    pytest.param("UPDATE event SET payload='text' WHERE stream='session/a' AND seq=20", 20, 1, 0, id="wrong type"),
+    pytest.param("UPDATE event SET digest=x'00' WHERE stream='session/a' AND seq=19", 19, 2, 0, id="digest"),
+    pytest.param("UPDATE event SET type=type||char(0) WHERE stream='session/a' AND seq=19", 19, 2, 0, id="NUL in type"),
+    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq=18", 18, 2, 1, id="hole"),
+    pytest.param("DELETE FROM event WHERE stream='session/a' AND seq>17", 18, 0, 3, id="tail gone"),
+    pytest.param("UPDATE stream SET next_seq=25 WHERE name='session/a'", 21, 0, 0, id="head ahead"),
 ]
 
 
-@pytest.mark.parametrize(("sql", "from_seq", "events"), ALTERATIONS)
-async def test_damaged_tail_is_set_aside_and_told(tmp_path: Path, sql: str, from_seq: int, events: int) -> None:
+@pytest.mark.parametrize(("sql", "from_seq", "events", "gone"), ALTERATIONS)
+async def test_damaged_tail_is_set_aside_and_told(
+    tmp_path: Path, sql: str, from_seq: int, events: int, gone: int
+) -> None:
     """The good part stays, the rest is quarantined as it was found, the stream begins an epoch; others stay."""
     directory = tmp_path / "data"
     await filled(directory)
@@ -75,6 +77,8 @@ async def test_damaged_tail_is_set_aside_and_told(tmp_path: Path, sql: str, from
         found = journal.report.quarantined
         assert [(q.stream, q.from_seq, q.events) for q in found] == [("session/a", from_seq, events)]
         assert found[0].reason
+        (loss,) = journal.report.untold
+        assert (loss.from_seq, loss.events) == (from_seq, events + gone)  # people are told of all that is missing
         assert (await journal.verify("session/a")).ok
         assert len(await texts(journal, "session/a")) == from_seq - 1
         assert len(await texts(journal, "session/b")) == 20

@@ -61,6 +61,7 @@ def test_what_is_queued_or_dropped_while_typing(cli: Cli, root: Path, gates: Pat
         shell.type("never mind\n")
         shell.wait_for("interrupt (i)")
         shell.type("perhaps\n")
+        shell.wait_for("press Enter alone, or type q, i or x")
         shell.wait_for("interrupt (i)")
         shell.type("x\n")
         shell.wait_for("not sent")
@@ -73,6 +74,35 @@ def test_what_is_queued_or_dropped_while_typing(cli: Cli, root: Path, gates: Pat
         shell.wait_for("And then that.")
         assert shell.end() == 0
     assert "never mind" not in cli("show", cwd=root).stdout
+
+
+@pytest.mark.parametrize("ends", ["by itself", "ctrl-c"])
+def test_words_without_a_verb_are_given_back(cli: Cli, root: Path, gates: Path, ends: str) -> None:
+    """When the turn ends before the verb was chosen, the words are shown as not sent, and nothing is asked any more."""
+    (gates / "gate").unlink(missing_ok=True)
+    with cli.at_terminal("run", "short", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("Begun")
+        shell.type("one more thing\n")
+        shell.wait_for("interrupt (i)")
+        if ends == "ctrl-c":
+            shell.type("\x03")
+        else:
+            (gates / "gate").touch()
+        shell.wait_for("not sent: one more thing")
+        assert shell.end() == (4 if ends == "ctrl-c" else 0)
+        assert "interrupt (i)" not in shell.text.partition("not sent: one more thing")[2]
+
+
+def test_the_end_names_the_turn_that_goes_on(cli: Cli, root: Path) -> None:
+    """Interrupted from another terminal: the command ends with its turn and says how to follow the next."""
+    with cli.at_terminal("run", "slow", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("Begun")
+        cli("interrupt", "a slow one", cwd=root)
+        shell.wait_for("gloveport resume follows the turn that runs now")
+        assert shell.end() == 4
+    cli("cancel", cwd=root)
+    told = cli("resume", cwd=root, code=1).stderr
+    assert "gloveport show, gloveport diff" in told
 
 
 def test_a_typed_interruption_ends_the_turn_and_follows_the_next(cli: Cli, root: Path) -> None:

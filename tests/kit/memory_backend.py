@@ -37,6 +37,7 @@ from gloveport.protocol.wire.session import (
     ViewSnapshot,
 )
 from gloveport.protocol.wire.turn import TurnStartParams, TurnStartResult
+from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.endpoint import Endpoint
 from gloveport.server.transports.lsp.handlers.lifecycle import About
@@ -50,17 +51,24 @@ Op = Mapping[str, Any]
 
 
 class ListJournal:
-    """Streams as lists; `reads` counts how often the hub came for stored events."""
+    """Streams as lists; `reads` counts how often the hub came for stored events.
+
+    While `refused` is there, as for a journal that stopped, reading is refused, which sets it.
+    """
 
     def __init__(self) -> None:
         self.streams: dict[str, list[StoredEvent]] = {}
         self.durable: dict[str, int] = {}
         self.epoch = 1
         self.reads = 0
+        self.refused: anyio.Event | None = None
 
     async def read(self, stream: str, after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
         """Events after a seq, at least one."""
         self.reads += 1
+        if self.refused is not None:
+            self.refused.set()
+            raise GloveportError(ErrorCode.NOT_SAVED, "the journal stopped")
         chosen: list[StoredEvent] = []
         for event in self.streams.get(stream, [])[after_seq : after_seq + limit]:
             bytes_max -= len(event.payload)
@@ -267,6 +275,7 @@ class Daemon:
     endpoint: Endpoint
     file: SocketFile
     token: str
+    bulletin: Bulletin
     stop: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -277,21 +286,28 @@ class Daemon:
 
 
 @asynccontextmanager
-async def run_daemon(backend: MemoryBackend | None = None, limits: Limits | None = None) -> AsyncIterator[Daemon]:
-    """An endpoint on a socket in a short folder of its own, served until the block ends."""
+async def run_daemon(
+    backend: MemoryBackend | None = None, limits: Limits | None = None, *, hub: Hub | None = None
+) -> AsyncIterator[Daemon]:
+    """An endpoint on a socket in a short folder of its own, served until the block ends.
+
+    With `hub`, what is followed comes from there.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     backend = backend or MemoryBackend()
     token = write_token(folder / "decision.token")
+    bulletin = Bulletin()
     service = Service(
         methods=TEST_METHODS,
         port=backend,
-        hub=backend.hub,
+        hub=hub or backend.hub,
         buffers=backend,
         about=About("0.1.0", 7, token),
         limits=limits or Limits(),
+        bulletin=bulletin,
     )
     file = bind_socket(folder / "daemon.sock", Held())
-    daemon = Daemon(backend, Endpoint(service, file.listener), file, token)
+    daemon = Daemon(backend, Endpoint(service, file.listener), file, token, bulletin)
     serving = asyncio.create_task(daemon.endpoint.serve(daemon.stop))
     try:
         yield daemon

@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ from gloveport.server.session.views.transcript import TranscriptProjection
 from gloveport.server.session.views.usage import UsageProjection
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden" / "projections"
-GOLDEN_OF: Final = "approved"
 PRICES: Final[PriceBook] = {
     ("scripted", "script"): (PriceRule(Rates(((-1, 3_000_000_000),), ((-1, 15_000_000_000),))),),
 }
@@ -62,7 +61,8 @@ def plain(value: Any) -> Any:
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+    is_row = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return [plain(part) for part in value] if is_row else value
 
 
 def outcome(name: str, events: list[Placed]) -> Any:
@@ -71,11 +71,13 @@ def outcome(name: str, events: list[Placed]) -> Any:
 
 
 def golden() -> dict[str, str]:
-    """The golden files: name and text."""
-    events = placed_recording(FOLDER / f"{GOLDEN_OF}.json")
+    """The golden files: for each recording what every projection says of it."""
     return {
-        f"{GOLDEN_OF}.{name}.json": json.dumps(outcome(name, events), indent=1, ensure_ascii=True) + "\n"
-        for name in MAKERS
+        path.name: json.dumps(
+            {name: outcome(name, placed_recording(path)) for name in MAKERS}, indent=1, ensure_ascii=True
+        )
+        + "\n"
+        for path in sorted(FOLDER.glob("*.json"))
     }
 
 

@@ -179,22 +179,50 @@ def test_ids_that_repeat_or_that_a_provider_refuses_are_replaced() -> None:
     assert all(context._PLAIN_ID.fullmatch(name) for name in ids)
 
 
+def answer(*calls: tuple[str, str], text: str = "", arguments: str = "{}") -> AssistantEntry:
+    """An answer with calls, each by our id and the provider's."""
+    return AssistantEntry(text, tuple(CallEntry(ours, theirs, "t", arguments) for ours, theirs in calls))
+
+
+def result(name: str) -> ResultEntry:
+    """A result for the provider's id."""
+    return ResultEntry("c", name, "", False)
+
+
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("entries", "faults"),
     [
-        ([AssistantEntry("x")], "not the user's"),
-        ([UserEntry("x"), ResultEntry("c", "p", "", False)], "no call before it"),
-        ([UserEntry("x"), AssistantEntry("", (CallEntry("c", "p", "t", "{}"),))], "without a result"),
-        ([UserEntry("x"), AssistantEntry("", (CallEntry("c", "p", "t", "{}"),)), UserEntry("y")], "without a result"),
-        ([UserEntry("x"), AssistantEntry(" ")], "empty"),
-        ([UserEntry("x"), AssistantEntry("", (CallEntry("c", "p", "t", '{"a'),))], "no object"),
-        ([UserEntry("x"), AssistantEntry("", tuple(CallEntry(c, "p", "t", "{}") for c in "ab"))], "used twice"),
-        ([UserEntry("x"), AssistantEntry("", (CallEntry("c", "p.q", "t", "{}"),))], "some provider refuses"),
+        ([AssistantEntry("x")], ["entry 0: the first entry is not the user's"]),
+        ([UserEntry("x"), result("p")], ["entry 1: a result that no call before it waits for"]),
+        ([UserEntry("x"), answer(("c", "p"))], ["calls without a result: p"]),
+        ([UserEntry("x"), answer(("c", "p"), ("d", "q"))], ["calls without a result: p, q"]),
+        (
+            [UserEntry("x"), answer(("c", "p"), ("d", "q")), UserEntry("y"), UserEntry("z")],
+            ["entry 2: calls without a result: p, q"],
+        ),
+        (
+            [UserEntry("x"), answer(("c", "p"), ("d", "q")), result("q"), result("p")],
+            [
+                "entry 2: a result that no call before it waits for",
+                "entry 3: a result that no call before it waits for",
+            ],
+        ),
+        ([UserEntry("x"), AssistantEntry(" ")], ["entry 1: empty"]),
+        ([UserEntry(" ")], ["entry 0: empty"]),
+        ([UserEntry("x"), answer(("c", "p"), arguments='{"a'), result("p")], ["entry 1: arguments that are no object"]),
+        ([UserEntry("x"), answer(("c", "p"), arguments="a}"), result("p")], ["entry 1: arguments that are no object"]),
+        ([UserEntry("x"), answer(("a", "p"), ("b", "p")), *[result("p")] * 2], ["entry 1: the id p is used twice"]),
+        (
+            [UserEntry("x"), answer(("c", "p")), result("p"), answer(("d", "p")), result("p")],
+            ["entry 3: the id p is used twice"],
+        ),
+        ([UserEntry("x"), answer(("c", "p.q")), result("p.q")], ["entry 1: an id that some provider refuses"]),
+        ([UserEntry("x"), answer(("c", "p"), ("d", "q")), result("p"), result("q"), UserEntry("y")], []),
     ],
 )
-def test_the_check_before_each_send_finds_each_fault(entries: list[Entry], words: str) -> None:
-    """A control: each kind of invalid history is named."""
-    assert any(words in fault for fault in context_faults(entries))
+def test_the_check_before_each_send_finds_each_fault(entries: list[Entry], faults: list[str]) -> None:
+    """A control: each kind of invalid history is named with its place, and nothing else is."""
+    assert list(context_faults(entries)) == faults
 
 
 def test_what_would_be_refused_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

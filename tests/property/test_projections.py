@@ -25,7 +25,7 @@ from gloveport.server.session.views.placed import Folded, Placed, project
 from gloveport.server.session.views.plan import PlanProjection
 from gloveport.server.session.views.samples import SampleProjection, TestCounts
 from gloveport.server.session.views.task import TaskProjection
-from gloveport.server.session.views.transcript import RESULT_CHARS_MAX, TranscriptProjection, fenced
+from gloveport.server.session.views.transcript import RESULT_CHARS_MAX, TranscriptProjection, fenced, shortened
 
 BORN: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1}
 ALL_RECORDED = [event for path in RECORDINGS for event in placed_recording(path)]
@@ -84,7 +84,7 @@ def test_what_is_named_alone_need_not_be_decoded(name: str) -> None:
 
 
 def test_golden_outputs() -> None:
-    """What each projection says of one recorded session; `python -m tests.kit.projections --write` after a review."""
+    """What each projection says of every recorded session; `python -m tests.kit.projections --write` after a review."""
     assert {path.name: path.read_text(encoding="ascii") for path in GOLDEN.glob("*.json")} == golden()
 
 
@@ -153,6 +153,27 @@ def test_a_transcript_that_is_taken_away_piece_by_piece_is_the_same() -> None:
     assert len(told) < RESULT_CHARS_MAX + 500
     assert "characters left out" in told
     assert "xend" in told
+
+
+@given(st.text(alphabet="`a\n", max_size=40))
+def test_nothing_closes_the_fence_it_stands_in(text: str) -> None:
+    """Of three ticks or more, and longer than every run of them inside."""
+    first, *inner, last = fenced(text).split("\n")
+    assert first == last == "`" * len(first)
+    assert len(first) >= 3
+    assert "`" * len(first) not in "\n".join(inner)
+    assert "\n".join(inner) == text.rstrip()
+
+
+@given(st.integers(0, 3 * RESULT_CHARS_MAX))
+def test_a_long_result_is_told_by_its_ends(size: int) -> None:
+    """Up to the limit it is whole; beyond it half of the limit stands at each end, and the rest is counted."""
+    text = "".join(chr(0x4E00 + number) for number in range(size))
+    told, half = shortened(text), RESULT_CHARS_MAX // 2
+    if size <= RESULT_CHARS_MAX:
+        assert told == text
+    else:
+        assert told.split("\n") == [text[:half], f"[… {size - 2 * half} characters left out …]", text[-half:]]
 
 
 def test_an_unknown_event_is_mentioned() -> None:

@@ -16,8 +16,6 @@ from gloveport.server.session.fold import fold_event
 from gloveport.server.session.series import Series
 from gloveport.server.session.state import AssistantEntry, CallStage, Queued, ResultEntry, SessionState, UserEntry
 
-CODEC = codec_of(SessionState)
-
 
 def through(codec: Codec, value: Any) -> Any:
     """The value after a journey through bytes."""
@@ -39,10 +37,10 @@ def kinds(value: Any) -> Any:
 @given(seed=st.integers(1, 10_000))
 def test_every_state_of_a_simulated_history_comes_back(seed: int) -> None:
     """At every seq of histories with crashes, stops, approvals, changes."""
-    state = SessionState()
+    state, codec = SessionState(), codec_of(SessionState)
     for entry in Simulation(seed, crash_rate=0.05).run(40).ledger.read():
         state = fold_event(state, entry.body)
-        back = through(CODEC, state)
+        back = through(codec, state)
         assert back == state
         assert kinds(back) == kinds(state)
 
@@ -97,4 +95,4 @@ def test_what_cannot_be_kept_exactly_is_refused_at_once() -> None:
 def test_another_shape_is_refused(plain: Any) -> None:
     """A snapshot of other fields gives an error, not a state."""
     with pytest.raises((ValueError, TypeError, KeyError, IndexError)):
-        CODEC.decode(plain)
+        codec_of(SessionState).decode(plain)

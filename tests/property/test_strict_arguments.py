@@ -48,6 +48,12 @@ def test_canonical_form_is_one_spelling(value: dict[str, Any]) -> None:
     assert len(text_digest(canonical)) == 64
 
 
+def test_the_one_spelling_is_for_ever() -> None:
+    """Digests of arguments stand in logs and cards: names sorted, no spaces, characters as they are."""
+    assert canonical_arguments({"b": [1, 2.5, None], "a": {"c": "é😀"}}) == '{"a":{"c":"é😀"},"b":[1,2.5,null]}'
+    assert text_digest("é😀") == "1184d1f608158eea09d297565575892231550c403aaa913008d867a97cfd5c76"
+
+
 @settings(deadline=None)
 @given(st.text(max_size=60) | st.sampled_from(BROKEN_ARGUMENTS))
 @example('{"a":1}x')

@@ -221,6 +221,32 @@ def test_a_turn_of_which_recorded_events_are_lost_is_ended(where: str) -> None:
     story.ends()
 
 
+@pytest.mark.parametrize("where", ["stream", "tool"])
+def test_where_the_record_is_lost_no_interruption_begins_its_turn(where: str) -> None:
+    """What the stopped turn did is unknown, so the message goes back to the user, who looks first."""
+    story = Story().user_says()
+    if where == "tool":
+        story.model_answers(call()).policy_says("allow")
+    story.user_interrupts("that instead").daemon_restarts(lost="the log was damaged")
+    assert story.effects == ()
+    assert [body.text for body in story.facts(ev.UserMessageUnqueued)] == ["that instead"]
+    assert "look" in story.facts(ev.UserMessageUnqueued)[0].reason
+    assert (story.state.turn, len(story.facts(ev.TurnStarted))) == (None, 1)
+    story.ends()
+
+
+def test_an_answered_call_is_not_proposed_again_when_a_later_request_left_nothing() -> None:
+    """The log ends after an interrupted request: its calls were those of the answer before, and all have ended."""
+    story = Story().user_says().model_answers(call()).policy_says("allow").tool_ends().model_breaks("auth")
+    state = SessionState()
+    for entry in story.ledger.read():
+        state = fold_event(state, entry.body)
+        if entry.type == "ModelStreamInterrupted":
+            break
+    decided = step(state, inp.TakenUp())
+    assert [type(body).__name__ for body in decided.events] == ["ModelRequestStarted"]
+
+
 CUTS = {
     "after the answer, before its calls": ("ModelResponseReceived", ["ToolCallProposed", "ToolExecutionFinished"]),
     "after the last result": ("ToolExecutionFinished", []),

@@ -102,4 +102,4 @@ def test_a_missing_library_is_told_with_what_to_do(name: str) -> None:
     )
     assert done.stdout.startswith("config "), done.stderr
     assert name in done.stdout
-    assert "gloveport[models]" in done.stdout
+    assert "Install gloveport with [models]" in done.stdout

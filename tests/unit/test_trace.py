@@ -11,8 +11,8 @@ from tests.kit.simulation.story import Story, call
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import EventBody
 from gloveport.server.session.views.placed import Placed, project
-from gloveport.server.session.views.trace import TraceProjection, TurnTrace
-from gloveport.server.session.views.trace_turn import PARTS, VERIFYING_TOOLS
+from gloveport.server.session.views.trace import LATE_MAX, TraceProjection, TurnTrace
+from gloveport.server.session.views.trace_turn import LINES_MAX, PARTS, VERIFYING_TOOLS
 from gloveport.server.tools.registry import builtin_toolbox
 
 BORN = {"turn_id": "t1", "goal_revision": 1}
@@ -243,6 +243,19 @@ def test_a_real_turn_has_every_call_on_its_line() -> None:
     assert [(line.kind, line.outcome) for line in turn.lines] == [
         ("request", "tool_calls"), ("call", "failed"), ("approval", "allowed"), ("request", "end"),
     ]  # fmt: skip
+
+
+def test_lines_and_late_results_have_a_most_and_the_rest_is_counted() -> None:
+    """A turn of any length costs a bounded room; a line that is there is still closed."""
+    calls = [f"c{number}" for number in range(LINES_MAX + 2)]
+    many = [(1, proposed(name)) for name in calls]
+    late = [(3, finished(name, turn_id="t0")) for name in calls[: LATE_MAX + 3]]
+    report = project(TraceProjection(), timed(*begun(), *many, (2, finished("c0")), *late)).finish()
+    (turn,) = report.turns
+    assert (len(turn.lines), turn.lines_left_out) == (LINES_MAX, 3)
+    assert [line.lasts_us for line in turn.lines if line.id == "c0"] == [1]
+    assert (len(report.late), report.late_left_out) == (LATE_MAX, 3)
+    assert report.late[0].call_id == "c0"
 
 
 @pytest.mark.parametrize("name", sorted(VERIFYING_TOOLS))

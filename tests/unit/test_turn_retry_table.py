@@ -109,6 +109,15 @@ def test_f01_a_pause_that_is_too_long_is_told_with_its_end() -> None:
     assert "13:00 UTC" in found.hint
 
 
+def test_a_pause_of_days_is_told_in_days() -> None:
+    """A time of the day would be taken for today's, and the provider asked a month too early."""
+    found = planned("rate", pause=30 * 24 * 3600 * 1_000_000)
+    assert isinstance(found, GiveUp)
+    assert found.message == "it broke; it is to be left alone for 30 days"
+    assert "UTC" not in found.hint
+    assert "30 days" in found.hint
+
+
 def test_limits_hold_to_the_microsecond() -> None:
     """What is exactly at a limit is still waited for; what is one beyond is not."""
     assert isinstance(planned("rate", pause=PAUSE_ASKED_US_MAX), Again)
@@ -136,7 +145,7 @@ def test_words_of_times_and_of_overflows() -> None:
         "2 min",
         "119 min",
         "2 h",
-        "100 h",
+        "5 days",
     ]
     assert moment_words(NOON_US + 1) == "12:01 UTC"
     assert moment_words(24 * 3600 * 1_000_000 - 1) == "00:00 UTC"

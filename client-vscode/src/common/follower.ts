@@ -106,6 +106,11 @@ export class SessionFollower {
     if (this.stopped || batch.subscriptionId !== this.subscriptionId) {
       return;
     }
+    if (batch.resync === true) {
+      this.durableCursor = null;
+      this.resync(new Error("the log lost what was shown last"));
+      return;
+    }
     try {
       for (const event of batch.events) {
         this.view.applyEvent(event);

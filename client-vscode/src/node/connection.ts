@@ -12,7 +12,7 @@ import type { Readable, Writable } from "node:stream";
 import { ResponseError, StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
 import type { MessageConnection } from "vscode-jsonrpc/node";
 import { PROTOCOL_VERSION } from "../../../protocol/typescript/wire.ts";
-import type { ErrorData, MethodName, Methods, SessionEvents } from "../../../protocol/typescript/wire.ts";
+import type { DaemonTold, ErrorData, MethodName, Methods, SessionEvents } from "../../../protocol/typescript/wire.ts";
 import { RpcError } from "../common/rpc.ts";
 import type { Rpc } from "../common/rpc.ts";
 
@@ -25,6 +25,7 @@ export interface ClientIdentity {
 export class Connection implements Rpc {
   private readonly connection: MessageConnection;
   private readonly listeners = new Set<(batch: SessionEvents) => void>();
+  private readonly hearers = new Set<(notice: DaemonTold) => void>();
   readonly closed: Promise<void>;
 
   private constructor(input: Readable, output: Writable) {
@@ -34,6 +35,11 @@ export class Connection implements Rpc {
     this.connection.onNotification("session/events", (batch: SessionEvents) => {
       for (const listener of this.listeners) {
         listener(batch);
+      }
+    });
+    this.connection.onNotification("daemon/told", (notice: DaemonTold) => {
+      for (const hearer of this.hearers) {
+        hearer(notice);
       }
     });
     this.connection.listen();
@@ -60,6 +66,12 @@ export class Connection implements Rpc {
   onEvents(listener: (batch: SessionEvents) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** What the daemon tells every client: that nothing can be saved, that it is saved again. Returns what ends it. */
+  onTold(hearer: (notice: DaemonTold) => void): () => void {
+    this.hearers.add(hearer);
+    return () => this.hearers.delete(hearer);
   }
 
   /** Say goodbye as LSP wants it; never throws. */

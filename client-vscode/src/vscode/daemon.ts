@@ -7,6 +7,7 @@
  */
 
 import * as vscode from "vscode";
+import type { DaemonTold } from "../../../protocol/typescript/wire.ts";
 import { spawnConnection } from "../node/connection.ts";
 import type { Connection, Spawned } from "../node/connection.ts";
 
@@ -14,6 +15,8 @@ export class Daemon implements vscode.Disposable {
   private pending: Promise<Spawned> | null = null;
   private readonly lost = new vscode.EventEmitter<void>();
   readonly onLost = this.lost.event;
+  private readonly told = new vscode.EventEmitter<DaemonTold>();
+  readonly onTold = this.told.event;
   private readonly log: vscode.LogOutputChannel;
   private readonly version: string;
 
@@ -41,6 +44,7 @@ export class Daemon implements vscode.Disposable {
     this.log.info(`starting ${command} ${args.join(" ")}`);
     const identity = { name: "vscode", version: this.version };
     const spawned = await spawnConnection(command, args, identity, (line) => this.log.info(line));
+    spawned.connection.onTold((notice) => this.told.fire(notice));
     void spawned.connection.closed.then(() => {
       this.log.info("the connection ended");
       this.pending = null;
@@ -57,6 +61,7 @@ export class Daemon implements vscode.Disposable {
 
   dispose(): void {
     this.lost.dispose();
+    this.told.dispose();
     void this.pending?.then(({ connection }) => connection.close()).catch(() => undefined);
     this.pending = null;
   }

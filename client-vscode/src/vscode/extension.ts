@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { SessionInfo } from "../../../protocol/typescript/wire.ts";
+import type { DaemonTold, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { Daemon } from "./daemon.ts";
 import { SCHEME, SessionDocuments, SessionTree } from "./sessions.ts";
 
@@ -43,7 +43,11 @@ export function activate(context: vscode.ExtensionContext): void {
         documents.close(document.uri);
       }
     }),
-    daemon.onLost(() => tree.refresh()),
+    daemon.onLost(() => {
+      documents.standing = "";
+      tree.refresh();
+    }),
+    daemon.onTold((notice) => showNotice(log, documents, notice)),
     command("startSession", () => startSession(daemon, documents, tree)),
     command("openSession", (session) => session && documents.open(session.sessionId)),
     command("sendMessage", (session) => session && sendMessage(daemon, documents, session.sessionId)),
@@ -58,6 +62,18 @@ export function activate(context: vscode.ExtensionContext): void {
 
 export function deactivate(): void {
   // Everything is disposed with the context; the daemon goes on with its turns.
+}
+
+/** The daemon saves nothing, or saves again: shown at once, and at the end of every open session's text. */
+function showNotice(log: vscode.LogOutputChannel, documents: SessionDocuments, notice: DaemonTold): void {
+  documents.standing = notice.accepting ? "" : notice.words;
+  if (notice.accepting) {
+    log.info(notice.words);
+    void vscode.window.showInformationMessage(`Gloveport: ${notice.words}`);
+  } else {
+    log.error(notice.words);
+    void vscode.window.showErrorMessage(`Gloveport: ${notice.words}`);
+  }
 }
 
 async function startSession(daemon: Daemon, documents: SessionDocuments, tree: SessionTree): Promise<void> {

@@ -66,6 +66,7 @@ export class SessionDocuments implements vscode.TextDocumentContentProvider, vsc
   private readonly daemon: Daemon;
   private readonly log: vscode.LogOutputChannel;
   private readonly onActivity: () => void;
+  private words = "";
 
   constructor(daemon: Daemon, log: vscode.LogOutputChannel, onActivity: () => void) {
     this.daemon = daemon;
@@ -75,7 +76,19 @@ export class SessionDocuments implements vscode.TextDocumentContentProvider, vsc
 
   provideTextDocumentContent(uri: vscode.Uri): string {
     const follower = this.followers.get(uri.path);
-    return follower === undefined ? "Not connected." : renderTranscript(follower.view.items(), follower.view.first);
+    if (follower === undefined) {
+      return "Not connected.";
+    }
+    const text = renderTranscript(follower.view.items(), follower.view.first);
+    return this.words === "" ? text : `${text}\n! ${this.words}\n`;
+  }
+
+  /** What is the matter with the daemon, at the end of every document; empty while all is well. */
+  set standing(words: string) {
+    this.words = words;
+    for (const path of this.followers.keys()) {
+      this.changed.fire(vscode.Uri.from({ scheme: SCHEME, path }));
+    }
   }
 
   /** Follow a session (once) and show its document. */

@@ -78,4 +78,6 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     }
 )
 
-NOTIFICATIONS: Final[Mapping[str, type[WireModel]]] = MappingProxyType({"session/events": session.SessionEvents})
+NOTIFICATIONS: Final[Mapping[str, type[WireModel]]] = MappingProxyType(
+    {"session/events": session.SessionEvents, "daemon/told": place.DaemonTold}
+)

@@ -154,16 +154,29 @@ class AuditExportResult(WireModel):
 class DataInfo(WireModel):
     """What the data directory holds, and how the journal is. Sizes are bytes.
 
-    `told` is empty while all is well; otherwise each entry says what is the matter and what to do.
+    `sessions` and `events_bytes` are null while the journal cannot be read. `told` is empty while all is well;
+    otherwise each entry says what is the matter and what to do.
     """
 
-    sessions: int
-    events_bytes: int
+    sessions: int | None
+    events_bytes: int | None
     blobs_bytes: int
     log_bytes: int
     accepting: bool
     has_reserve: bool
     told: tuple[str, ...]
+
+
+class DaemonTold(WireModel):
+    """To every client, at once: the journal stopped, or it accepts again. Not an event: no stream can hold it.
+
+    `accepting`: whether what is done is saved; `words` say what is the matter and what to do. While it is false no
+    session goes on; who connects meanwhile is told first. An editor that does not speak this protocol is shown the
+    words alone.
+    """
+
+    accepting: bool
+    words: str
 
 
 class DaemonStatusResult(WireModel):

@@ -188,7 +188,8 @@ class WireEvent(WireModel):
 class SessionEvents(WireModel):
     """A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps.
 
-    `view_digest` is that of the items from index `items_from` on.
+    `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in
+    the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew.
     """
 
     subscription_id: str
@@ -199,6 +200,7 @@ class SessionEvents(WireModel):
     caught_up: bool | None = None
     view_digest: str | None = None
     items_from: int | None = None
+    resync: bool | None = None
 
 
 class SessionExportParams(SessionParams):

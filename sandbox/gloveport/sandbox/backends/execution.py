@@ -2,7 +2,8 @@
 
 Purpose: one way to follow a run, whether this daemon started it or found it after a crash.
 Invariant: what is told comes from the run folder; a supervisor that is gone without `exit.json` means lost.
-Must never: signal a process whose pid and start time do not match the recorded ones.
+Must never: signal a process whose pid and start time do not match the recorded ones, or one of the run that this
+folder is a copy of.
 """
 
 import asyncio
@@ -94,7 +95,7 @@ class SupervisedExecution:
 
     async def stop(self) -> None:
         """End the tree, the supervisor's way first."""
-        status = rundir.read_status(self._folder)
+        status = read_own_status(self._folder)
         if status is not None and is_supervised(status) and rundir.read_exit(self._folder) is None:
             tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGTERM)
             with anyio.move_on_after(self._request.limits.grace_s + STOP_SLACK_S):
@@ -113,7 +114,8 @@ class SupervisedExecution:
     def _clear_groups(self) -> None:
         """Remove the control groups that a supervisor which died could not give back; a living one does it itself."""
         status = rundir.read_status(self._folder)
-        if self._request.cgroup is not None and (status is None or not is_supervised(status)):
+        is_left = status is None or not is_supervised(status)
+        if self._request.cgroup is not None and is_left and rundir.is_original(self._folder):
             groups.remove_groups(self._request.cgroup)
 
     def detach(self) -> None:
@@ -149,6 +151,8 @@ class SupervisedExecution:
         status = rundir.read_status(self._folder)
         if status is None:
             return None if self._wake_fd is not None else "the supervisor left no trace of the run"
+        if not rundir.is_original(self._folder):
+            return "the run belongs to the data directory of which this one is a copy"
         if is_supervised(status):
             return None
         # It may have written the end between our two looks.
@@ -166,6 +170,11 @@ class SupervisedExecution:
             ResultKind(end.kind.value), end.exit_code, end.signal, end.evidence, end.wall_s, end.cpu_s,
             end.memory_peak_bytes, output, total, truncated,
         )  # fmt: skip
+
+
+def read_own_status(folder: Path) -> RunStatus | None:
+    """The status of a run whose processes are ours to end; None for a copy of its folder."""
+    return rundir.read_status(folder) if rundir.is_original(folder) else None
 
 
 def is_supervised(status: RunStatus) -> bool:

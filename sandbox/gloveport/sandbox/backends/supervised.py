@@ -22,7 +22,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run
+from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run, read_own_status
 from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile
@@ -157,7 +157,7 @@ class RunFolders:
         """
         reaped = []
         for folder in self._folders():
-            status = rundir.read_status(folder)
+            status = read_own_status(folder)
             if self._is_ours(folder.name) or status is None or rundir.read_exit(folder) is not None:
                 continue
             try:
@@ -174,14 +174,14 @@ class RunFolders:
         """Remove the folder of every run that is over and that nobody follows or keeps; returns their ids."""
         swept = []
         for folder in self._folders():
-            status = rundir.read_status(folder)
+            status = read_own_status(folder)
             if self._is_ours(folder.name) or folder.name in keep:
                 continue
             if status is not None and rundir.read_exit(folder) is None and is_supervised(status):
                 continue
             with contextlib.suppress(OSError, JailFormatError):
                 request = rundir.read_request(folder)
-                if request.cgroup is not None:
+                if request.cgroup is not None and rundir.is_original(folder):
                     groups.remove_groups(request.cgroup)
             shutil.rmtree(folder, ignore_errors=True)
             swept.append(folder.name)

@@ -18,6 +18,8 @@ from gloveport.protocol.jail.requests import RunRequest, decode_request, encode_
 REQUEST_FILE: Final = "request.json"
 STATUS_FILE: Final = "status.json"
 EXIT_FILE: Final = "exit.json"
+PLACE_FILE: Final = "place"
+"""Which folder this is for the file system: a copy of it holds the words of the one that it is a copy of."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -36,7 +38,21 @@ def write_request(folder: Path, request: RunRequest) -> None:
     fd = os.open(aside / REQUEST_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(encode_request(request))
+    (aside / PLACE_FILE).write_text(_place_of(aside), encoding="ascii")
     aside.rename(folder)
+
+
+def is_original(folder: Path) -> bool:
+    """False for a copy: the run that it tells of belongs to another data directory, and so do its processes."""
+    try:
+        return (folder / PLACE_FILE).read_text(encoding="ascii") == _place_of(folder)
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def _place_of(folder: Path) -> str:
+    found = folder.stat()
+    return f"{found.st_dev} {found.st_ino}"
 
 
 def read_request(folder: Path) -> RunRequest:

@@ -14,6 +14,7 @@ import secrets
 import signal
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from gloveport.server.app.front import Front, Late
 from gloveport.server.app.live_settings import LiveSettings, secret_values
 from gloveport.server.client.paths import Places, other_data_dirs
 from gloveport.server.commands.buffers import BufferTable
+from gloveport.server.commands.standing import notice_of
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
@@ -91,6 +93,7 @@ async def serve(places: Places, settings_home: Path) -> None:
             new_id=new_id,
             older_data=older,
         )
+        journal.watch(partial(_tell_standing, front))
         failure = await _accept(stack, front, late)
     if failure is not None:
         raise failure
@@ -106,12 +109,20 @@ def _older_data(places: Places) -> tuple[Path, ...]:
     return found
 
 
+def _tell_standing(front: Front) -> None:
+    """The journal stopped, or accepts again: every client hears of it, and followers that waited read on."""
+    health = front.journal.health()
+    _log.warning("the journal %s", "accepts again" if health.accepting else f"stopped: {health.stopped_reason}")
+    front.hub.pause(paused=not health.accepting)
+    front.bulletin.post(notice_of(health))
+
+
 async def _accept(stack: AsyncExitStack, front: Front, late: Late) -> GloveportError | None:
     """Serve clients until the end; what kept the rooms from opening is returned."""
     head = await front.journal.head(DAEMON_STREAM)
     epoch = head.epoch if head is not None else 1
     about = About(server_version=build_version(), epoch=epoch, decision_token=write_token(front.places.token))
-    service = Service(METHODS, late, front.hub, front.buffers, about)
+    service = Service(METHODS, late, front.hub, front.buffers, about, bulletin=front.bulletin)
     socket_file = bind_socket(front.places.socket, front.lease)
     stack.callback(socket_file.close)
     endpoint = Endpoint(service, socket_file.listener)

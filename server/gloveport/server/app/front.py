@@ -21,6 +21,7 @@ from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.journal.lease import DataLease
 from gloveport.server.journal.store import Journal
 from gloveport.server.secrets.detect import Redactor
+from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.port import Caller, SessionPort
 from gloveport.server.transports.source import ProjectedView, Projections
@@ -47,6 +48,7 @@ class Front:
     now_us: Callable[[], int]
     new_id: Callable[[str], str]
     clients: Callable[[], int] = field(default=_nobody)
+    bulletin: Bulletin = field(default_factory=Bulletin)
     older_data: tuple[Path, ...] = ()
     """Where other data of this user was found when the data directory was a fresh one."""
 

@@ -56,11 +56,14 @@ def find_session(journal: OfflineJournal, wanted: str) -> str:
         found += [row.session_id for row in rows if wanted in row.session_id]
         if found and not wanted:
             return found[0]
+    ends = [name for name in found if name.endswith(wanted)]
+    found = ends if wanted and len(ends) == 1 else found
     if not found:
         streams = (name.removeprefix(_PREFIX) for name in _streams(journal))
         found = [name for name in streams if wanted in name]
     if len(found) != 1 and (wanted or not found):
-        words = f"{wanted!r} fits {len(found)} sessions" if wanted else "there is no session yet"
+        words = f"{wanted!r} fits {len(found)} sessions" if found else f"there is no session {wanted!r}"
+        words = words if wanted else "there is no session yet"
         raise GloveportError(ErrorCode.SESSION_UNKNOWN, words, hint="See gloveport sessions.")
     return found[-1]
 

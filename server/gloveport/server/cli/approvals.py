@@ -29,12 +29,14 @@ OUTPUT_LINES_SHOWN = 20
 
 
 def approve(
-    session: Session = "",
+    session: Annotated[
+        str, typer.Option("--session", "-s", help="A part of the session's id; empty: all that wait in this folder.")
+    ] = "",
     how: Annotated[str, typer.Option("--how", help="ask, never, once, turn or session.")] = "ask",
     root: Folder = HERE,
 ) -> None:
     """Answer what waits for you in this folder's sessions."""
-    manner = checked_approve(how)
+    manner = checked_approve(how, "--how")
 
     async def work(client: Client) -> int:
         feed, answered = Feed(out()), 0

@@ -21,6 +21,7 @@ from gloveport.server.client.connect import Client
 Kind = Literal["supplement", "correct", "replace", "ask"]
 KINDS: Final[tuple[Kind, ...]] = ("supplement", "correct", "replace", "ask")
 QUESTION: Final = "  steer (Enter), queue (q), interrupt (i), or not at all (x): "
+WHICH_VERB: Final = "  your words wait for it: press Enter alone, or type q, i or x"
 _VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {"": "steer", "s": "steer", "steer": "steer", "q": "queue", "queue": "queue", "i": "interrupt",
      "interrupt": "interrupt", "x": "drop", "n": "drop", "no": "drop"}
@@ -78,10 +79,14 @@ class Composer:
         if typing is not None:
             typing.cancel()
             await asyncio.wait({typing})
-        if self._text is not None:
-            self._text = None
+        self.drop()
+
+    def drop(self) -> None:
+        """Say of a message whose verb was not chosen that it is not sent."""
+        text, self._text = self._text, None
+        if text is not None:
             self._feed.asked(typed=False)
-            self._feed.line("not sent", "dim")
+            self._feed.line(f"not sent: {text}", "yellow")
 
     async def take(self, turn_id: str) -> None:
         """Act on the line that was typed, if one was."""
@@ -106,6 +111,7 @@ class Composer:
         verb, text = _VERBS.get(word), self._text or ""
         kind = next((one for one in KINDS if one == word), None)
         if verb is None and kind is None:
+            self._feed.line(WHICH_VERB)
             self._feed.ask(QUESTION)
             return
         self._text = None

@@ -54,6 +54,8 @@ class Feed:
         self._open_line = False
         self._titles: dict[str, str] = {}
         self._question = ""
+        self._asks = False
+        """Whether the open line is the question's."""
         self.input_tokens = 0
         self.output_tokens = 0
 
@@ -93,27 +95,27 @@ class Feed:
         self._close_line()
         self._question = words
         self._console.print(plain(words), end="")
-        self._open_line = True
+        self._open_line = self._asks = True
 
     def asked(self, *, typed: bool) -> None:
         """The question is over; `typed` when the person has ended its line."""
         self._question = ""
-        if typed:
-            self._open_line = False
+        if typed and self._asks:
+            self._open_line = self._asks = False
         else:
             self._close_line()
 
     def _close_line(self) -> None:
         if self._open_line:
             self._console.print()
-            self._open_line = False
+            self._open_line = self._asks = False
 
     def _append(self, op: Mapping[str, Any]) -> None:
         is_answer = op["item"].startswith("answer/")
         if not is_answer and not self._show_output:
             return
         self._streamed.add(op["item"])
-        if self._question and self._open_line:
+        if self._asks:
             self._close_line()
         self._console.print(plain(op["text"], "" if is_answer else "dim"), end="")
         self._open_line = not op["text"].endswith("\n")

@@ -17,6 +17,7 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
         ErrorCode.INVALID_PARAMS: "See the command's own words: gloveport COMMAND --help",
         ErrorCode.INTERNAL: "Look the reference up in the daemon's log (gloveport doctor says where) and report it.",
+        ErrorCode.UNREACHABLE: "The next command starts it again, and a turn that ran goes on: gloveport resume",
         ErrorCode.SHUTTING_DOWN: "The daemon is going down; run the command again.",
         ErrorCode.BUSY: "Wait a moment, then run the command again.",
         ErrorCode.DECISION_TOKEN: "Run it as the user whose daemon this is.",

@@ -25,7 +25,7 @@ from gloveport.server.cli.hints import hint_of
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.launch import ensure_running
 from gloveport.server.client.paths import find_places
-from gloveport.server.client.private import read_token
+from gloveport.server.client.private import open_socket, read_token
 from gloveport.server.version import build_version
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ OTHER_BUILD: Final = (
     "The daemon that runs is another build of gloveport than this command. "
     "To use this one: gloveport daemon stop (what runs goes on), then the command again."
 )
+NOBODY: Final = "No daemon runs."
 _ACTED_ON: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -89,6 +90,17 @@ def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:
 def request_id() -> str:
     """A fresh id for a changing request."""
     return uuid.uuid4().hex
+
+
+def is_served() -> bool:
+    """Whether somebody listens where the daemon would; none is started, and what is unsafe is left to `with_client`."""
+    try:
+        open_socket(find_places().socket).close()
+    except OSError:
+        return False
+    except GloveportError:
+        return True
+    return True
 
 
 def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli") -> T:

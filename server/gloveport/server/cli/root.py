@@ -15,7 +15,7 @@ import typer
 
 from gloveport.protocol.wire.base import Empty
 from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions, steering
-from gloveport.server.cli.link import out, plain, with_client
+from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
 from gloveport.server.cli.phrases import local_time, since
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
@@ -110,7 +110,9 @@ def _daemon(doors: Doors) -> typer.Typer:
 
 
 def status() -> None:
-    """Show who serves here."""
+    """Show who serves here; none is started. Exit code 6 when nobody does."""
+    if not is_served():
+        fail(NOBODY, "The next command that needs one starts it.", Exit.UNREACHABLE)
 
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
@@ -120,7 +122,7 @@ def status() -> None:
         for name, value in (plainly | data).items():
             if name == "started_at":
                 value = f"{local_time(value)} ({since(value, time.time())})"
-            out().print(plain(f"{name.replace('_', ' ')}: {value}"))
+            out().print(plain(f"{name.replace('_', ' ')}: {'not known now' if value is None else value}"))
         for words in told:
             out().print(plain(words, "yellow"))
 
@@ -129,6 +131,9 @@ def status() -> None:
 
 def stop() -> None:
     """End the daemon; programs that run go on and are found again by the next one."""
+    if not is_served():
+        out().print(plain(NOBODY))
+        return
 
     async def work(client: Client) -> None:
         await client.call("daemon/stop", Empty())

@@ -46,11 +46,11 @@ UNCHOSEN: Final = "unset"
 TRUST_NOT_CHOSEN: Final = "use --trust restricted"
 
 
-def checked_approve(given: str) -> Approve:
-    """The manner named. Raises GloveportError."""
+def checked_approve(given: str, option: str = "--approve") -> Approve:
+    """The manner named by this option of the command. Raises typer.BadParameter."""
     found: Approve | None = next((one for one in _approves() if one == given), None)
     if found is None:
-        raise typer.BadParameter(f"{given!r} is not one of {', '.join(APPROVE)}", param_hint="--approve")
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(APPROVE)}", param_hint=option)
     return found
 
 
@@ -154,16 +154,18 @@ async def follow_and_finish(
         if result is not None and result.paths and not manner.as_json:
             follower.feed.line(f"✓ {decided_words('accepted', result.paths, session)}", "green")
     if not manner.as_json:
-        follower.feed.prose(_next_words(session, code, is_open=bool(changes) and not accepts), "dim", indent="  ")
+        goes_on = code is not Exit.APPROVAL_NEEDED and await running_turn(client, session.session_id) is not None
+        words = _next_words(session, code, is_open=bool(changes) and not accepts, goes_on=goes_on)
+        follower.feed.prose(words, "dim", indent="  ")
     return code
 
 
-def _next_words(session: SessionInfo, code: Exit, *, is_open: bool) -> str:
+def _next_words(session: SessionInfo, code: Exit, *, is_open: bool, goes_on: bool) -> str:
     """What makes sense to do after a turn that ended so."""
     words = f"session {short_id(session.session_id)}; next: "
     if code is Exit.APPROVAL_NEEDED:
         return words + "gloveport approve"
-    go_on = "gloveport resume -m '...' to go on"
+    go_on = "gloveport resume follows the turn that runs now" if goes_on else "gloveport resume -m '...' to go on"
     return words + (f"gloveport accept, reject or diff; {go_on}" if is_open else go_on)
 
 
@@ -236,7 +238,7 @@ def resume(
             raise GloveportError(
                 ErrorCode.TURN_MISMATCH,
                 "no turn runs in this session",
-                hint="Send a message: gloveport resume -m '...'",
+                hint="What it did: gloveport show, gloveport diff. To go on: gloveport resume -m '...'",
             )
         return await follow_and_finish(client, info, turn_id, manner, accept=accept)
 

@@ -72,13 +72,13 @@ def _mark(state: str, usual: str) -> str:
 
 def _said(text: str) -> list[tuple[str, str]]:
     """An answer, if there is anything of it."""
-    return [(text, "")] if text else []
+    return [(text.rstrip("\n"), "")] if text else []
 
 
 def _turn_lines(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A turn that is in trouble; others show themselves by what they do."""
     if fields["state"] == "failed":
-        return [(f"✗ {fields['message']} {advice(fields['code'], fields['hint'])}", "red")]
+        return [(f"✗ {fields['message']}", "red"), (f"  {advice(fields['code'], fields['hint'])}", "")]
     if fields["state"] == "retrying":
         return [(f"↻ {retry_words(fields['retry'])} (at {local_time(fields['retry']['dueAt'])})", "yellow")]
     return []
@@ -90,7 +90,7 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
         case "message.user":
             return [(f"› {fields['text']}{_mark(fields['state'], 'delivered')}", "bold")]
         case "message.assistant":
-            return _said(f"{fields['text']}{_mark(fields['state'], 'done')}")
+            return _said(f"{fields['text']}{_mark(fields['state'], 'done')}" if fields["text"] else "")
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]

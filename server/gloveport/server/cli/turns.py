@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.place import DaemonTold
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
 from gloveport.server.cli.cards import (
@@ -30,6 +31,7 @@ from gloveport.server.cli.cards import (
 from gloveport.server.cli.compose import Composer
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, out, print_json, request_id
+from gloveport.server.cli.standing import Standing
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow, Update
 
@@ -68,6 +70,7 @@ class TurnFollower:
         self._shows = manner.whole_session
         self._types = manner.approve == "ask" and not manner.as_json and sys.stdin.isatty()
         self._composer = Composer(client, session_id, self.feed)
+        self._standing = Standing(client, session_id, self._told)
 
     async def run(self, turn_id: str) -> Exit:
         """Print until the turn has ended; the exit code."""
@@ -83,6 +86,7 @@ class TurnFollower:
             return following.result()
         finally:
             self._drop_question()
+            self._standing.close()
             for task in filter(None, (following, self._stopping, self._composer.typing)):
                 task.cancel()
             loop.remove_signal_handler(signal.SIGINT)
@@ -92,7 +96,13 @@ class TurnFollower:
         caught_up = False
         try:
             while True:
-                done, _ = await asyncio.wait({coming, *self._typing()}, return_when=asyncio.FIRST_COMPLETED)
+                waited = {coming, *self._typing(), *self._standing.listen()}
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    self._standing.take()
+                except GloveportError:
+                    self._result(follow, "not saved", Exit.FAILED)
+                    raise
                 await self._composer.take(turn_id)
                 if coming in done:
                     update = coming.result()
@@ -129,12 +139,19 @@ class TurnFollower:
             if not self._manner.as_json:
                 self.feed.take(event)
 
+    def _told(self, notice: DaemonTold) -> None:
+        """The daemon saves nothing, or saves again."""
+        self._print({"type": "daemon/told", **notice.model_dump(mode="json", by_alias=True)})
+        if not self._manner.as_json:
+            self.feed.prose(f"! {notice.words}", "green" if notice.accepting else "bold red", indent="  ")
+
     def _print(self, event: Mapping[str, Any]) -> None:
         if self._manner.as_json:
             print_json(event)
 
     def _ended(self, follow: Follow, fields: Mapping[str, Any]) -> Exit:
         self._drop_question()
+        self._composer.drop()
         code = _ENDS[str(fields["state"])]
         self._result(follow, str(fields["state"]), code)
         if not self._manner.as_json:
@@ -194,7 +211,7 @@ class TurnFollower:
         option = None if manner == "never" else option_of(shown.card, manner)
         sent = await answer(self._client, self._session_id, shown, option)
         if not as_json:
-            words = "refused" if option is None else f"allowed ({manner})"
+            words = "refused" if option is None else f"allowed ({shown.card['options'][option]['scope']})"
             told = f"  {words} by this command, as it was told; you were not asked" if sent else ELSEWHERE
             self.feed.line(told, "yellow")
         return True
@@ -207,6 +224,7 @@ class TurnFollower:
     def _interrupted(self, following: asyncio.Future[Exit]) -> None:
         """The first Ctrl-C ends an open question, stops the turn and waits for its end; a second one leaves."""
         self._drop_question()
+        self._composer.drop()
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
             if not self._manner.as_json:

@@ -11,6 +11,7 @@ from typing import Final
 from rich.table import Table
 
 from gloveport.protocol.wire import views as wire
+from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain
 from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, short_id
 
@@ -124,7 +125,8 @@ def print_task(answer: wire.TaskShowResult) -> None:
         for one in things:
             console.print(plain(f"  {word}: {one.kind} {one.title} ({one.id}), since {local_time(one.since)}"))
     if (failure := answer.last_failure) is not None:
-        console.print(plain(f"  failed: {failure.message} {failure.hint}", "red"))
+        console.print(plain(f"  failed: {failure.message}", "red"))
+        console.print(plain(f"  {advice(failure.code, failure.hint)}"))
 
 
 def print_metrics(answer: wire.MetricsShowResult) -> None:

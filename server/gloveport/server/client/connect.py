@@ -17,12 +17,13 @@ import anyio
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import WireModel
 from gloveport.protocol.wire.methods import METHODS
+from gloveport.protocol.wire.place import DaemonTold
 from gloveport.protocol.wire.reducer import View
 from gloveport.protocol.wire.session import WINDOW_BYTES_DEFAULT
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 from gloveport.server.client.calls import Calls
 from gloveport.server.client.follow import BEGINNING, Follow
-from gloveport.server.client.link import Link
+from gloveport.server.client.link import Inbox, Link
 from gloveport.server.client.private import open_socket
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -63,11 +64,23 @@ class Client(Calls):
         """Follow a session from its first event on, however much of it has happened."""
         return Follow(self._link, session_id, after=BEGINNING, view=View())
 
+    def notices(self) -> AsyncIterator[DaemonTold]:
+        """What the daemon tells every client from now on: that nothing can be saved, that it is saved again.
+
+        What still stands comes first. Raises UNREACHABLE when the daemon went away.
+        """
+        return _notices(self._link.open_notices())
+
     async def _ask(self, method: str, params: WireModel | None, timeout_s: float | None) -> WireModel:
         body = {} if params is None else params.model_dump(mode="json", by_alias=True)
         with anyio.fail_after(timeout_s):
             result = await self._link.ask(method, body)
         return METHODS[method].result.model_validate(result)
+
+
+async def _notices(inbox: Inbox) -> AsyncIterator[DaemonTold]:
+    while True:
+        yield DaemonTold.model_validate(await inbox.take())
 
 
 @asynccontextmanager

@@ -79,6 +79,8 @@ class Follow(AsyncIterator[Update]):
             return begun
         while True:
             batch = await self._take()
+            if batch.resync:
+                return await self._begin_anew()
             try:
                 async with self._changing:
                     update = self._apply(batch)
@@ -148,7 +150,7 @@ class Follow(AsyncIterator[Update]):
         if self._anew > ANEW_MAX:
             raise GloveportError(ErrorCode.INTERNAL, "this view and the daemon's can't be made to agree")
         await self.aclose()
-        self.cursor = None
+        self.cursor = self.durable = None
         begun = await self._begin()
         if begun is None:
             raise GloveportError(ErrorCode.INTERNAL, "the daemon gave no snapshot to begin from")

@@ -14,7 +14,7 @@ import anyio
 import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
+from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX, Body, FrameReader, encode_frame
 
 READ_BYTES: Final = 1 << 16
 
@@ -59,13 +59,15 @@ class Link:
         self._count = 0
         self._open: dict[int, tuple[asyncio.Future[Any], OnResult | None]] = {}
         self._inboxes: dict[str, Inbox] = {}
+        self._notices: list[Inbox] = []
+        self._notice: Raw | None = None
         self._failure: GloveportError | None = None
 
     async def ask(self, method: str, params: Raw, on_result: OnResult | None = None) -> Any:
         """The result as plain JSON; `on_result` sees it before any later message is read.
 
         Raises:
-            GloveportError: the daemon's refusal, or UNREACHABLE.
+            GloveportError: the daemon's refusal, UNREACHABLE, or TOO_LARGE for what it would not read.
         """
         if self._failure is not None:
             raise self._failure
@@ -76,10 +78,12 @@ class Link:
             await self._send({"jsonrpc": "2.0", "id": name, "method": method, "params": params})
             return await answer
         except asyncio.CancelledError:
-            self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}})
+            self._write(_frame({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": name}}))
             raise
         finally:
             self._open.pop(name, None)
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # it came while nobody waited any more, and is no news
 
     async def tell(self, method: str, params: Raw) -> None:
         """Send a notification; to a daemon that is gone it is lost."""
@@ -88,6 +92,16 @@ class Link:
     def open_inbox(self, name: str) -> Inbox:
         """Where the events of a subscription go from now on."""
         inbox = self._inboxes[name] = Inbox()
+        return inbox
+
+    def open_notices(self) -> Inbox:
+        """Where what the daemon tells everybody goes from now on; the newest comes first when it still stands."""
+        inbox = Inbox()
+        if self._failure is not None:
+            inbox.fail(self._failure)
+        if self._notice is not None and not self._notice["accepting"]:
+            inbox.put(self._notice)
+        self._notices.append(inbox)
         return inbox
 
     def close_inbox(self, name: str) -> None:
@@ -115,15 +129,19 @@ class Link:
         self._writer.close()
 
     async def _send(self, message: Raw) -> None:
-        self._write(message)
+        frame = _frame(message)
+        if len(frame) > MESSAGE_BYTES_MAX:  # its refusal could not name the question
+            words = f"a message of {len(frame)} bytes is over the limit of {MESSAGE_BYTES_MAX}"
+            raise GloveportError(ErrorCode.TOO_LARGE, words)
+        self._write(frame)
         try:
             await self._writer.drain()
         except OSError:
             raise GloveportError(ErrorCode.UNREACHABLE, "the daemon closed the connection") from None
 
-    def _write(self, message: Raw) -> None:
+    def _write(self, frame: bytes) -> None:
         if not self._writer.is_closing():
-            self._writer.write(encode_frame(orjson.dumps(message)))
+            self._writer.write(frame)
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -132,11 +150,15 @@ class Link:
             self._answer(message)
         elif "id" in message:
             refusal = {"code": -32601, "message": "this client answers no requests"}
-            self._write({"jsonrpc": "2.0", "id": message["id"], "error": refusal})
+            self._write(_frame({"jsonrpc": "2.0", "id": message["id"], "error": refusal}))
         elif message["method"] == "session/events":
             batch = message["params"]
             if (inbox := self._inboxes.get(batch["subscriptionId"])) is not None:
                 inbox.put(batch)
+        elif message["method"] == "daemon/told":
+            self._notice = message["params"]
+            for inbox in self._notices:
+                inbox.put(message["params"])
 
     def _answer(self, message: Raw) -> None:
         answer, on_result = self._open.pop(message.get("id", 0), (None, None))
@@ -155,9 +177,13 @@ class Link:
             if not answer.done():
                 answer.set_exception(failure)
         self._open.clear()
-        for inbox in self._inboxes.values():
+        for inbox in (*self._inboxes.values(), *self._notices):
             inbox.fail(failure)
         self._writer.close()
+
+
+def _frame(message: Raw) -> bytes:
+    return encode_frame(orjson.dumps(message))
 
 
 def to_error(raw: Any) -> GloveportError:

@@ -1,7 +1,8 @@
 """session/delete, and what daemon/status says of the data.
 
 Purpose: the handlers of what is kept, and for how long.
-Invariant: what is the matter is told in words that say what to do; all being well, nothing is told.
+Invariant: what is the matter is told in words that say what to do; all being well, nothing is told. The answer comes
+also while the journal has stopped.
 Must never: delete what was not named.
 """
 
@@ -10,7 +11,10 @@ from gloveport.protocol.wire.place import DataInfo
 from gloveport.protocol.wire.session import SessionDeleteParams, SessionDeleteResult
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.journal.records import JournalHealth
+from gloveport.server.commands.standing import NO_RESERVE, stopped_words
+from gloveport.server.journal.errors import JournalError
+from gloveport.server.journal.records import JournalHealth, StreamSize
+from gloveport.server.journal.store import Journal
 from gloveport.server.settings import RetentionLimits
 from gloveport.server.transports.port import Caller
 
@@ -32,18 +36,27 @@ async def delete(house: House, params: SessionDeleteParams, caller: Caller, once
 async def data_info(house: House) -> DataInfo:
     """What there is on the disk, and what is the matter with it."""
     room = house.sessions.room
-    sizes = await room.journal.sizes("")
+    sizes = await _sizes(room.journal)
     health = room.journal.health()
-    events_bytes = sum(one.size_bytes for one in sizes)
+    events_bytes = None if sizes is None else sum(one.size_bytes for one in sizes)
+    used_bytes = None if events_bytes is None else events_bytes + room.blobs.used_bytes
     return DataInfo(
-        sessions=sum(1 for one in sizes if one.stream.startswith(_SESSIONS)),
+        sessions=None if sizes is None else sum(1 for one in sizes if one.stream.startswith(_SESSIONS)),
         events_bytes=events_bytes,
         blobs_bytes=room.blobs.used_bytes,
         log_bytes=health.wal_bytes,
         accepting=health.accepting,
         has_reserve=health.has_ballast,
-        told=tuple(_older(house) + _told(health, events_bytes + room.blobs.used_bytes, house.settings().retention)),
+        told=tuple(_older(house) + _told(health, used_bytes, house.settings().retention)),
     )
+
+
+async def _sizes(journal: Journal) -> tuple[StreamSize, ...] | None:
+    """What streams take; None while the journal cannot be read, which its health explains."""
+    try:
+        return await journal.sizes("")
+    except JournalError:
+        return None
 
 
 def _older(house: House) -> list[str]:
@@ -55,18 +68,18 @@ def _older(house: House) -> list[str]:
     ]
 
 
-def _told(health: JournalHealth, used_bytes: int, limits: RetentionLimits) -> list[str]:
+def _told(health: JournalHealth, used_bytes: int | None, limits: RetentionLimits) -> list[str]:
     told: list[str] = []
     if not health.accepting:
-        told.append(f"Nothing can be saved now ({health.stopped_reason}). The next command looks again.")
+        told.append(stopped_words(health))
     if not health.has_ballast:
-        told.append("The data disk is nearly full and there is no reserve left on it. Free some space.")
+        told.append(NO_RESERVE)
     if health.wal_pinned or health.wal_alarm:
         told.append(
             f"The journal's log has grown to {health.wal_bytes} bytes because a program keeps reading it. "
             "End programs that have journal.db open."
         )
-    if used_bytes > limits.told_bytes:
+    if used_bytes is not None and used_bytes > limits.told_bytes:
         told.append(
             f"Sessions take {used_bytes} bytes. Delete some (gloveport delete), or set [retention] in config.toml."
         )

@@ -69,6 +69,8 @@ class Trust:
                 body = body_of(event)
                 if isinstance(body, WorkspaceTrusted):
                     self._known[body.workspace_id] = Known(body.workspace_id, body.root, body.trust_level, seq)
+                elif body is None:  # erased, or of a newer version: it may have taken the level before it back
+                    self._known.pop(stream.removeprefix(PREFIX), None)
             known = self._known.get(stream.removeprefix(PREFIX))
             if known is not None:
                 known.seq = seq

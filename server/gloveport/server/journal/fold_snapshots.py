@@ -1,11 +1,13 @@
 """Folds kept beside the log, so that a long stream opens without being read.
 
 Purpose: put and get what a fold of a stream was at some event; its maker alone knows what the bytes mean.
-Invariant: what is given back was whole, and the event it stands at is still there with the same past.
+Invariant: what is given back was whole and made for this very place, and the event it stands at is still there with
+the same past.
 Must never: be needed: the log alone gives the same fold; be kept after something in its stream was erased.
 """
 
 import hashlib
+import json
 import sqlite3
 from dataclasses import dataclass
 from typing import Final
@@ -44,7 +46,7 @@ def write_snapshot(connection: sqlite3.Connection, stream: str, seq: int, digest
         return False
     connection.execute(
         "INSERT OR REPLACE INTO fold_snapshot VALUES (?,?,?,?,?,?)",
-        (stream, kind, seq, row[0], state, _checksum(state)),
+        (stream, kind, seq, row[0], state, _checksum(stream, kind, seq, row[0], state)),
     )
     return True
 
@@ -56,7 +58,7 @@ def read_snapshot(connection: sqlite3.Connection, stream: str, kind: str) -> Fol
         " ON e.stream=f.stream AND e.seq=f.seq AND e.digest=f.digest WHERE f.stream=? AND f.kind=?",
         (stream, kind),
     ).fetchone()
-    if row is None or not isinstance(row[2], bytes) or _checksum(row[2]) != row[3]:
+    if row is None or not isinstance(row[2], bytes) or _checksum(stream, kind, row[0], row[1], row[2]) != row[3]:
         return None
     return FoldSnapshot(stream, kind, row[4], row[0], row[1].hex(), row[2])
 
@@ -66,5 +68,7 @@ def drop_snapshots(connection: sqlite3.Connection, stream: str) -> None:
     connection.execute("DELETE FROM fold_snapshot WHERE stream=?", (stream,))
 
 
-def _checksum(state: bytes) -> bytes:
-    return hashlib.sha256(state).digest()
+def _checksum(stream: str, kind: str, seq: int, digest: bytes, state: bytes) -> bytes:
+    """Over the state and its place: an older fold, or another session's, is none at a place it was not made for."""
+    place = json.dumps([stream, kind, seq, digest.hex()]).encode()
+    return hashlib.sha256(hashlib.sha256(place).digest() + state).digest()

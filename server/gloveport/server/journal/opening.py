@@ -227,7 +227,7 @@ def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarant
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
     if other_boot or restored:
         connection.execute("UPDATE stream SET epoch=epoch+1")
-    aside = tuple(Loss(one.stream, one.from_seq, one.events, one.reason) for one in salvaged + quarantined)
+    aside = tuple(Loss(one.stream, one.from_seq, one.events + one.gone, one.reason) for one in salvaged + quarantined)
     noted = read_notes(found.directory, full_only=other_boot)
     for stream, seq in found.acknowledged.items():
         noted[stream] = max(seq, noted.get(stream, 0))

@@ -151,12 +151,16 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Events of a damaged tail that were set aside, from `from_seq` on. Their stream has begun a new epoch."""
+    """Events of a damaged tail that were set aside, from `from_seq` on. Their stream has begun a new epoch.
+
+    `gone`: how many more there were by the head of the stream, of which no row is left.
+    """
 
     stream: str
     from_seq: int
     events: int
     reason: str
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Invariant: an event is returned or read only after its commit; one append is one
 Must never: interpret an event, repeat a failed commit, or be open twice on one directory.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -77,6 +78,9 @@ class Journal:
         self._read_doors: list[Door] = []
         self._next_reader = cycle(range(READERS))
         self.report = OpenReport()
+        self._loop = asyncio.get_running_loop()
+        self._watcher: Callable[[], None] | None = None
+        self._told_accepting = True
 
     @classmethod
     async def open(
@@ -324,6 +328,22 @@ class Journal:
             wal_pinned=self._writer.checkpoints.pinned,
         )
 
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` on the event loop each time the journal stops, before who wrote is refused, and each time it
+        accepts again."""
+        self._watcher = changed
+
+    def _tell_standing(self) -> None:
+        accepting = self._write_door is not None and not self._writer.stopped_reason
+        if accepting is not self._told_accepting:
+            self._told_accepting = accepting
+            if self._watcher is not None:
+                self._watcher()
+
+    def _stopped(self) -> None:
+        """On the writer's thread: it stopped."""
+        self._loop.call_soon_threadsafe(self._tell_standing)
+
     def release_ballast(self) -> bool:
         """Give the reserved disk space back, so that a full disk can be cleaned; the next open reserves it again."""
         return release_ballast(self._directory)
@@ -379,9 +399,11 @@ class Journal:
         self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
-        self._writer = Writer(opened.touched, opened.position, Notes(self._directory, opened.noted), opened.files)
+        notes = Notes(self._directory, opened.noted)
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
+        self._tell_standing()
 
     async def _close_doors(self, *, clean: bool) -> None:
         # Readers first: the last connection to close checkpoints, and that must be the writer.
@@ -415,6 +437,7 @@ class Journal:
             if is_damage(error):
                 self._damaged = True
                 self._writer.stopped_reason = self._writer.stopped_reason or "a page of the database cannot be read"
+                self._tell_standing()
                 raise corrupt("a page of the journal cannot be read; reopen to salvage it") from error
             raise not_saved(f"the journal cannot be read ({error})") from error
 

@@ -94,6 +94,7 @@ def set_aside(connection: sqlite3.Connection, stream: str, broken: ChainBreak, n
         f" SELECT ?, ?, {EVENT_COLUMNS} FROM event WHERE stream=? AND seq>=?",
         (now, broken.reason, stream, broken.seq),
     )
+    head = connection.execute("SELECT next_seq, digest FROM stream WHERE name=?", (stream,)).fetchone()
     count = connection.execute("DELETE FROM event WHERE stream=? AND seq>=?", (stream, broken.seq)).rowcount
     last = connection.execute(
         "SELECT seq, digest FROM event WHERE stream=? ORDER BY seq DESC LIMIT 1", (stream,)
@@ -101,13 +102,20 @@ def set_aside(connection: sqlite3.Connection, stream: str, broken: ChainBreak, n
     seq, digest = last if last is not None else (0, bytes.fromhex(GENESIS_DIGEST))
     connection.execute("UPDATE stream SET epoch=epoch+1, next_seq=?, digest=? WHERE name=?", (seq + 1, digest, stream))
     recount(connection, stream)
-    return Quarantined(stream, seq + 1, count, broken.reason)
+    return Quarantined(stream, seq + 1, count, broken.reason, _gone(head, seq, digest, count))
+
+
+def _gone(head: tuple[Any, Any] | None, seq: int, digest: bytes, aside: int) -> int:
+    """How many events the head knew beyond those up to `seq` and those set aside; only its number may be wrong."""
+    if head is None or not isinstance(head[0], int) or head[1] == digest:
+        return 0
+    return max(0, head[0] - 1 - seq - aside)
 
 
 def lose_tail(connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
     """`set_aside` for a reader that met an event it cannot read; what is lost is remembered until it is told."""
     aside = set_aside(connection, stream, ChainBreak(seq, reason), now)
-    loss = Loss(stream, aside.from_seq, aside.events, reason)
+    loss = Loss(stream, aside.from_seq, aside.events + aside.gone, reason)
     remember(connection, (loss,))
     return loss
 

@@ -71,7 +71,15 @@ class Unsynced:
 class Writer:
     """State of the writing side. `submit` is called on the event loop, everything else on the writer's thread."""
 
-    def __init__(self, touched: int, position: int, notes: Notes | None = None, files: OpenFiles | None = None) -> None:
+    def __init__(
+        self,
+        touched: int,
+        position: int,
+        notes: Notes | None = None,
+        files: OpenFiles | None = None,
+        stopped: Callable[[], None] | None = None,
+    ) -> None:
+        self._stopped = stopped
         self._notes = notes
         self._files = files
         self._queue: deque[Pending] = deque()
@@ -313,7 +321,12 @@ class Writer:
             kept = rescue(connection, self._files.directory)
             after = f"everything is kept in {RESCUED_FILE}" if kept else "put it back"
             self.stopped_reason = f"{name} was removed or replaced while it was open; {after}; start the daemon again"
+            self._tell_stopped()
             raise self.refusal()
+
+    def _tell_stopped(self) -> None:
+        if self._stopped is not None:
+            self._stopped()
 
     def close_notes(self) -> None:
         """End the notes."""
@@ -336,6 +349,7 @@ class Writer:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as second:
             self.stopped_reason += f"; and rolling back: {second}"
+        self._tell_stopped()
         return self.refusal()
 
 

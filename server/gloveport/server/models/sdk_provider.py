@@ -115,7 +115,7 @@ class SdkProvider(ABC):
                         model_error(ErrorClass.CONFIG, "").code,
                         f"the program library of this provider is not installed: {err.name or err}",
                         error_class=ErrorClass.CONFIG,
-                        hint="Install it with: pip install 'gloveport[models]'",
+                        hint="Install gloveport with [models], as README.md says; then: gloveport daemon stop",
                     ) from err
             return self._sdk
 

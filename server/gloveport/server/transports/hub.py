@@ -10,17 +10,15 @@ from collections.abc import Sequence
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import (
-    GENESIS_DIGEST,
     Cursor,
     CursorError,
     StoredEvent,
-    cursor_at,
     decode_cursor,
     encode_cursor,
 )
 from gloveport.protocol.wire.session import SubscribeResult, ViewSnapshot
 from gloveport.server.transports.source import EventSource, Projections
-from gloveport.server.transports.subscription import Place, Subscription
+from gloveport.server.transports.subscription import Place, Subscription, is_past
 from gloveport.server.transports.tail import Entry, Tail
 
 
@@ -32,6 +30,7 @@ class Hub:
         self._projections = projections
         self._tails: dict[str, Tail] = {}
         self._subscriptions = 0
+        self._paused = False
 
     @property
     def followed_streams(self) -> int:
@@ -46,6 +45,12 @@ class Hub:
         if (tail := self._tails.get(stream)) is not None:
             tail.extend([Entry(event, self._projections) for event in events], durable_seq)
 
+    def pause(self, *, paused: bool) -> None:
+        """While the journal cannot be read, who needs it waits; then everybody goes on from its place."""
+        self._paused = paused
+        for tail in self._tails.values():
+            tail.pause(paused=paused)
+
     async def subscribe(
         self, stream: str, after: str | None, window_bytes: int, *, newest_only: bool = False, items_from: int = 0
     ) -> tuple[Subscription, SubscribeResult]:
@@ -58,7 +63,7 @@ class Hub:
         Raises:
             GloveportError: SESSION_UNKNOWN when there is no such stream.
         """
-        tail = self._tails.setdefault(stream, Tail())
+        tail = self._tails.setdefault(stream, Tail(paused=self._paused))
         self._subscriptions += 1
         name = f"sub-{self._subscriptions}"
         first = items_from if newest_only else 0
@@ -70,13 +75,13 @@ class Hub:
             cursor, snapshot = await self._begin(stream, after)
             # Only now: the look that gave the view may have cut a damaged tail off.
             if (head := await self._source.head(stream)) is not None:
-                tail.reach(head.seq, head.durable_seq)
+                tail.reach(head)
         except BaseException:
             self.unsubscribe(subscription)
             raise
         if snapshot is not None:
             subscription.first = snapshot.items_before if newest_only else 0
-        subscription.place = Place(cursor.seq, encode_cursor(cursor))
+        subscription.place, subscription.epoch = Place(cursor.seq, encode_cursor(cursor)), cursor.epoch
         return subscription, SubscribeResult(
             subscription_id=name,
             mode="replay" if snapshot is None else "snapshot",
@@ -108,9 +113,4 @@ class Hub:
             cursor = decode_cursor(after)
         except CursorError:
             return None
-        if cursor.seq == 0:
-            return cursor if cursor.digest == GENESIS_DIGEST[: len(cursor.digest)] else None
-        found = await self._source.read(stream, cursor.seq - 1, 1, 1)
-        if not found or found[0].seq != cursor.seq:
-            return None
-        return cursor if cursor == cursor_at(found[0].epoch, found[0].seq, found[0].digest) else None
+        return cursor if await is_past(self._source, stream, cursor) else None

@@ -15,6 +15,8 @@ from typing import Final
 import anyio
 import orjson
 
+from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.journal.envelope import GENESIS_DIGEST, Cursor, cursor_at, decode_cursor
 from gloveport.protocol.wire.framing import encode_frame
 from gloveport.server.transports.source import EventSource, Projections
 from gloveport.server.transports.tail import Entry, Tail
@@ -49,6 +51,8 @@ class Subscription:
         self.name = name
         self.stream = stream
         self.place = Place(0, START)
+        self.epoch = 0
+        """Up to which epoch of the stream it is known that what was sent is its past."""
         self.first = first
         self._window_bytes = window_bytes
         self._tail = tail
@@ -83,14 +87,22 @@ class Subscription:
         self.wake()
 
     async def run(self, send: Send) -> None:
-        """Send batches until closed. Raises what `send` or the source raises."""
+        """Send batches until closed. Raises what `send` or the source raises, unless the journal is paused."""
         while not self._closed:
-            self._news = anyio.Event()
-            if not await self._send_next(send):
+            self._news, pauses = anyio.Event(), self._tail.pauses
+            try:
+                sent = await self._send_next(send)
+            except GloveportError:
+                if not self._tail.paused and self._tail.pauses == pauses:
+                    raise
+                sent = False  # whoever reads on when the journal accepts again is woken then
+            if not sent:
                 await self._news.wait()
 
     async def _send_next(self, send: Send) -> bool:
         """Send one notification if there is something to say and room to say it."""
+        if self._tail.epoch > self.epoch and not await self._stands(self._tail.epoch):
+            return await self._send_resync(send)
         if self.place.seq >= self._tail.head_seq:
             if not self._at_hand:  # a view that nobody asked for yet has no digest
                 await self._projections.old_items(self.stream, (), 0)
@@ -98,6 +110,8 @@ class Subscription:
             return await self._send_rest(send)
         room = self._room_bytes()
         entries = await self._entries(room) if room > 0 else []
+        if entries and entries[0].event.epoch > self.epoch and not await self._stands(entries[0].event.epoch):
+            return await self._send_resync(send)
         encoded = _fitting(await self._bytes_of(entries), room, alone=not self._flying)
         if not encoded:
             return False
@@ -109,6 +123,18 @@ class Subscription:
         self._flying_bytes += len(frame)
         self.place = last
         await send(frame)
+        return True
+
+    async def _stands(self, epoch: int) -> bool:
+        """Whether what was sent is still the stream's past, of which a later epoch began."""
+        stands = self.place.seq == 0 or await is_past(self._source, self.stream, decode_cursor(self.place.cursor))
+        self.epoch = max(self.epoch, epoch)
+        return stands
+
+    async def _send_resync(self, send: Send) -> bool:
+        """The last word: the follower has what the log has not. It subscribes anew."""
+        self._closed = True
+        await send(self._frame(self.place, self.place, None, [], resync=True))
         return True
 
     async def _send_rest(self, send: Send) -> bool:
@@ -144,7 +170,9 @@ class Subscription:
     def _room_bytes(self) -> int:
         return min(self._window_bytes // 2, self._window_bytes - self._flying_bytes)
 
-    def _frame(self, after: Place, last: Place, durable: Place | None, events: list[bytes]) -> bytes:
+    def _frame(
+        self, after: Place, last: Place, durable: Place | None, events: list[bytes], *, resync: bool = False
+    ) -> bytes:
         caught_up = last.seq >= self._tail.head_seq
         fields: dict[str, object] = {
             "subscriptionId": self.name,
@@ -152,7 +180,9 @@ class Subscription:
             "last": last.cursor,
             "durable": None if durable is None else durable.cursor,
         }
-        if caught_up:
+        if resync:
+            fields["resync"] = True
+        elif caught_up:
             fields["caughtUp"] = True
             if (digest := self._projections.digest(self.stream, last.seq, self.first)) is not None:
                 fields["viewDigest"], fields["itemsFrom"] = digest, self.first
@@ -163,6 +193,16 @@ class Subscription:
         return encode_frame(
             b'{"jsonrpc":"2.0","method":"session/events","params":%b,"events":[%b]}}' % (head, b",".join(events))
         )
+
+
+async def is_past(source: EventSource, stream: str, cursor: Cursor) -> bool:
+    """Whether the stream has exactly this place in its past."""
+    if cursor.seq == 0:
+        return cursor.digest == GENESIS_DIGEST[: len(cursor.digest)]
+    found = await source.read(stream, cursor.seq - 1, 1, 1)
+    if not found or found[0].seq != cursor.seq:
+        return False
+    return cursor == cursor_at(found[0].epoch, found[0].seq, found[0].digest)
 
 
 def _fitting(events: Iterator[bytes], room: int, *, alone: bool) -> list[bytes]:

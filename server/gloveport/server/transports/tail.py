@@ -1,7 +1,7 @@
 """The newest events of one stream, kept for those who follow it live.
 
 Purpose: serve followers without reading the journal and encode an event once for all of them.
-Invariant: entries are contiguous and end at `head_seq`; their bytes stay under `TAIL_BYTES_MAX`.
+Invariant: entries are contiguous, of one past, and end at `head_seq`; their bytes stay under `TAIL_BYTES_MAX`.
 Must never: hold what no follower is near of, or grow with a slow reader.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from gloveport.protocol.journal.envelope import StoredEvent, cursor_at, encode_cursor
-from gloveport.server.transports.source import Projections
+from gloveport.server.transports.source import Head, Projections
 
 TAIL_BYTES_MAX: Final = 1 << 20
 ENTRY_BYTES_OVERHEAD: Final = 256
@@ -70,24 +70,40 @@ class Entry:
 class Tail:
     """The end of one stream: entries, head, durability, and whom to wake."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, paused: bool = False) -> None:
+        self.paused = paused
+        self.pauses = int(paused)
+        self.epoch = 0
+        """Of the last event; a new one may begin further back, where a damaged end was set aside."""
         self.head_seq = 0
         self.durable_seq = 0
         self.wakers: set[Callable[[], None]] = set()
         self._entries: deque[Entry] = deque()
         self._bytes = 0
 
-    def reach(self, head_seq: int, durable_seq: int) -> None:
+    def pause(self, *, paused: bool) -> None:
+        """The journal cannot be read for now, or can be again."""
+        self.paused = paused
+        self.pauses += int(paused)
+        self._wake_all()
+
+    def reach(self, head: Head) -> None:
         """The journal was found to end here. Behind what was published since, this says nothing new."""
-        if head_seq > self.head_seq:
+        if head.epoch > self.epoch:
+            self._begin_epoch(head.epoch, head.seq)
+            self._wake_all()
+        elif head.epoch == self.epoch and head.seq > self.head_seq:
             self._clear()
-            self.head_seq = head_seq
-        self.durable_seq = max(self.durable_seq, durable_seq)
+            self.head_seq = head.seq
+        if head.epoch == self.epoch:
+            self.durable_seq = max(self.durable_seq, head.durable_seq)
 
     def extend(self, entries: Sequence[Entry], durable_seq: int) -> None:
-        """Take in appended events and wake the followers. A gap empties the tail: followers read the journal."""
+        """Take in appended events and wake the followers. After a gap or in a new epoch they read the journal."""
         for entry in entries:
-            if entry.event.seq <= self.head_seq:
+            if entry.event.epoch > self.epoch:
+                self._begin_epoch(entry.event.epoch, entry.event.seq - 1)
+            if entry.event.epoch < self.epoch or entry.event.seq <= self.head_seq:
                 continue  # already found in the journal
             if entry.event.seq != self.head_seq + 1:
                 self._clear()
@@ -97,8 +113,7 @@ class Tail:
         while self._bytes > TAIL_BYTES_MAX and self._entries:
             self._bytes -= len(self._entries.popleft().event.payload) + ENTRY_BYTES_OVERHEAD
         self.durable_seq = max(self.durable_seq, durable_seq)
-        for wake in tuple(self.wakers):
-            wake()
+        self._wake_all()
 
     def after(self, seq: int, limit: int) -> list[Entry] | None:
         """Up to `limit` entries that follow `seq`; None when the tail does not reach back so far."""
@@ -108,6 +123,16 @@ class Tail:
             return None
         skip = seq + 1 - self._entries[0].event.seq
         return list(islice(self._entries, skip, skip + limit))
+
+    def _begin_epoch(self, epoch: int, head_seq: int) -> None:
+        """What was before may be gone: each follower looks whether what it was sent still stands."""
+        self._clear()
+        self.epoch, self.head_seq = epoch, head_seq
+        self.durable_seq = min(self.durable_seq, head_seq)
+
+    def _wake_all(self) -> None:
+        for wake in tuple(self.wakers):
+            wake()
 
     def _clear(self) -> None:
         self._entries.clear()

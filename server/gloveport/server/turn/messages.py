@@ -34,6 +34,7 @@ QUEUE_MESSAGES_MAX: Final = 20
 STEERED_MESSAGES_MAX: Final = 20
 OPEN_STEPS: Final = ("pending", "running")
 REVISED_TEXT: Final = "Not run: the user changed the task before it began."
+_BUSY_HINT: Final = "Queue the message, steer the turn with it, or stop the turn."
 _EDITED_TOO_LATE: Final = (
     "Only a message that still waits can be edited or taken back. What was done for a delivered one stays, and no file "
     "is changed by an edit. Send what you mean as a new message; to take an accepted change back, undo it."
@@ -46,7 +47,7 @@ def send(draft: Draft, message: inp.SendMessage) -> None:
         flow.begin_turn(draft, message.message_id, message.turn_id, message.text)
         return
     if not message.queue:
-        raise TurnError(ErrorCode.TURN_BUSY, "a turn is running in this session")
+        raise TurnError(ErrorCode.TURN_BUSY, "a turn is running in this session", hint=_BUSY_HINT)
     if len(draft.state.queue) >= QUEUE_MESSAGES_MAX:
         raise TurnError(ErrorCode.TURN_BUSY, f"the queue holds {QUEUE_MESSAGES_MAX} messages already")
     draft.emit(ev.UserMessageQueued(message_id=message.message_id, turn_id=message.turn_id, text=message.text))
@@ -110,7 +111,8 @@ def _expected_turn(draft: Draft, expected: str) -> Turn:
 def _text_of(draft: Draft, message_id: str, text: str | None) -> str:
     """The text that was sent along, or that of the queued message which is meant. Raises TurnError."""
     if len(draft.state.steering) >= STEERED_MESSAGES_MAX:
-        raise TurnError(ErrorCode.TURN_BUSY, f"{STEERED_MESSAGES_MAX} messages wait for the turn already")
+        words = f"{STEERED_MESSAGES_MAX} messages wait for the turn already"
+        raise TurnError(ErrorCode.TURN_BUSY, words, hint="Wait until they are delivered, or take one back.")
     if text is not None:
         return text
     found = next((queued.text for queued in draft.state.queue if queued.message_id == message_id), None)

@@ -14,12 +14,14 @@ from gloveport.protocol.journal.events.model import CallRecord
 from gloveport.server.session.state import AssistantEntry, CallStage, Request, ResultEntry, SessionState, Turn
 from gloveport.server.turn import calls, flow, retrying
 from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import JudgeCall
 
 RESTARTS_PER_ANSWER_MAX: Final = 3
 """So often in a row an answer may break off with the daemon before the turn is ended: it may be what ends it."""
 REASON: Final = "the daemon ended while the answer was streaming"
+LOST_REASON: Final = "a part of the turn's record is lost; look at your files before you send it again"
 LOST_HINT: Final = "Look at your files, then send a message to go on."
 HINT: Final = "What arrived is kept. Send a message to go on."
 UNRECORDED_TEXT: Final = "Not run: the record of this call is not whole. Ask for it again."
@@ -62,7 +64,8 @@ def _mark(draft: Draft, turn: Turn, request: Request, given: inp.RequestInterrup
 
 
 def record_lost(draft: Draft, given: inp.RecordLost) -> None:
-    """End the turn: what its log says of it is not all that happened, so nothing of it may be done again."""
+    """End the turn: what its log says of it is not all that happened, so nothing of it is done again, and nothing
+    follows it before the user has looked."""
     turn = draft.state.turn
     if turn is None:
         return
@@ -73,6 +76,7 @@ def record_lost(draft: Draft, given: inp.RecordLost) -> None:
         if call.stage is not CallStage.FINISHED:
             calls.finish_unknown(draft, call, given.reason)
     if turn.cancelled_by is not None:
+        return_steering(draft, LOST_REASON)
         flow.end_cancelled(draft)
     else:
         flow.end_failed(draft, ErrorCode.CORRUPT, f"a part of this turn's record is lost: {given.reason}", LOST_HINT)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 SECOND_US: Final = 1_000_000
+DAY_US: Final = 24 * 3600 * SECOND_US
 ATTEMPTS_MAX: Final = 5
 """Attempts to get one answer, the first included; a pause that a breaker asked for is no attempt."""
 PAUSE_BASE_US: Final = SECOND_US
@@ -127,9 +128,12 @@ def plan_retry(
         return GiveUp(f"{_stopped(words)}; it was tried {ATTEMPTS_MAX} times", hint)
     floor_us = pause_us or 0
     if floor_us > PAUSE_ASKED_US_MAX:
-        until = moment_words(now_us + floor_us)
-        message = f"{_stopped(words)}; it is to be left alone until {until} ({length_words(floor_us)})"
-        return GiveUp(message, f"Send the message again after {until}, or choose another model.")
+        until, length = moment_words(now_us + floor_us), length_words(floor_us)
+        alone, then = f"until {until} ({length})", f"after {until}"
+        if floor_us >= DAY_US:  # a time of the day would be taken for today's
+            alone, then = f"for {length}", f"when {length} have passed"
+        message = f"{_stopped(words)}; it is to be left alone {alone}"
+        return GiveUp(message, f"Send the message again {then}, or choose another model.")
     grown = tried.waited_us // JITTER_PARTS if paused else PAUSE_BASE_US << (attempt - 2)
     pause = max(floor_us, PAUSE_BASE_US, min(grown, PAUSE_GROWN_US_MAX))
     backoff = pause + pause * _spread(request_id) // (JITTER_PARTS * _SPREAD)
@@ -169,7 +173,10 @@ def length_words(span_us: int) -> str:
     if seconds < 120:
         return f"{seconds} s"
     minutes = -(-seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = -(-minutes // 60)
+    return f"{hours} h" if hours < 48 else f"{-(-hours // 24)} days"
 
 
 def moment_words(at_us: int) -> str:

@@ -16,10 +16,12 @@ from gloveport.server.turn.effects import ApplyChanges
 def requested(draft: Draft, given: inp.ApplyRequested) -> None:
     """Write the intent; the engine applies once it is on disk."""
     if draft.state.applying:
-        raise TurnError(ErrorCode.TURN_BUSY, "another decision about changes is being written")
+        hint = "Wait until it is written, then decide again."
+        raise TurnError(ErrorCode.TURN_BUSY, "another decision about changes is being written", hint=hint)
     turn = draft.state.turn
     if given.action != "accept" and turn is not None and any(call.stage is CallStage.RUNNING for call in turn.calls):
-        raise TurnError(ErrorCode.TURN_BUSY, "a tool is running in the worktree; wait for it or stop it")
+        hint = "Wait for it or stop it, then decide again."
+        raise TurnError(ErrorCode.TURN_BUSY, "a tool is running in the worktree", hint=hint)
     draft.emit(ev.ChangeApplyStarted(apply_id=given.apply_id, action=given.action, plan=dict(given.plan), by=given.by))
     draft.need(ApplyChanges(given.apply_id))
 

@@ -18,6 +18,9 @@ RESULT_CHARS_MAX: Final = 2_000
 """Of a longer result head and tail are shown."""
 _TICKS: Final = re.compile("`{3,}")
 _MARKS: Final = MappingProxyType({"done": "x", "running": "~", "dropped": "-", "superseded": "-"})
+_APPLIED: Final = MappingProxyType(
+    {"accept": "written into your files", "reject": "dropped from the agent's copy", "undo": "decision taken back"}
+)
 
 
 def shortened(text: str) -> str:
@@ -183,7 +186,7 @@ class TranscriptProjection:
         yield f"? {body.card.get('title', 'May it?')}"
 
     def _resolved(self, body: ev.ApprovalResolved) -> Iterable[str]:
-        yield f"→ {body.decision}{f' for {body.scope}' if body.scope else ''} (by {body.by})"
+        yield f"→ {body.decision}{f' ({body.scope})' if body.scope else ''} (by {body.by})"
 
     def _tests(self, body: ev.TestRunFinished) -> Iterable[str]:
         counts = f"{body.passed} passed, {body.failed} failed, {body.errors} errors, {body.skipped} skipped"
@@ -196,10 +199,11 @@ class TranscriptProjection:
         yield f"± proposed: {body.kind} {body.path}"
 
     def _hunks(self, body: ev.HunkDecided) -> Iterable[str]:
-        yield f"± {body.decision}: {body.path} ({len(body.digests)} hunks, by {body.by})"
+        count = len(body.digests)
+        yield f"± {body.decision}: {body.path} ({count} {'hunk' if count == 1 else 'hunks'}, by {body.by})"
 
     def _applied(self, body: ev.ChangeApplied) -> Iterable[str]:
-        yield f"± written into your files ({body.action}): {', '.join(body.paths)}"
+        yield f"± {_APPLIED[body.action]}: {', '.join(body.paths)}"
 
     def _refused(self, body: ev.ChangeRefused) -> Iterable[str]:
         yield f"± not written ({body.action}): {body.message}"

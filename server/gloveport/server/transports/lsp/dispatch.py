@@ -8,6 +8,7 @@ Must never: wait in `receive` for a request to finish, or tell a client more of 
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,17 +16,20 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ValidationError
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.place import DaemonTold
+from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.lsp.documents import Documents
 from gloveport.server.transports.lsp.envelope import MessageId, Notification, Request
 from gloveport.server.transports.lsp.follows import Follows
 from gloveport.server.transports.lsp.handlers import subscription
-from gloveport.server.transports.lsp.handlers.lifecycle import InitializeParams, Lifecycle
+from gloveport.server.transports.lsp.handlers.lifecycle import InitializeParams, Lifecycle, Phase
 from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
 from gloveport.server.transports.lsp.replies import (
     Result,
     error_frame,
     invalid_params_frame,
+    message_frame,
     result_frame,
     typed_error_frame,
 )
@@ -36,6 +40,9 @@ _log = logging.getLogger("gloveport.transport")
 METHOD_CHARS_SHOWN = 100
 DOCUMENT_PREFIX = "textDocument/"
 PROVE = "$/gloveport/prove"
+SHOWN_AS_ERROR = 1
+SHOWN_AS_INFO = 3
+"""Kinds of `window/showMessage`, as LSP numbers them."""
 
 
 @dataclass(slots=True)
@@ -59,6 +66,7 @@ class Desk:
     tasks: TaskGroup
     limits: Limits
     documents: Documents
+    bulletin: Bulletin
 
 
 class Dispatcher:
@@ -91,7 +99,10 @@ class Dispatcher:
         if refusal is not None:
             await self._desk.outbox.send(typed_error_frame(request.id, refusal))
         elif request.method in ("initialize", "shutdown"):
+            before = self._desk.lifecycle.phase
             await self._desk.outbox.send(self._lifecycle(request))
+            if before is Phase.NEW and self._desk.lifecycle.phase is Phase.SERVING:
+                self._desk.tasks.start_soon(self._tell_notices)
         else:
             flight = self._flights[request.id] = _Flight()
             self._desk.tasks.start_soon(self._fly, request, flight)
@@ -145,6 +156,19 @@ class Dispatcher:
             return invalid_params_frame(request.id, fault)
         except GloveportError as error:
             return typed_error_frame(request.id, error)
+
+    async def _tell_notices(self) -> None:
+        """Pass on what the daemon tells everybody, in the client's own language, until the connection ends."""
+        with suppress(OutboxClosed):
+            await self._desk.bulletin.run(self._tell)
+
+    async def _tell(self, notice: DaemonTold) -> None:
+        if self._desk.lifecycle.identity.speaks_ours:
+            frame = message_frame("daemon/told", notice.model_dump(mode="json", by_alias=True))
+        else:
+            kind = SHOWN_AS_INFO if notice.accepting else SHOWN_AS_ERROR
+            frame = message_frame("window/showMessage", {"type": kind, "message": notice.words})
+        await self._desk.outbox.send(frame)
 
     async def _fly(self, request: Request, flight: _Flight) -> None:
         """A request's task: the reply is made under the flight's scope and sent outside of it.

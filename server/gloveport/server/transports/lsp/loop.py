@@ -15,6 +15,7 @@ import anyio
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.wire.framing import Body, Broken, FrameItem, FrameReader, Refused
+from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.dispatch import Desk, Dispatcher
@@ -43,6 +44,7 @@ class Service:
     buffers: BufferSink
     about: About
     limits: Limits = field(default_factory=Limits)
+    bulletin: Bulletin = field(default_factory=Bulletin)
 
 
 class Connection:
@@ -79,6 +81,7 @@ class Connection:
                 tasks=tasks,
                 limits=service.limits,
                 documents=documents,
+                bulletin=service.bulletin,
             )
             dispatcher = Dispatcher(desk)
             try:

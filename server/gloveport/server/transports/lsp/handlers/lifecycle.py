@@ -63,6 +63,7 @@ class Identity:
     client_name: str
     deciding: bool
     speaks_documents: bool
+    speaks_ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ class Lifecycle:
             )
         documents = isinstance(params.capabilities.get("textDocument"), dict)
         name = params.client_info.name if params.client_info is not None else ""
-        self.identity = Identity(name, self._proved or self._proves(options.decision_token), documents)
+        deciding = self._proved or self._proves(options.decision_token)
+        self.identity = Identity(name, deciding, documents, speaks_ours=options.protocol_version is not None)
         self.phase = Phase.SERVING
         ours = {
             "protocolVersion": PROTOCOL_VERSION,
