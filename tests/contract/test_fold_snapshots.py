@@ -58,8 +58,7 @@ async def test_limits_of_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "UPDATE fold_snapshot SET digest=zeroblob(32)",
         "DELETE FROM event WHERE seq=2",
         "UPDATE fold_snapshot SET seq=1, digest=(SELECT digest FROM event WHERE seq=1)",
-        "UPDATE fold_snapshot SET kind='other' WHERE kind='fold';"
-        " UPDATE fold_snapshot SET kind='fold' WHERE kind='old'",
+        "DELETE FROM fold_snapshot WHERE kind='fold'; UPDATE fold_snapshot SET kind='fold' WHERE kind='old'",
         "UPDATE fold_snapshot SET stream='s', digest=(SELECT digest FROM event WHERE stream='s' AND seq=2), kind='fold'"
         " WHERE stream='t'",
     ],

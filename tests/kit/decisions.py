@@ -21,6 +21,7 @@ from tests.kit.simulation.story import Story, call
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, PlanItem
 from gloveport.server.session.state import SessionState
 from gloveport.server.turn import inputs as inp
@@ -90,6 +91,9 @@ STATES: Final[Mapping[str, Callable[[], Story]]] = {
 }
 
 
+KINDS: Final[tuple[SteeringKind, ...]] = ("ask", "supplement", "correct", "replace")
+
+
 def inputs(state: SessionState) -> dict[str, inp.Input]:
     """Every input, about what the state holds or might."""
     turn = state.turn
@@ -104,7 +108,7 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
     trouble["long"] = inp.Trouble("rate", 7 * SECOND_US, 200 * SECOND_US, None)
     trouble["short"] = inp.Trouble("paused", 7 * SECOND_US, 3 * SECOND_US, None)
     late = ev.PlanUpdated(turn_id=turn_id, goal_revision=1, items=STEPS[:1])
-    given: dict[str, inp.Input] = {
+    return {
         "send": inp.SendMessage("m8", "t8", "hello", queue=False),
         "queue": inp.SendMessage("m8", "t8", "hello", queue=True),
         "take back": inp.UnqueueMessage("m2"),
@@ -157,11 +161,9 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
         **{f"unsettled, waits {waits}": inp.ApplyUnsettled(
             "a1", "workspace.conflict", "half", {"c.py": "before", "b.py": "after"}, waits=waits, facts=(late,)
         ) for waits in (True, False)},
+        **{f"steer: {kind}": inp.SteerMessage("m8", turn_id, "use tabs", kind, "the CLI") for kind in KINDS},
+        "steer": inp.SteerMessage("m8", turn_id, "status?", None, "the CLI"),
     }  # fmt: skip
-    for kind in ("ask", "supplement", "correct", "replace"):
-        given[f"steer: {kind}"] = inp.SteerMessage("m8", turn_id, "use tabs", kind, "the CLI")
-    given["steer"] = inp.SteerMessage("m8", turn_id, "status?", None, "the CLI")
-    return given
 
 
 def cell(state: SessionState, given: inp.Input) -> list[Json]:
