@@ -12,6 +12,7 @@ from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
 from gloveport.server.session.fold import fold_event, join_labels
 from gloveport.server.session.fold_steering import goals_with
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import USER_LABEL, SessionState
 from gloveport.server.session.views.ops import project_ops
 
@@ -129,7 +130,8 @@ def test_what_is_not_folded_leaves_the_state_alone(name: str) -> None:
 
 def test_a_supplement_belongs_to_the_last_goal_alone() -> None:
     """Goals before it stay; a question is none; without a goal it is one."""
-    assert goals_with(("a", "b", "c"), "d", "supplement") == ("a", "b", "c\nd")
-    assert goals_with(("a",), "how?", "ask") == ("a",)
-    assert goals_with((), "d", "supplement") == ("d",)
-    assert goals_with(("a",), "d", "replace") == goals_with(("a",), "d", None) == ("a", "d")
+    assert tuple(goals_with(Series("abc"), "d", "supplement")) == ("a", "b", "c\nd")
+    assert tuple(goals_with(Series("a"), "how?", "ask")) == ("a",)
+    assert tuple(goals_with(Series(), "d", "supplement")) == ("d",)
+    for kind in ("replace", "correct", None):
+        assert tuple(goals_with(Series("a"), "d", kind)) == ("a", "d")  # type: ignore[arg-type] # - one of the kinds
