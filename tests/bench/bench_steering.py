@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.bench.report import heading, spread, tell
-from tests.kit.daemon import Daemon, allow_all, running_daemon, send, start_session, trust
+from tests.kit.daemon import TURN_ENDS, Daemon, allow_all, running_daemon, send, start_session, trust
 
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.turn import TurnCancelParams, TurnInterruptParams, TurnSteerParams
@@ -116,7 +116,7 @@ async def one_round(client: Client, root: Path, kind: str, verb: str) -> tuple[f
         dead = (time.perf_counter() - began) * 1000
         async for _ in follow:
             turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
-            if turns and turns[-1] not in ("running", "stopping"):
+            if turns and turns[-1] in TURN_ENDS:
                 break
     return acknowledged, dead
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bench.bench_sandbox import run_bare
 from tests.bench.report import heading, spread, tell
-from tests.kit.daemon import Daemon, allow_all, running_daemon, send, start_session, trust
+from tests.kit.daemon import TURN_ENDS, Daemon, allow_all, running_daemon, send, start_session, trust
 
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunRequest
@@ -70,7 +70,7 @@ async def one_turn(daemon: Daemon, root: Path) -> tuple[float, float]:
             if any(event.type == "ApprovalRequested" for event in update.events):
                 await allow_all(client, session_id)
             turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
-            if turns and turns[-1] not in ("running", "stopping"):
+            if turns and turns[-1] in TURN_ENDS:
                 state = turns[-1]
                 break
         took = (time.perf_counter() - began) * 1000

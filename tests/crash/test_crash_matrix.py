@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.daemon import Daemon, allow_all, running_daemon, send, start_session, trust
+from tests.kit.daemon import TURN_ENDS, Daemon, allow_all, running_daemon, send, start_session, trust
 from tests.kit.require import require_bubblewrap
 
 from gloveport.protocol.errors import GloveportError
@@ -98,7 +98,7 @@ class World:
                 items = follow.view.items()
                 if any(i["kind"] == "approval" and i["fields"]["state"] == "pending" for i in items):
                     await allow_all(client, self.session_id)
-                if any(i["kind"] == "turn" and i["fields"]["state"] not in ("running", "stopping") for i in items):
+                if any(i["kind"] == "turn" and i["fields"]["state"] in TURN_ENDS for i in items):
                     return items
         raise AssertionError("the stream ended")
 

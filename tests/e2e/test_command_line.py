@@ -175,7 +175,7 @@ def test_doctor_as_json(cli: Cli) -> None:
         (("diff", "--session", "nope"), 1, "no session"),
         (("why", "nope"), 1, "there is no"),
         (("export", "nope"), 1, "no session"),
-        (("replay", "nope"), 1, "0 sessions"),
+        (("replay", "nope"), 1, "no session"),
         (("run", "x", "--root", "/no/such/folder"), 1, "no folder"),
         (("run", "x", "--approve", "always"), 2, "always"),
         (("run", "x", "--trust", "full"), 2, "full"),

@@ -45,7 +45,7 @@ def sleeping() -> list[str]:
 
 async def test_a_busy_daemon_ends_within_a_second(tmp_path: Path) -> None:
     """A running program and a streaming answer: SIGTERM ends the daemon with 0 in about a second; the next one finds
-    the program, stops it when told, and no process is left."""
+    the program and asks for the answer again, stops both when told, and no process is left."""
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     script = home / "script.json"
     script.write_text(json.dumps({"name": "ends", "steps": STEPS}))
@@ -71,12 +71,12 @@ async def test_a_busy_daemon_ends_within_a_second(tmp_path: Path) -> None:
         assert len(sleeping()) == 1
         daemon.start()
         async with daemon.client() as client:
-            cancel = TurnCancelParams(client_request_id=request_id(), session_id=one)
-            await client.call("turn/cancel", cancel)
-            async with asyncio.timeout(WAIT_S):
-                while (await client.call("session/show", SessionParams(session_id=one))).turn_id is not None:
-                    await asyncio.sleep(0.02)
-            assert (await client.call("session/show", SessionParams(session_id=two))).turn_id is None
+            for session in (one, two):
+                cancel = TurnCancelParams(client_request_id=request_id(), session_id=session)
+                await client.call("turn/cancel", cancel)
+                async with asyncio.timeout(WAIT_S):
+                    while (await client.call("session/show", SessionParams(session_id=session))).turn_id is not None:
+                        await asyncio.sleep(0.02)
         assert sleeping() == []
         assert "Traceback" not in daemon.log()
     finally:

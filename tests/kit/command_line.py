@@ -121,8 +121,10 @@ def running_command_line(steps: list[dict[str, Any]]) -> Iterator[Cli]:
         daemon.start()
         yield Cli(daemon)
     finally:
-        daemon.kill()
-        shutil.rmtree(home, ignore_errors=True)
+        try:
+            daemon.end()
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def lines_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from tests.kit.left_running import check_nothing_left, end_owner
+
 import gloveport
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, Selection
@@ -28,6 +30,7 @@ from gloveport.server.client.launch import probe
 from gloveport.server.client.paths import Places, find_places
 
 START_S = 30.0
+TURN_ENDS = ("completed", "failed", "cancelled")
 
 
 def request_id() -> str:
@@ -94,6 +97,12 @@ class Daemon:
         """SIGTERM; the exit code."""
         return self._end(signal.SIGTERM)
 
+    def end(self) -> None:
+        """End whatever serves this home, whoever started it. Raises AssertionError when a process of it stays."""
+        self.kill()
+        end_owner(self.places.data_dir)
+        check_nothing_left(self.home)
+
     def _end(self, number: int) -> int:
         process, self.process = self.process, None
         if process is None:
@@ -121,8 +130,10 @@ def running_daemon(script: Path | None = None, *, started: bool = True) -> Itera
             daemon.start()
         yield daemon
     finally:
-        daemon.kill()
-        shutil.rmtree(home, ignore_errors=True)
+        try:
+            daemon.end()
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 async def trust(client: Client, root: Path, level: TrustLevelName = "restricted") -> None:
@@ -175,7 +186,7 @@ async def run_turn(client: Client, session_id: str) -> str:
     async for _ in follow:
         items = follow.view.items()
         turns = [item for item in items if item["kind"] == "turn"]
-        if turns and turns[-1]["fields"]["state"] not in ("running", "stopping"):
+        if turns and turns[-1]["fields"]["state"] in TURN_ENDS:
             return str(turns[-1]["fields"]["state"])
         if any(item["kind"] == "approval" and item["fields"]["state"] == "pending" for item in items):
             await allow_all(client, session_id)

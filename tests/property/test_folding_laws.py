@@ -71,7 +71,7 @@ def test_any_order_of_events_folds_alike(bodies: list[EventBody], erased: set[in
 class _Blind(PagedView):
     """A view that takes anything: these histories are not ones that a view could show."""
 
-    def apply(self, seq: int, ops: object) -> bool:
+    def take(self, seq: int, ops: object) -> bool:
         """Look away."""
         return True
 

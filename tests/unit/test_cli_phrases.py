@@ -12,6 +12,7 @@ from gloveport.server.cli.phrases import (
     counts_of_tests,
     dollars,
     lasting,
+    phase_words,
     reason_of,
     short_ids,
     since,
@@ -39,6 +40,11 @@ def test_one_and_many() -> None:
     assert (counted(1, "hunk"), counted(0, "hunk")) == ("1 hunk", "0 hunks")
     assert since(0, 61) == "1 minute ago"
     assert since(0, 7_300) == "2 hours ago"
+
+
+def test_phases_in_words() -> None:
+    """No name of the kernel's stands where a person reads."""
+    assert [phase_words(one) for one in ("idle", "model", "tools")] == ["idle", "answering", "working"]
 
 
 @given(st.lists(st.text("0123456789abcdef", min_size=7, max_size=12), min_size=1, max_size=30, unique=True))

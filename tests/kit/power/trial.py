@@ -10,17 +10,21 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.kit.daemon import Daemon, allow_all, run_turn, send
+from tests.kit.daemon import TURN_ENDS, Daemon, allow_all, run_turn, send
 from tests.kit.power.promises import read_requests
 from tests.kit.power.record import FaultyDaemon
 from tests.kit.power.recording import Recording, Tree, read_tree
 from tests.kit.power.states import Loss, State
+from tests.kit.proof.oracles import check_calls, check_grants, check_labels
+from tests.kit.proof.record import Record
 
 from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import ChainBreak, StoredEvent, verify_chain
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionListParams, SubscribeParams
@@ -28,7 +32,7 @@ from gloveport.server.client.connect import Client
 
 WAIT_S = 60.0
 OTHER_BOOT_BYTES = b"0ther000-b007-4000-8000-000000000000"
-_AT_WORK = ("running", "stopping")
+SESSIONS = session_stream(SessionId(""))
 
 
 @dataclass(slots=True)
@@ -125,7 +129,7 @@ async def _at_rest(client: Client, session_id: str) -> list[dict[str, Any]]:
 
 def _at_work(items: list[dict[str, Any]]) -> bool:
     turns = [item for item in items if item["kind"] == "turn"]
-    return bool(turns) and turns[-1]["fields"]["state"] in _AT_WORK
+    return bool(turns) and turns[-1]["fields"]["state"] not in TURN_ENDS
 
 
 def _waits(items: list[dict[str, Any]]) -> bool:
@@ -230,7 +234,7 @@ def check_journal(recording: Recording, loss: Loss) -> list[str]:
         if effect.at <= loss.cut and (event is None or event.digest != was[effect.stream, effect.seq].digest):
             problems.append(f"an effect without its intent: {effect.what} at {effect.at}, {effect.stream} {effect.seq}")
     problems += _rewritten(recording, loss, held)
-    problems += _doubled(now)
+    problems += check_rules(now)
     return problems
 
 
@@ -250,23 +254,18 @@ def _rewritten(recording: Recording, loss: Loss, held: dict[tuple[str, int], Sto
     ]
 
 
-def _doubled(now: dict[str, list[StoredEvent]]) -> list[str]:
+def check_rules(now: dict[str, list[StoredEvent]]) -> list[str]:
+    """What holds of every record: one end for each call and card, no right used beyond what it says, labels that only
+    rise."""
     problems = []
     for stream, events in now.items():
-        for kind in ("ToolExecutionStarted", "ToolExecutionFinished", "ApprovalResolved"):
-            key = "approval_id" if kind == "ApprovalResolved" else "call_id"
-            ids = [json.loads(event.payload)[key] for event in events if event.type == kind]
-            problems += [f"{stream}: {kind} twice for {one}" for one in sorted({i for i in ids if ids.count(i) > 1})]
-        uses = [json.loads(event.payload) for event in events if event.type == "GrantUsed"]
-        once = {
-            json.loads(event.payload)["grant_id"]: json.loads(event.payload).get("uses_max")
-            for event in events
-            if event.type == "GrantIssued"
-        }
-        for grant, most in once.items():
-            used = sum(use["grant_id"] == grant for use in uses)
-            if most is not None and used > most:
-                problems.append(f"{stream}: grant {grant} used {used} times of {most}")
+        if not stream.startswith(SESSIONS):
+            continue
+        record = Record({stream: tuple(events)}, {}, ())
+        answered = Counter(body["approval_id"] for body in record.bodies("ApprovalResolved"))
+        problems += [f"{stream}: {one} was resolved {times} times" for one, times in answered.items() if times > 1]
+        for check in (check_calls, check_grants, check_labels):
+            problems += [f"{stream}: {words}" for words in check(record)]
     return problems
 
 

@@ -102,7 +102,7 @@ def check_calls(record: Record) -> Iterator[str]:
 
 
 def check_grants(record: Record) -> Iterator[str]:
-    """A right that holds once served one call, and every use is on record."""
+    """A right that holds once served one call, none was used more often than it says, and every use is on record."""
     once = {body["grant_id"] for body in record.bodies("GrantIssued") if body["scope"] == "once"}
     used = Counter((body["grant_id"], body["call_id"]) for body in record.bodies("GrantUsed"))
     served: Counter[str] = Counter()
@@ -112,6 +112,11 @@ def check_grants(record: Record) -> Iterator[str]:
         served[body["grant_id"]] += 1
         if used[body["grant_id"], body["call_id"]] != 1:
             yield f"{body['call_id']} began on {body['grant_id']} and its use is not recorded"
+    uses = Counter(body["grant_id"] for body in record.bodies("GrantUsed"))
+    for body in record.bodies("GrantIssued"):
+        name, most = body["grant_id"], body["grant"].get("uses_left")
+        if most is not None and uses[name] > most:
+            yield f"{name} holds for {most} uses and was used {uses[name]} times"
     yield from (f"{name} holds once and served {served[name]} calls" for name in once if served[name] > 1)
 
 

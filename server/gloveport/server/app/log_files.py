@@ -126,6 +126,6 @@ def _event_of(line: bytes, path: Path, number: int) -> tuple[StoredEvent, str]:
         payload = ERASED_PAYLOAD if erased else json.dumps(plain["payload"], ensure_ascii=False).encode()
         named = {name: plain[name] for name in ("stream", "epoch", "seq", "type", "version", "at", "digest")}
         event = StoredEvent(**named, payload=payload, erased=payload_hash if erased else None)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise GloveportError(ErrorCode.CORRUPT, f"line {number} of {path} is no exported event") from error
     return event, payload_hash

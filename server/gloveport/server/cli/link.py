@@ -87,6 +87,11 @@ def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:
     raise typer.Exit(int(code))
 
 
+def code_of(error: GloveportError) -> Exit:
+    """With which exit code a failure ends a command."""
+    return Exit.UNREACHABLE if error.code is ErrorCode.UNREACHABLE else Exit.FAILED
+
+
 def request_id() -> str:
     """A fresh id for a changing request."""
     return uuid.uuid4().hex
@@ -117,8 +122,7 @@ def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-c
     try:
         return asyncio.run(main())
     except GloveportError as error:
-        code = Exit.UNREACHABLE if error.code is ErrorCode.UNREACHABLE else Exit.FAILED
-        fail(error.message, hint_of(error), code)
+        fail(error.message, hint_of(error), code_of(error))
     except KeyboardInterrupt:
         err().print(plain("\nstopped", "yellow"))
         raise typer.Exit(int(Exit.INTERRUPTED)) from None

@@ -8,18 +8,25 @@ Must never: print.
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 _ID_CHARACTERS_MIN: Final = 6
 _TITLE_CHARACTERS_MAX: Final = 200
 _REASON_CHARACTERS_MAX: Final = 400
 _FOR_THE_MODEL: Final = " Choose another way."
+_PHASES: Final = MappingProxyType({"model": "answering", "tools": "working"})
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 def counted(number: int, noun: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def phase_words(phase: str) -> str:
+    """Where a session stands, as people say it."""
+    return _PHASES.get(phase, phase)
 
 
 def stopped(text: str) -> str:

@@ -17,7 +17,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, with_client
-from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, retry_words, short_ids
+from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, phase_words, retry_words, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 
@@ -48,7 +48,10 @@ def sessions(
 
 def _print_sessions(found: Sequence[SessionInfo]) -> None:
     console, short = out(), short_ids(one.session_id for one in found)
-    rows = [(short[one.session_id], one.phase, local_time(one.updated_at), one.title, one.root) for one in found]
+    rows = [
+        (short[one.session_id], phase_words(one.phase), local_time(one.updated_at), one.title, one.root)
+        for one in found
+    ]
     if console.width < TABLE_WIDTH_MIN:
         for name, phase, changed, title, root in rows:
             console.print(plain(f"{name}  {phase}  {changed}", "bold"))
@@ -127,7 +130,7 @@ def show(session: Named = "", root: Folder = HERE) -> None:
         console = out()
         console.print(plain(f"{detail.info.title} · {detail.info.root}", "bold"))
         where = f"{detail.info.model_label} · sandbox {detail.info.sandbox} · {detail.info.trust_level}"
-        console.print(plain(f"{info.session_id} · {detail.info.phase} · {where}", "dim"))
+        console.print(plain(f"{info.session_id} · {phase_words(detail.info.phase)} · {where}", "dim"))
         if page.items_before:
             console.print(plain(f"[{page.items_before} earlier items are not shown]", "dim"))
         for item in page.items:

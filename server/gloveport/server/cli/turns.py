@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.place import DaemonTold
 from gloveport.protocol.wire.session import WireEvent
@@ -30,7 +30,7 @@ from gloveport.server.cli.cards import (
 )
 from gloveport.server.cli.compose import Composer
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, out, print_json, request_id
+from gloveport.server.cli.link import Exit, code_of, out, print_json, request_id
 from gloveport.server.cli.standing import Standing
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow, Update
@@ -98,17 +98,13 @@ class TurnFollower:
             while True:
                 waited = {coming, *self._typing(), *self._standing.listen()}
                 done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                try:
-                    self._standing.take()
-                except GloveportError:
-                    self._result(follow, "not saved", Exit.FAILED)
-                    raise
+                self._standing.take()
                 await self._composer.take(turn_id)
                 if coming in done:
                     update = coming.result()
                     caught_up = update.caught_up
                     self._take(update, turn_id)
-                    fields = _item(follow, f"turn/{turn_id}")
+                    fields = _turn(follow, turn_id, update)
                     following = _next_turn(follow) if self._composer.follows_on else None
                     if fields.get("state") in _ENDS and following is None:
                         return self._ended(follow, fields)
@@ -117,6 +113,9 @@ class TurnFollower:
                 if not await self._cards(follow, caught_up=caught_up):
                     self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
                     return Exit.APPROVAL_NEEDED
+        except GloveportError as error:
+            self._result(follow, str(error.code), code_of(error))
+            raise
         finally:
             coming.cancel()
 
@@ -263,6 +262,15 @@ def _pending(follow: Follow) -> dict[str, ApprovalInfo]:
 
 def _item(follow: Follow, name: str) -> Mapping[str, Any]:
     return next((item["fields"] for item in follow.view.items() if item["id"] == name), {})
+
+
+def _turn(follow: Follow, turn_id: str, update: Update) -> Mapping[str, Any]:
+    """The turn, as the view has it. Raises TURN_MISMATCH when the log lost it while it was followed."""
+    fields = _item(follow, f"turn/{turn_id}")
+    if update.began_anew and not fields:
+        words = "the record of this turn was lost, with the damaged end of the session's log"
+        raise GloveportError(ErrorCode.TURN_MISMATCH, words, hint="See what is left: gloveport show.")
+    return fields
 
 
 def _next_turn(follow: Follow) -> str | None:

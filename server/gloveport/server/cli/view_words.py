@@ -13,7 +13,7 @@ from rich.table import Table
 from gloveport.protocol.wire import views as wire
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain
-from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, short_id
+from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, phase_words, short_id
 
 BAR_WIDTH: Final = 24
 LINES_SHOWN_MAX: Final = 200
@@ -120,7 +120,7 @@ def print_task(answer: wire.TaskShowResult) -> None:
     """What runs, waits and failed."""
     console = out()
     since = "" if answer.since is None else f" since {local_time(answer.since)}"
-    console.print(plain(f"{answer.phase}{since} · goal {answer.goal_revision}", "bold"))
+    console.print(plain(f"{phase_words(answer.phase)}{since} · goal {answer.goal_revision}", "bold"))
     for word, things in (("runs", answer.running), ("waits", answer.waiting)):
         for one in things:
             console.print(plain(f"  {word}: {one.kind} {one.title} ({one.id}), since {local_time(one.since)}"))

@@ -111,18 +111,23 @@ def fold_decoded(loaded: Loaded, events: Iterable[Decoded]) -> None:
             loaded.refusals[body.apply_id] = body
         if isinstance(body, ChangeApplyStarted):
             loaded.plans.append(body)
-        loaded.view.apply(event.seq, ops)
+        if not loaded.view.take(event.seq, ops) and _can_be_judged(loaded):
+            loaded.faults.append(f"event {event.seq}: {event.type} belongs to nothing that was recorded before it")
         loaded.epoch, loaded.seq, loaded.digest = event.epoch, event.seq, event.digest
     loaded.state = _fold_pieces(loaded.state, pieces)
 
 
 def _check(loaded: Loaded, before: SessionState, seq: int, body: EventBody | None) -> None:
     """Note a contradiction; what follows an erased event, or one of a newer version, cannot be judged."""
-    if body is None or loaded.has_erased or before.unknown_events or len(loaded.faults) >= FAULTS_KEPT_MAX:
+    if body is None or not _can_be_judged(loaded):
         return
     fault = contradiction(before, body)
     if fault is not None:
         loaded.faults.append(f"event {seq}: {fault}")
+
+
+def _can_be_judged(loaded: Loaded) -> bool:
+    return not (loaded.has_erased or loaded.state.unknown_events or len(loaded.faults) >= FAULTS_KEPT_MAX)
 
 
 def _fold_pieces(state: SessionState, pieces: list[ModelTextDelta]) -> SessionState:

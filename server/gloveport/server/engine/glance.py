@@ -65,6 +65,6 @@ async def take_glance(journal: Journal, keeper: Keeper, stream: str, known: Glan
     except StalePageError:
         return None
     for step in decoded:
-        view.apply(step.event.seq, step.ops)
+        view.take(step.event.seq, step.ops)
         place = Place(step.event.epoch, step.event.seq, step.event.digest)
     return Glance(view, place, keeper)

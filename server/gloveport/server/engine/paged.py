@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from gloveport.protocol.wire.reducer import PAGE_ITEMS, View, joined_digest, page_start
+from gloveport.protocol.wire.reducer import PAGE_ITEMS, View, ViewGapError, joined_digest, page_start
 
 HOT_PAGES: Final = 4
 """Pages before the last one that stay in memory; from twice as many on the older ones are let go."""
@@ -114,6 +114,21 @@ class PagedView:
             self._apply_one(op)
         self._hot.watermark = seq
         return True
+
+    def take(self, seq: int, ops: Iterable[Mapping[str, Any]]) -> bool:
+        """`apply` for a stored event. Returns false when something of it joined nothing that is there.
+
+        What it belongs to was made by an event that was erased, or that a newer version wrote: it is left out.
+        """
+        joined = True
+        if seq > self._hot.watermark:
+            for op in ops:
+                try:
+                    self._apply_one(op)
+                except ViewGapError:
+                    joined = False
+            self._hot.watermark = seq
+        return joined
 
     def _apply_one(self, op: Mapping[str, Any]) -> None:
         if op["op"] == "reset":

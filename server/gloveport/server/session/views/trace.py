@@ -65,28 +65,33 @@ _AWAY: Final = frozenset({"DriftDetected", "FaultsFound", "RecoverySummarised"})
 """The first events after a restart: what lies before them was spent without a daemon, or finding out."""
 
 
+_BY_NAME: Final = all_but(
+    ev.GoalRevised,
+    ev.TurnStarted,
+    ev.TurnCancelRequested,
+    ev.TurnFailed,
+    ev.ModelRequestStarted,
+    ev.ModelResponseReceived,
+    ev.ModelStreamInterrupted,
+    ev.RetryScheduled,
+    ev.SteeringDecided,
+    ev.ToolCallProposed,
+    ev.ApprovalRequested,
+    ev.ApprovalResolved,
+    ev.ToolExecutionStarted,
+    ev.ToolExecutionFinished,
+    ev.TestRunFinished,
+    ev.ToolReconciled,
+    ev.RecoverySummarised,
+)
+_BODILESS: Final = _BY_NAME | {"RetryScheduled", "RecoverySummarised"}
+"""Types that say something by their names; another one that was erased, or that a newer version wrote, says nothing."""
+
+
 class TraceProjection:
     """Follows the turns of a session; holds the timeline of each turn, and no text."""
 
-    by_name: ClassVar[frozenset[str]] = all_but(
-        ev.GoalRevised,
-        ev.TurnStarted,
-        ev.TurnCancelRequested,
-        ev.TurnFailed,
-        ev.ModelRequestStarted,
-        ev.ModelResponseReceived,
-        ev.ModelStreamInterrupted,
-        ev.RetryScheduled,
-        ev.SteeringDecided,
-        ev.ToolCallProposed,
-        ev.ApprovalRequested,
-        ev.ApprovalResolved,
-        ev.ToolExecutionStarted,
-        ev.ToolExecutionFinished,
-        ev.TestRunFinished,
-        ev.ToolReconciled,
-        ev.RecoverySummarised,
-    )
+    by_name: ClassVar[frozenset[str]] = _BY_NAME
 
     def __init__(self) -> None:
         self._time = Timeline()
@@ -143,7 +148,7 @@ class TraceProjection:
         self._late.append(late)
 
     def _step(self, turn: RunningTurn, event: Placed) -> None:
-        if event.erased and event.type not in self.by_name:
+        if event.body is None and event.type not in _BODILESS:
             turn.step_erased(event.type, self._time.now)
         else:
             turn.step(event.type, event.body, self._time.now)
