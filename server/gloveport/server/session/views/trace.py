@@ -85,7 +85,7 @@ _BY_NAME: Final = all_but(
     ev.RecoverySummarised,
 )
 _BODILESS: Final = _BY_NAME | {"RetryScheduled", "RecoverySummarised"}
-"""Types that say something by their names; another one that was erased, says at most what ended."""
+"""Types that say something by their names; another one that was erased says at most what ended."""
 
 
 class TraceProjection:
