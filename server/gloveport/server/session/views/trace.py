@@ -84,8 +84,6 @@ _BY_NAME: Final = all_but(
     ev.ToolReconciled,
     ev.RecoverySummarised,
 )
-_BODILESS: Final = _BY_NAME | {"RetryScheduled", "RecoverySummarised"}
-"""Types that say something by their names; another one that was erased says at most what ended."""
 
 
 class TraceProjection:
@@ -148,8 +146,8 @@ class TraceProjection:
         self._late.append(late)
 
     def _step(self, turn: RunningTurn, event: Placed) -> None:
-        if event.body is None and event.type not in _BODILESS:
-            turn.step_erased(event.type, self._time.now)
+        if event.body is None and event.type not in self.by_name:
+            turn.step_bodiless(event.type, self._time.now)
         else:
             turn.step(event.type, event.body, self._time.now)
         if turn.end != "running":
