@@ -40,8 +40,20 @@ def busy() -> SessionState:
 
 
 def answering() -> SessionState:
-    """A session in which a request is under way."""
-    return Story().user_says("mend it").model_streams("I ", "look").state
+    """A session in which a request is under way, after an overflow, a retry and a restart."""
+    story = Story().user_says("mend it").model_answers(call()).policy_says("allow").tool_ends("ok", "x" * 300)
+    story.model_breaks("context_overflow").context_shrinks("t1.c1").model_breaks("server").pause_ends()
+    return story.model_streams("half").daemon_restarts().model_streams("I ", "look").state
+
+
+def shortening() -> SessionState:
+    """A session in which the conversation is being shortened."""
+    return Story().user_says("mend it").model_breaks("context_overflow").state
+
+
+def pausing() -> SessionState:
+    """A session in which a retry waits."""
+    return Story().user_says("mend it").model_breaks("server").state
 
 
 def samples() -> dict[str, EventBody]:
@@ -80,7 +92,7 @@ def changed(state: SessionState, body: EventBody) -> dict[str, Any]:
 def effects(body: EventBody) -> dict[str, Any]:
     """What one event does."""
     alone = Placed(7, 1_000, type(body).__name__, body)
-    states = {"in an answer": answering(), "in a call": busy()}
+    states = {"in an answer": answering(), "in a call": busy(), "shortening": shortening(), "in a pause": pausing()}
     return {
         "operations": project_ops(body, type(body).__name__, 7),
         "told": [project(TranscriptProjection(form), [alone]).finish() for form in ("markdown", "plain")],

@@ -11,6 +11,8 @@ from tests.kit.simulation.recordings import known_bodies
 from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
 from gloveport.server.session.fold import fold_event, join_labels
+from gloveport.server.session.fold_steering import goals_with
+from gloveport.server.session.series import Series
 from gloveport.server.session.state import USER_LABEL, SessionState
 from gloveport.server.session.views.ops import project_ops
 
@@ -124,3 +126,12 @@ def test_what_is_not_folded_leaves_the_state_alone(name: str) -> None:
     state = SessionState()
     for body in (body for body in RECORDED if type(body).__name__ == name):
         assert fold_event(state, body) is state
+
+
+def test_a_supplement_belongs_to_the_last_goal_alone() -> None:
+    """Goals before it stay; a question is none; without a goal it is one."""
+    one = Series(("a",))
+    assert goals_with(Series(("a", "b", "c")), "d", "supplement") == ("a", "b", "c\nd")
+    assert goals_with(one, "how?", "ask") == ("a",)
+    assert goals_with(Series(), "d", "supplement") == ("d",)
+    assert goals_with(one, "d", "replace") == goals_with(one, "d", None) == ("a", "d")

@@ -11,7 +11,7 @@ from gloveport.protocol.journal import events as ev
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction, lost_results
 from gloveport.server.session.pairing import orphans
-from gloveport.server.session.state import AssistantEntry, ResultEntry, SessionState, UserEntry
+from gloveport.server.session.state import AssistantEntry, CallEntry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views.context import provider_history
 
 Edit = Callable[[list[ev.EventBody]], list[ev.EventBody]]
@@ -121,6 +121,14 @@ def test_the_whole_log_holds() -> None:
 def test_a_planted_contradiction_is_found(name: str) -> None:
     """Truncated, doubled and reordered logs are told apart from whole ones."""
     assert faults(PLANTED[name](whole()))
+
+
+def test_calls_of_every_answer_that_have_no_result_are_found() -> None:
+    """In the order of their answers; a result after the next message is none."""
+    first, second = (AssistantEntry("", (CallEntry(f"c{n}", f"p{n}", "t", "{}"),)) for n in (1, 2))
+    late = ResultEntry("c1", "p1", "late", is_error=False)
+    found = orphans((UserEntry("x"), first, UserEntry("y"), late, second, UserEntry("z")))
+    assert [call.call_id for call in found] == ["c1", "c2"]
 
 
 def test_f05_a_history_is_paired_whatever_its_log_lost() -> None:

@@ -169,6 +169,21 @@ def test_a_late_result_changes_nothing_that_was_told() -> None:
     assert [entry.text for entry in provider_history(twice)][-1] == "first"
 
 
+def test_a_call_that_repeats_does_not_hide_those_after_it() -> None:
+    """The second telling of a call stays out, the next call of the same answer does not."""
+    history = [
+        UserEntry("x"),
+        answer(("c1", "p1")),
+        ResultEntry("c1", "p1", "1", False),
+        answer(("c1", "p1"), ("c2", "p2")),
+    ]
+    told = provider_history(history)
+    assert [[one.call_id for one in entry.calls] for entry in told if isinstance(entry, AssistantEntry)] == [
+        ["c1"],
+        ["c2"],
+    ]
+
+
 def test_ids_that_repeat_or_that_a_provider_refuses_are_replaced() -> None:
     """Servers that call every call `call_1`, and ids of another provider's alphabet."""
     story = Story().user_says().model_answers(call(), call(), call(provider_id="toolu_😀"), call(provider_id=""))

@@ -26,6 +26,8 @@ from gloveport.server.session.views.plan import PlanProjection
 from gloveport.server.session.views.samples import SampleProjection, TestCounts
 from gloveport.server.session.views.task import TaskProjection
 from gloveport.server.session.views.transcript import RESULT_CHARS_MAX, TranscriptProjection, fenced, shortened
+from gloveport.server.session.views.usage import UsageSum
+from gloveport.server.turn import inputs as inp
 
 BORN: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1}
 ALL_RECORDED = [event for path in RECORDINGS for event in placed_recording(path)]
@@ -71,6 +73,16 @@ def test_no_log_is_refused(name: str, data: st.DataObject) -> None:
         for seq, (one, at) in enumerate(zip(picked, times, strict=True), 1)
     ]
     assert outcome(name, events) == outcome(name, events)
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_a_log_of_which_any_event_was_erased_is_told(name: str) -> None:
+    """Its type and time are still there, its body is not: nothing fails, and the rest is told."""
+    for path in RECORDINGS:
+        events = placed_recording(path)
+        for at, event in enumerate(events if len(events) < 30 else ()):
+            gone = Placed(event.seq, event.at, event.type, None, erased=True)
+            assert outcome(name, [*events[:at], gone, *events[at + 1 :]]) is not None
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
@@ -125,7 +137,9 @@ def test_the_task_says_what_runs_waits_and_failed() -> None:
         Story().user_says().model_answers(call(), call("run_command")).policy_says("allow").user_says("and", queue=True)
     )
     task = project(TaskProjection(), placed_run(story)).finish()
-    assert [(one.kind, one.id) for one in task.running] == [("call", "t1.c1")]
+    started = story.running.started
+    assert started is not None
+    assert [(one.kind, one.id, one.title) for one in task.running] == [("call", "t1.c1", started.title)]
     assert [(one.kind, one.title) for one in task.waiting] == [("call", "run_command"), ("message", "and")]
     assert task.since is not None
     assert all(one.since for one in (*task.running, *task.waiting))
@@ -182,6 +196,7 @@ def test_an_unknown_event_is_mentioned() -> None:
     assert "ThoughtSold" in told
     assert "erased" in told
     assert project(MetricsProjection(), [NEWER, ERASED]).finish().counts["events_unknown"] == 1
+    assert project(MetricsProjection(), [NEWER, NEWER]).finish().counts["events_unknown"] == 2
 
 
 def sampled() -> Story:
@@ -232,6 +247,31 @@ def test_a_sample_holds_what_the_turn_did_and_what_became_of_it() -> None:
     for event in events[: first + 1]:
         folded.take(event)
     assert sample.context_digest == context.context_digest(folded.state.history)
+
+
+def test_a_sample_of_a_turn_that_only_began_and_of_one_that_asked_twice() -> None:
+    """Nothing was used yet; each question counts."""
+    story = Story().user_says()
+    begun = [event for event in placed_run(story) if event.type != "ModelRequestStarted"]
+    (sample,) = project(SampleProjection(), begun).finish()
+    assert (sample.usage, sample.models) == (UsageSum(), ())
+    story.model_answers(call(), call()).policy_says("ask").user_answers("denied").policy_says("ask")
+    (sample,) = project(SampleProjection(), placed_run(story)).finish()
+    assert sample.approvals == {"asked": 2, "denied": 1}
+
+
+def test_the_task_says_since_when_a_decision_is_written() -> None:
+    """A write and the proposals that wait, each with its moment and its name."""
+    story = Story().user_says().model_answers(call("edit_file")).policy_says("allow")
+    story.tool_ends("ok", "edited", mat.change("t1", 1, "t1.c1", 1)).model_answers()
+    story.when(inp.ApplyRequested("a1", "accept", {}, "user"))
+    events = placed_run(story)
+    times = {event.type: event.at for event in events}
+    task = project(TaskProjection(), events).finish()
+    assert [(one.kind, one.id, one.title, one.since) for one in (*task.running, *task.waiting)] == [
+        ("apply", "a1", "accept", times["ChangeApplyStarted"]),
+        ("change", "ch1", "dir/a1.py", times["ChangeProposed"]),
+    ]
 
 
 def counts_of(passed: int, failed: int) -> Any:

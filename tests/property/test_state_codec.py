@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NewType
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +45,9 @@ def test_every_state_of_a_simulated_history_comes_back(seed: int) -> None:
         assert kinds(back) == kinds(state)
 
 
+Name = NewType("Name", str)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Odd:
     """Every form that a field may take."""
@@ -56,6 +59,8 @@ class Odd:
     table: Mapping[str, tuple[Queued, ...]]
     entries: tuple[UserEntry | AssistantEntry | ResultEntry, ...]
     number: float | int | str | None
+    name: Name
+    counts: dict[str, tuple[int, ...]]
     inner: "SessionState | Queued | None" = None
 
 
@@ -70,6 +75,8 @@ def test_every_form_of_field_comes_back(inner: SessionState | Queued | None) -> 
         table=MappingProxyType({"b": (Queued("m", "t", ""),), "a": ()}),
         entries=(UserEntry("u"), AssistantEntry("a", interrupted=True), ResultEntry("c", "p", "", True)),
         number=0.1,
+        name=Name("n"),
+        counts={"b": (1, 2), "a": ()},
         inner=inner,
     )
     back = through(codec_of(Odd), odd)

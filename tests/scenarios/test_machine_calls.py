@@ -108,6 +108,15 @@ def test_a_used_up_grant_starts_nothing() -> None:
     story.ends()
 
 
+def test_a_right_for_the_turn_is_used_again() -> None:
+    """It was used before and is still in force: the judgement on it starts the call."""
+    story = asked().user_answers("turn").policy_says("allow", grant_id="g1").tool_ends()
+    story.model_answers(call("run_command")).policy_says("allow", grant_id="g1")
+    assert story.news == ["PolicyDecided", "GrantUsed", "ToolExecutionStarted"]
+    assert story.effects == (RunTool("t1.c2"),)
+    assert story.state.grant_uses["g1"] == 2
+
+
 @pytest.mark.parametrize(("decision", "words"), [("denied", "said no"), ("expired", "Nobody answered")])
 def test_asked_then_refused(decision: str, words: str) -> None:
     """The model is told that nothing ran, and goes on."""

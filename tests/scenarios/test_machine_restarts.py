@@ -247,6 +247,19 @@ def test_an_answered_call_is_not_proposed_again_when_a_later_request_left_nothin
     assert [type(body).__name__ for body in decided.events] == ["ModelRequestStarted"]
 
 
+def test_a_log_that_ends_right_after_a_stop_ends_the_turn() -> None:
+    """What had not begun is withdrawn in the stop's own words."""
+    story = Story().user_says().model_answers(call(), call()).user_stops()
+    state = SessionState()
+    for entry in story.ledger.read():
+        state = fold_event(state, entry.body)
+        if entry.type == "TurnCancelRequested":
+            break
+    decided = step(state, inp.TakenUp())
+    assert decided.events == tuple(entry.body for entry in story.ledger.read())[-3:]
+    assert (decided.effects, decided.state.turn) == ((), None)
+
+
 CUTS = {
     "after the answer, before its calls": ("ModelResponseReceived", ["ToolCallProposed", "ToolExecutionFinished"]),
     "after the last result": ("ToolExecutionFinished", []),

@@ -279,6 +279,39 @@ def test_a_real_turn_has_every_call_on_its_line() -> None:
     ]  # fmt: skip
 
 
+def test_an_erased_event_still_ends_what_its_type_ends() -> None:
+    """The body is gone, the moment is not: the request's line is closed, the turn has failed, parts sum up."""
+    failed = ev.TurnFailed(turn_id="t1", goal_revision=1, code="model.refused", message="no", hint="ask")
+    events = timed(*begun(), (7, answered("r1")), (9, failed), (20, "SessionRenamed"))
+    turn = only([event if event.at not in (7, 9) else erased(event) for event in events])
+    assert (turn.end, turn.code, turn.duration_us) == ("failed", "", 9)
+    assert [(line.kind, line.lasts_us, line.outcome) for line in turn.lines] == [("request", 7, "")]
+    assert spent(turn) == {"first_token": 7, "unaccounted": 2}
+
+
+def erased(event: Placed) -> Placed:
+    """The event after its payload was erased."""
+    return Placed(event.seq, event.at, event.type, None, erased=True)
+
+
+def test_each_absence_of_the_daemon_has_its_line_and_each_jump_back_counts() -> None:
+    """Numbered in order; a turn that was stopped and still runs is not released yet."""
+    stop = ev.TurnCancelRequested(turn_id="t1", goal_revision=1, by="user")
+    turn = only(timed(*begun(10), (20, AWAY), (15, "ModelTextDelta"), (30, AWAY), (9, "ModelTextDelta"), (40, stop)))
+    assert [(line.id, line.title) for line in turn.lines if line.kind == "away"] == [
+        ("1", "started again"), ("2", "started again"),
+    ]  # fmt: skip
+    assert (turn.clock_set_back, turn.released_us, turn.end) == (2, None, "running")
+    before = timed((99, "SessionRenamed"), (9, "SessionRenamed"), *begun(10))
+    assert only(before).clock_set_back == 0
+
+
+def test_an_answer_without_words_was_made_since_its_headers() -> None:
+    """However many events lie between the headers and the answer."""
+    turn = only(timed(*begun(), (3, accepted("r1")), (5, "UsageRecorded"), (9, "UsageRecorded"), (20, answered("r1"))))
+    assert spent(turn) == {"first_token": 3, "generation": 17}
+
+
 def test_lines_and_late_results_have_a_most_and_the_rest_is_counted() -> None:
     """A turn of any length costs a bounded room; a line that is there is still closed."""
     calls = [f"c{number}" for number in range(LINES_MAX + 2)]

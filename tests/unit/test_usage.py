@@ -153,6 +153,8 @@ def test_prices_hold_from_their_day_and_hour_on() -> None:
     hour = 3_600_000_000
     rules = (PriceRule(day), PriceRule(night, day_us=(22 * hour, 6 * hour)))
     assert [rates_at(rules, h * hour) is night for h in (0, 5, 6, 12, 21, 22, 23)] == [1, 1, 0, 0, 0, 1, 1]
+    rules = (PriceRule(night), PriceRule(day, day_us=(6 * hour, 22 * hour)))
+    assert [rates_at(rules, h * hour) is day for h in (0, 5, 6, 12, 21, 22, 23)] == [0, 0, 1, 1, 1, 0, 0]
     later = (PriceRule(night, since_us=5), PriceRule(day, since_us=10))
     assert [rates_at(later, at) is day for at in (4, 9, 10)] == [False, False, True]
     assert rates_at((), 0) is None

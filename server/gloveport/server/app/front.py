@@ -95,7 +95,13 @@ class Late:
 
     def projections(self) -> Projections:
         """The views, by the rooms."""
-        return Projections(ops=_ops, view=self._view, digest=self._digest, old_items=self._old_items)
+        return Projections(self._ops, self._view, self._digest, self._old_items, self._raw_ops)
+
+    def _ops(self, event: StoredEvent) -> tuple[Mapping[str, object], ...]:
+        return _ops(event) if self._rooms is None else self._rooms.projections.ops(event)
+
+    def _raw_ops(self, event: StoredEvent) -> bytes | None:
+        return None if self._rooms is None else self._rooms.projections.raw_ops(event)
 
     async def _view(self, stream: str) -> ProjectedView:
         return await (await self._open_rooms()).projections.view(stream)

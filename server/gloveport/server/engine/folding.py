@@ -25,7 +25,7 @@ from gloveport.protocol.journal.events import (
 )
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.server.engine.paged import PagedView
-from gloveport.server.engine.quick import quick_ops
+from gloveport.server.engine.quick import quick_ops, raw_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
@@ -74,6 +74,11 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
     if event.erased is None and (ops := quick_ops(event.type, event.version, event.payload)) is not None:
         return ops
     return project_ops(body_of(event), event.type, event.seq)
+
+
+def raw_ops_of(event: StoredEvent) -> bytes | None:
+    """`ops_of` as JSON, where it can be had without making anything."""
+    return None if event.erased is not None else raw_ops(event.type, event.version, event.payload)
 
 
 class Decoded(NamedTuple):

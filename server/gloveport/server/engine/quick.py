@@ -5,9 +5,13 @@ what catching up would cost.
 Invariant: the same operations as of the decoded body (`ops.project_ops`). What is not as this version writes it is left
 to that slower way, which says what is wrong with it.
 Must never: be used for what is decided: the fold checks every body.
+
+Most of a log is pieces of text. Their operation is cut out of the stored bytes: a text is as good JSON there as here.
 """
 
-from types import SimpleNamespace
+import re
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import orjson
@@ -19,6 +23,41 @@ _NESTED: Final = frozenset(
     {"TestRunFinished", "PlanUpdated", "ChangeProposed", "ChangeUnsettled", "RecoverySummarised"}
 )
 """Their operations are made from records within the body."""
+
+_TEXT: Final = rb'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u00[01][0-9a-f])[^"\\\x00-\x1f]*+)*+"'
+_PIECE: Final = (
+    rb'\{"turn_id":%b,"goal_revision":[0-9]++,"%b":"([^"\\\x00-\x1f]*+)","offset":(0|[1-9][0-9]{0,15}),"text":(%b)\}'
+)
+_PIECES: Final[Mapping[str, tuple[int, re.Pattern[bytes], bytes]]] = MappingProxyType(
+    {
+        kind.__name__: (
+            kind.version,
+            re.compile(_PIECE % (_TEXT, owner, _TEXT)),
+            b'[{"op":"append","item":"%b/%%b","field":"%b","offset":%%b,"text":%%b}]' % (item, field),
+        )
+        for kind, owner, item, field in (
+            (ev.ModelTextDelta, b"request_id", b"answer", b"text"),
+            (ev.ToolExecutionProgress, b"call_id", b"tool", b"output"),
+        )
+    }
+)
+"""Version, stored form and operation of each kind of piece."""
+
+
+def raw_ops(type_name: str, version: int, payload: bytes) -> bytes | None:
+    """The operations of a stored piece of text as JSON; null where they have to be made."""
+    known = _PIECES.get(type_name)
+    if known is None or known[0] != version:
+        return None
+    found = known[1].fullmatch(payload)
+    return known[2] % found.groups() if found is not None and _is_text(payload) else None
+
+
+def _is_text(payload: bytes) -> bool:
+    try:
+        return payload.isascii() or bool(payload.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def quick_ops(type_name: str, version: int, payload: bytes) -> tuple[Op, ...] | None:

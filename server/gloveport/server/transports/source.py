@@ -35,15 +35,21 @@ class EventSource(Protocol):
         ...
 
 
+def _nothing(_event: StoredEvent) -> bytes | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Projections:
     """The pure views of the kernel, as functions.
 
     `ops` of one event; `view` of a whole stream now; `digest` of the view's items from an index on at a seq, or None
     where a turn is running and the view does not rest; `old_items`: which of these items stand before an index.
+    `raw_ops`: those of one event as JSON, where that is cheaper to have than `ops`; else None.
     """
 
     ops: Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
     view: Callable[[str], Awaitable[ProjectedView]]
     digest: Callable[[str, int, int], str | None]
     old_items: Callable[[str, Collection[str], int], Awaitable[frozenset[str]]]
+    raw_ops: Callable[[StoredEvent], bytes | None] = _nothing

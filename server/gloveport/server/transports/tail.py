@@ -6,7 +6,8 @@ Must never: hold what no follower is near of, or grow with a slow reader.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -19,14 +20,20 @@ TAIL_BYTES_MAX: Final = 1 << 20
 ENTRY_BYTES_OVERHEAD: Final = 256
 
 
+@lru_cache(maxsize=256)
+def _quoted(name: str) -> bytes:
+    return orjson.dumps(name)
+
+
 class Entry:
     """A stored event and, once somebody needed them, its bytes for the wire."""
 
-    __slots__ = ("_encoded", "_items", "_ops", "event")
+    __slots__ = ("_encoded", "_items", "_ops", "_projections", "event")
 
     def __init__(self, event: StoredEvent, projections: Projections) -> None:
         self.event = event
         self._ops = projections.ops
+        self._projections = projections
         self._encoded: bytes | None = None
         self._items: tuple[str, ...] | None = None
 
@@ -46,17 +53,18 @@ class Entry:
     def encoded(self) -> bytes:
         """The event as JSON for the wire."""
         if self._encoded is None:
-            self._encoded = self._dump(self._ops(self.event))
+            raw = self._projections.raw_ops(self.event)
+            self._encoded = self._dump(orjson.dumps(self._ops(self.event)) if raw is None else raw)
         return self._encoded
 
     def encoded_without(self, items: Collection[str]) -> bytes:
         """The event as JSON for the wire, without its operations on these items."""
-        return self._dump([op for op in self._ops(self.event) if op.get("item") not in items])
+        return self._dump(orjson.dumps([op for op in self._ops(self.event) if op.get("item") not in items]))
 
-    def _dump(self, ops: Sequence[Mapping[str, object]]) -> bytes:
+    def _dump(self, ops: bytes) -> bytes:
         event = self.event
-        head = {"stream": event.stream, "epoch": event.epoch, "seq": event.seq, "at": event.at, "type": event.type}
-        return orjson.dumps({**head, "ops": ops})
+        names = _quoted(event.stream), event.epoch, event.seq, event.at, _quoted(event.type)
+        return b'{"stream":%b,"epoch":%d,"seq":%d,"at":%d,"type":%b,"ops":%b}' % (*names, ops)
 
 
 class Tail:

@@ -84,8 +84,6 @@ _BY_NAME: Final = all_but(
     ev.ToolReconciled,
     ev.RecoverySummarised,
 )
-_BODILESS: Final = _BY_NAME | {"RetryScheduled", "RecoverySummarised"}
-"""Types that say something by their names; another one that was erased, or that a newer version wrote, says nothing."""
 
 
 class TraceProjection:
@@ -148,7 +146,9 @@ class TraceProjection:
         self._late.append(late)
 
     def _step(self, turn: RunningTurn, event: Placed) -> None:
-        if event.body is not None or event.type in _BODILESS:
+        if event.body is None and event.type not in self.by_name:
+            turn.step_bodiless(event.type, self._time.now)
+        else:
             turn.step(event.type, event.body, self._time.now)
         if turn.end != "running":
             self._ended.append(self._told(turn))

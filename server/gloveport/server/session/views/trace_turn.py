@@ -111,6 +111,17 @@ class RunningTurn:
         if handler is not None:
             handler(self, body, now)
 
+    def step_bodiless(self, event_type: str, now: int) -> None:
+        """Take an event in that was erased, or that a newer version wrote: its type still says that something ended or
+        began to wait."""
+        if event_type in ("ModelResponseReceived", "ModelStreamInterrupted") and self.request is not None:
+            _close(self, "request", self.request, "", now)
+            self.request = None
+        elif event_type == "TurnFailed":
+            _ended(self, "failed", "")
+        elif event_type in ("RetryScheduled", "RecoverySummarised"):
+            self.step(event_type, None, now)
+
 
 def _open(turn: RunningTurn, kind: LineKind, name: str, title: str, now: int, revision: int | None = None) -> None:
     key = f"{kind}/{name}"
