@@ -13,6 +13,7 @@ from tests.kit.command_line import STEPS, TEXT, Cli, lines_of, run_json, running
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.cli import hints
+from gloveport.server.cli.root import DECIDE, DEVELOPERS, LOOK, SET_UP, WORK
 
 MORE: list[dict[str, Any]] = [
     {"when": {"user_contains": "break", "turn": 0}, "calls": [
@@ -153,6 +154,11 @@ def test_version_and_status(cli: Cli) -> None:
     """The version alone; the daemon's times as people read them."""
     assert re.fullmatch(r"gloveport \d+\.\d+\.\d+\n", cli("--version").stdout)
     told = cli("daemon", "status").stdout
+    assert re.search(r"^write-ahead log takes: [\d.]+ (bytes?|[KM]iB)$", told, re.MULTILINE)
+    assert re.search(r"^reserve for a full disk: (kept|spent)$", told, re.MULTILINE)
+    shown = cli("--help").stdout
+    assert all(f"─ {panel} ─" in shown for panel in (WORK, DECIDE, LOOK, SET_UP, DEVELOPERS))
+    assert "─ Commands ─" not in shown, "every command stands in a group"
     assert re.search(r"^started: \d{4}-\d\d-\d\d \d\d:\d\d \(\d+ \w+ ago\)$", told, re.MULTILINE)
 
 

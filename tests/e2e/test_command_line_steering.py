@@ -51,6 +51,9 @@ def test_a_typed_correction_reaches_the_turn(cli: Cli, root: Path) -> None:
         shell.wait_for("The answer is stopped; its text is kept. The turn goes on with your message.")
         shell.wait_for("Corrected.")
         assert shell.end() == 0
+    shown = cli("show", cwd=root).stdout
+    places = [shown.index(words) for words in ("» steer: correct", "› no, only the API", "Corrected.")]
+    assert places == sorted(places), "the message stands where the model got it"
 
 
 def test_what_is_queued_or_dropped_while_typing(cli: Cli, root: Path, gates: Path) -> None:

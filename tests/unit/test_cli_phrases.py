@@ -18,6 +18,7 @@ from gloveport.server.cli.phrases import (
     retry_words,
     short_ids,
     since,
+    sized,
 )
 from gloveport.server.models.contract import ErrorClass
 from gloveport.server.session.views.held import HELD_BACK
@@ -117,6 +118,13 @@ def test_amounts_in_words() -> None:
     """Rounded to a hundredth of a cent, and never to nothing."""
     assert [dollars(n) for n in (0, 1, 49_999, 50_000, 123_456_789, 12_345_678_900_000)] == [
         "$0", "<$0.0001", "<$0.0001", "$0.0001", "$0.1235", "$12345.6789",
+    ]  # fmt: skip
+
+
+def test_sizes_in_words() -> None:
+    """The unit that suits it."""
+    assert [sized(count) for count in (0, 1, 1023, 1536, 4_865_752, 3 << 30)] == [
+        "0 bytes", "1 byte", "1023 bytes", "1.5 KiB", "4.6 MiB", "3.0 GiB",
     ]  # fmt: skip
 
 
