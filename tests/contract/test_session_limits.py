@@ -7,11 +7,12 @@ import pytest
 from tests.kit.room import Home, Kit, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import session_stream
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.session import SessionDeleteParams, SessionListParams
 from gloveport.server.engine import retention
-from gloveport.server.journal.records import Append, IndexUpdate
+from gloveport.server.journal.records import Append, IndexUpdate, StreamAppend
 from gloveport.server.journal.store import Journal
 from gloveport.server.settings import RetentionLimits
 
@@ -86,6 +87,23 @@ async def test_not_while_something_happens(home: Home) -> None:
         assert (await kit.refused("session/delete", ask(session))).code is ErrorCode.TURN_BUSY
         await kit.cancel(session)
         await kit.idle(session)
+        await kit.call("session/delete", ask(session))
+        assert await listed(kit) == []
+
+
+async def test_what_a_newer_version_left_open_can_be_deleted(home: Home) -> None:
+    """Read-only with a card that waits: no stop can end it here, and nothing goes on."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.waiting(session)
+    async with home.room() as kit:
+        stream = session_stream(SessionId(session))
+        event = NewEvent("FromTheFuture", 9, b"{}")
+        await kit.journal.append(Append((StreamAppend(stream, await kit.journal.last_seq(stream) + 1, (event,)),), 1))
+    async with home.room() as kit:
+        assert (await kit.sessions.open(session)).state.turn is not None
         await kit.call("session/delete", ask(session))
         assert await listed(kit) == []
 

@@ -174,6 +174,8 @@ class Retention:
 
 
 def refuse_busy(actor: Actor) -> None:
-    """Raise GloveportError(TURN_BUSY) while something happens in a session."""
-    if actor.state.turn is not None or actor.state.applying or actor.running:
+    """Raise GloveportError(TURN_BUSY) while something happens in a session. In a read-only one nothing can end what is
+    open in its record, and nothing goes on."""
+    is_open = not actor.state.read_only and (actor.state.turn is not None or bool(actor.state.applying))
+    if is_open or actor.running:
         raise GloveportError(ErrorCode.TURN_BUSY, "something is under way in this session", hint="Stop the turn first.")
