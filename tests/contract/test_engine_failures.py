@@ -120,6 +120,31 @@ async def test_a_stopped_journal_that_does_not_open_is_told_by_the_status(home: 
         assert (data.sessions, data.accepting) == (1, True)
 
 
+async def test_a_running_session_is_no_answer_while_nothing_can_be_saved(home: Home) -> None:
+    """The journal stopped under another session: whoever asks makes the daemon look again, or is refused with words."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session, other = await kit.begin(), await kit.begin()
+        await kit.send(session)
+        await kit.answer(session, await kit.waiting(session))
+        await home.ladder.began.wait()
+        await set_pages(kit, 1)
+        await rename_until_refused(kit, other)
+        assert not kit.actor(session).stale
+        database, away = home.data / DATABASE_FILE, home.folder / "away.db"
+        database.rename(away)
+        database.mkdir()
+        refused = await kit.refused("session/show", SessionParams(session_id=session))
+        assert refused.code in (ErrorCode.DATA_FULL, ErrorCode.NOT_SAVED)
+        database.rmdir()
+        away.rename(database)
+        assert (await kit.call("session/show", SessionParams(session_id=session))).turn_id is not None
+        assert kit.journal.health().accepting
+        home.ladder.go.set()
+        await kit.idle(session)
+        assert await kit.ends(session) == ["ok"]
+
+
 async def test_a_session_nobody_looks_at_goes_on_after_a_refusal(home: Home) -> None:
     """The journal refuses what a running program prints; its followers see the end all the same."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)

@@ -130,6 +130,8 @@ class Sessions:
         name = SessionId(session_id)
         async with self._opening[name]:
             known = self._actors.get(name)
+            if known is not None and not known.stale and known.state.turn is not None:
+                await self.journal_ready()  # it may have stopped a moment ago, and nobody else would look at it again
             if known is not None and not known.stale:
                 if known.waiting_applies:
                     start(known, await settle_waiting(known))
