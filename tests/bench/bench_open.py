@@ -223,8 +223,7 @@ async def measure_recovery(daemon: Daemon, sessions: list[str]) -> None:
     daemon.start()
     async with daemon.client() as client:
         for session_id in sessions:
-            shown = await client.call("session/show", SessionParams(session_id=session_id))
-            assert shown.turn_id is None or shown.info.phase != "model", shown
+            await client.call("session/show", SessionParams(session_id=session_id))  # answered when it is taken up
     tell(f"recovery of {len(sessions)} sessions under way", (time.perf_counter() - began) * 1000, "ms")
 
 
