@@ -12,13 +12,13 @@ from tests.kit.simulation.driver import Simulation, seeds
 from tests.kit.simulation.story import Story, call
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import GO_ON
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import AssistantEntry, CallEntry, Entry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views import context
 from gloveport.server.session.views.context import (
-    GO_ON,
     INTERRUPTED_TEXT,
     ContextProjection,
     context_digest,

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from tests.contract.test_models_contract import read_all, stop_of, text_of
 
+from gloveport.protocol.text import GO_ON
 from gloveport.server.models.contract import (
-    GO_ON,
     AssistantTurn,
     ChatMessage,
     ErrorClass,

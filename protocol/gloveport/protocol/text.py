@@ -8,6 +8,10 @@ Must never: normalise or otherwise change text.
 import re
 from typing import Final
 
+GO_ON: Final = "[gloveport: the connection broke; this is no message of the user. Go on from where you were.]"
+"""What the model is told behind an answer that broke off and is asked for again, so that roles still take turns.
+Whoever writes the conversation and whoever plays a script know it by these words."""
+
 
 def utf16_length(text: str) -> int:
     """Number of UTF-16 code units of `text`."""

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 
@@ -72,9 +72,6 @@ class ToolResultPart:
     text: str
     is_error: bool = False
 
-
-GO_ON: Final = "[gloveport: the connection broke; this is no message of the user. Go on from where you were.]"
-"""The `UserText` behind an answer that broke off and is asked for again, so that roles still take turns."""
 
 ChatMessage: TypeAlias = SystemText | UserText | AssistantTurn | ToolResultPart
 

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 import anyio
 import re2  # type: ignore[import-untyped]  # the library ships no types
 
+from gloveport.protocol.text import GO_ON
 from gloveport.server.models.assembly import sound_text
 from gloveport.server.models.contract import (
-    GO_ON,
     Accepted,
     AssistantTurn,
     ChatMessage,

@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import ClassVar, Final
 
+from gloveport.protocol.text import GO_ON
 from gloveport.server.session.state import AssistantEntry, CallEntry, Entry, ResultEntry, UserEntry
 from gloveport.server.session.views.placed import Folded, Placed
 
 INTERRUPTED_TEXT: Final = (
     "Interrupted, effects unknown: no result of this call was recorded. Look before you repeat it."
 )
-GO_ON: Final = "[gloveport: the connection broke; this is no message of the user. Go on from where you were.]"
-"""Stands behind an answer that broke off and was asked for again."""
 CALL_ID_CHARS_MAX: Final = 40
 """The longest id of a call that every provider takes."""
 _PLAIN_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{CALL_ID_CHARS_MAX}}}")
