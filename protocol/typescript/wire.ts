@@ -416,7 +416,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -427,6 +427,7 @@ export interface SessionEvents {
   readonly viewDigest?: string | null;
   readonly itemsFrom?: number | null;
   readonly resync?: boolean | null;
+  readonly ended?: string | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
