@@ -13,8 +13,8 @@ from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 
 PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
-_ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_ETC: Final = tuple(
+ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC_SHOWN: Final = tuple(
     f"/etc/{name}"
     for name in (
         "alternatives", "ld.so.cache", "localtime", "mime.types", "pki/tls/certs", "services", "ssl/certs",
@@ -75,9 +75,9 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
 
 def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     options: list[str] = []
-    for placing in plan_system(("/usr", *_ETC), hidden):
+    for placing in plan_system(("/usr", *ETC_SHOWN), hidden):
         options += _place(placing)
-    for link in _ROOT_LINKS:
+    for link in ROOT_LINKS:
         if os.path.islink(link):
             options += ["--symlink", os.readlink(link), link]
         else:
