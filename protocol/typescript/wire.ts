@@ -74,10 +74,11 @@ export interface ChangeDecideResult {
   readonly paths: readonly string[];
 }
 
-/** A pending proposal of one path (relative to the session's root). */
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
+  readonly renamedFrom?: string | null;
   readonly kind: string;
   readonly baseHash: string | null;
   readonly resultHash: string | null;
