@@ -76,6 +76,8 @@ export interface SessionPicture {
   /** Since when it runs or waits (UTC microseconds, the daemon's clock); null while idle. */
   readonly since: number | null;
   readonly readOnly: boolean;
+  /** Why the session is gone; empty while it is there. */
+  readonly ended: string;
   readonly inSync: boolean;
   readonly seq: number;
   readonly queue: readonly QueuedRow[];

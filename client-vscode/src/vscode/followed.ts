@@ -66,6 +66,11 @@ export class Followed implements vscode.Disposable {
     return this.follower?.view ?? this.kept;
   }
 
+  /** Why the session is gone; null while it is there. */
+  get ended(): string | null {
+    return this.follower?.ended ?? null;
+  }
+
   get inSync(): boolean {
     return this.follower?.inSync === true;
   }

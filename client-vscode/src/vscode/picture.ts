@@ -61,6 +61,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     turnId: detail?.turnId ?? null,
     since,
     readOnly: detail?.readOnly ?? false,
+    ended: session.ended ?? "",
     inSync: session.inSync,
     seq: session.view?.watermark ?? 0,
     queue: detail?.queue ?? [],

@@ -80,7 +80,7 @@ export class Composer {
       return;
     }
     this.drawn = key;
-    this.area.disabled = !trusted || folders === 0 || session?.readOnly === true;
+    this.area.disabled = !trusted || folders === 0 || session?.readOnly === true || (session?.ended ?? "") !== "";
     this.area.placeholder = !trusted ? "Restricted: nothing can be sent" : this.isRunning ? "Say something to the running turn" : "Ask for a change";
     if (!this.isRunning) {
       this.ways.hidden = true;
