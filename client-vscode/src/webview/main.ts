@@ -102,19 +102,20 @@ function apply(events: readonly { readonly seq: number; readonly ops: readonly R
         continue;
       }
       for (const op of ops) {
-        if (op.op === "append") {
-          const item = view.find(op.item);
-          if (item !== undefined) {
-            items.set(op.item, item);
-          }
-          list.touch(op.item);
-        } else {
+        if (op.op !== "append") {
           restructure = true;
-          if (op.op === "upsert") {
-            list.touch(op.item);
-            list.touch(`${op.item}#end`);
-            speak(op.item, op.kind, op.fields);
-          }
+        }
+        if (op.op === "reset") {
+          continue;
+        }
+        const item = view.find(op.item);
+        if (item !== undefined) {
+          items.set(op.item, item); // at once: a scroll may draw the row before the next frame
+        }
+        list.touch(op.item);
+        if (op.op === "upsert") {
+          list.touch(`${op.item}#end`);
+          speak(op.item, op.kind, op.fields);
         }
       }
     }
@@ -235,6 +236,9 @@ function receive(message: ToPanel): void {
     case "attach":
       composer.attach(message.attachment);
       composer.focus();
+      break;
+    case "draft":
+      composer.draft(message.words);
       break;
     case "sent":
       composer.sent(message.ok, message.text);
