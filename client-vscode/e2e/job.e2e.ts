@@ -101,6 +101,7 @@ test("a new file is looked at and kept from the panel", async () => {
   await window.panel.getByText("1 file", { exact: true }).waitFor();
   await window.panel.getByRole("button", { name: "Review NOTES.md" }).click();
   await window.page.locator(".tab.active", { hasText: "NOTES.md" }).waitFor();
+  await window.page.locator(".codelens-decoration a", { hasText: "Gloveport 1 of 1: 3 lines added" }).waitFor();
   await window.shot("08-new-file");
   await window.panel.getByRole("button", { name: "Keep all" }).click();
   await until("the new file on disk", () => {

@@ -7,10 +7,13 @@
  */
 
 import * as vscode from "vscode";
+import { reveal } from "../common/hidden.ts";
 import { hunkWords, lensWords, placeAt } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { SCHEME } from "./documents.ts";
 import type { Review } from "./review.ts";
+
+const LINE_CHARS_MAX = 160;
 
 const colour = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
 
@@ -98,7 +101,7 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       renderOptions:
         words === "" ? {} : { after: { contentText: words, color: colour("editorCodeLens.foreground"), fontStyle: "italic", margin: "0 0 0 24px" } },
     });
-    const told = (one: Placed): string => `Gloveport: ${hunkWords(one.hunk)}`;
+    const told = (one: Placed): string => shortText(one.hunk.newText) ?? hunkWords(one.hunk);
     const clean = placed.filter((one) => !one.hunk.meets);
     const meets = placed.filter((one) => one.hunk.meets);
     editor.setDecorations(
@@ -129,4 +132,10 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
   dispose(): void {
     vscode.Disposable.from(...this.parts, this.waits, this.inserts, this.proposed, this.yours, this.conflict, this.lensChanged).dispose();
   }
+}
+
+/** The new text of a hunk on one line, to stand beside the old one; null for one of more lines. */
+function shortText(text: string | null): string | null {
+  const line = text?.replace(/\n$/, "") ?? "";
+  return line === "" || line.includes("\n") ? null : `→ ${reveal(line.trim().slice(0, LINE_CHARS_MAX))}`;
 }

@@ -215,6 +215,9 @@ export class VirtualList {
       const row = this.rows[at] as Row;
       const element = this.elementOf(row);
       element.setAttribute("aria-posinset", String(at + 1));
+      if (place !== null && place.parentNode !== this.inner) {
+        place = element; // it was made anew in the place of the old one
+      }
       if (element === place) {
         place = place.nextSibling;
       } else {

@@ -25,6 +25,8 @@ import { Rows } from "./rows.ts";
 const view = new View(() => "");
 const OWN_WORDS_MAX = 50;
 const TOLD_MS = 8_000;
+/** After so many faults of its own the panel does not begin anew any more. */
+const FAULTS_MAX = 3;
 
 let sessionId = "";
 let items = new Map<string, ViewItem>();
@@ -33,6 +35,7 @@ let own: { readonly key: string; readonly after: string | undefined; readonly wo
 let restructure = true;
 let frame = 0;
 let asking = false;
+let faults = 0;
 let lastSpoken = "";
 let state: PanelState | null = null;
 
@@ -257,6 +260,12 @@ function drawEmpty(now: PanelState): void {
 }
 
 window.addEventListener("message", (event: MessageEvent<ToPanel>) => receive(event.data));
+window.addEventListener("error", (event) => {
+  faults += 1;
+  if (faults <= FAULTS_MAX) {
+    send({ type: "broken", words: event.message });
+  }
+});
 window.addEventListener("keydown", (event) => {
   if (event.key === "." && (event.ctrlKey || event.metaKey) && state?.session?.turnId != null) {
     event.preventDefault();
