@@ -26,12 +26,12 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look, Seen
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
+from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_side
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
@@ -99,6 +99,8 @@ class SessionWorkspace:
         self._not_covered_in_root: tuple[NotCovered, ...] = ()
         self._look = Look(self._tree, limits, seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
+        self.opened: Callable[[], Sequence[OpenText]] = tuple
+        """What editors show of files below the root, as it is now; whoever knows it puts itself here."""
         self._links_known: tuple[object, Links] | None = None
         self._kept_content: tuple[object, object, KeptContent] | None = None
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
@@ -255,8 +257,8 @@ class SessionWorkspace:
         return None if digest is None else await self._run(self._store.get, digest)
 
     async def user_bytes(self, path: str) -> bytes | None:
-        """Bytes of a file of the user's folder (a link's target); None when there is none."""
-        return await self._look_up(self._user_bytes, path)
+        """Bytes of what the user has at a path, unsaved words included (a link's target); None for nothing."""
+        return await self._look_up(self._user_bytes, path, self.opened())
 
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
         """Plan to put the selected proposals or hunks into the user's folder.
@@ -264,15 +266,15 @@ class SessionWorkspace:
         Raises `change.unknown`, `change.superseded` (a digest is not the current one), `change.conflict` (the user's
         file is no longer the base; `data` has both sides). Writes nothing into root or worktree.
         """
-        return await self._run(self._planned, "accept", selections)
+        return await self._run(self._planned, "accept", selections, self.opened())
 
     async def plan_reject(self, selections: Sequence[Selected]) -> Plan:
         """Plan to take the selected proposals or hunks out of the worktree."""
-        return await self._run(self._planned, "reject", selections)
+        return await self._run(self._planned, "reject", selections, ())
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planned_undo, Plan.from_json(record))
+        return await self._run(self._planned_undo, Plan.from_json(record), self.opened())
 
     async def apply(self, plan: Plan) -> Applied:
         """Carry the plan out: all steps, read back, or none.
@@ -307,7 +309,7 @@ class SessionWorkspace:
 
     async def drift(self) -> tuple[Drift, ...]:
         """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
-        return await self._run(self._drift)
+        return await self._run(self._drift, self.opened())
 
     async def refresh(self) -> Refreshed:
         """Take the user's edits into base and worktree, merged line by line with what the agent changed.
@@ -315,7 +317,7 @@ class SessionWorkspace:
         Paths where both changed the same place are left as they are and named; accepting there is a conflict until the
         agent's change is rejected or written anew. To be called before a tool runs. Writes nothing into the root.
         """
-        return await self._run(self._refreshed)
+        return await self._run(self._refreshed, self.opened())
 
     async def mend(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         """After the machine went down since the last use: put the worktree back to what is recorded; the paths.
@@ -377,12 +379,12 @@ class SessionWorkspace:
                 return preview(proposal, self._store)
         raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
 
-    def _user_bytes(self, path: str) -> bytes | None:
+    def _user_bytes(self, path: str, texts: Sequence[OpenText]) -> bytes | None:
         with Root(self.root) as root:
-            return path_with_data(root, path, self._limits)[1]
+            return user_side(root, path, texts, self._limits).data
 
-    def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
-        planner = self._planner(self._proposals())
+    def _planned(self, action: str, selections: Sequence[Selected], texts: Sequence[OpenText]) -> Plan:
+        planner = self._planner(self._proposals(), texts)
         try:
             return planner.accept(selections) if action == "accept" else planner.reject(selections)
         except WorkspaceError as error:
@@ -390,11 +392,11 @@ class SessionWorkspace:
                 error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
             raise
 
-    def _planned_undo(self, done: Plan) -> Plan:
-        return self._planner(()).undo(done)
+    def _planned_undo(self, done: Plan, texts: Sequence[OpenText]) -> Plan:
+        return self._planner((), texts).undo(done)
 
-    def _planner(self, proposals: Sequence[Proposal]) -> Planner:
-        return Planner(self._state, self._tree, self._store, self._limits, proposals)
+    def _planner(self, proposals: Sequence[Proposal], texts: Sequence[OpenText]) -> Planner:
+        return Planner(self._state, self._tree, self._store, self._limits, texts, proposals)
 
     def _applied(self, plan: Plan, how: Callable[[Plan, Trees], Applied]) -> Applied:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
@@ -426,13 +428,14 @@ class SessionWorkspace:
         self._save(replace(self._state, boot_id=self._boot_id))
         return plan.paths
 
-    def _drift(self) -> tuple[Drift, ...]:
+    def _drift(self, texts: Sequence[OpenText]) -> tuple[Drift, ...]:
         with self._user() as user:
-            return find_drift(self._state, user)
+            return find_drift(self._state, user, unsaved_texts(user.tree, self._state, texts, self._limits))
 
-    def _refreshed(self) -> Refreshed:
+    def _refreshed(self, texts: Sequence[OpenText]) -> Refreshed:
         with self._user() as user:
-            drifts = find_drift(self._state, user)
+            unsaved = unsaved_texts(user.tree, self._state, texts, self._limits)
+            drifts = find_drift(self._state, user, unsaved)
             if not drifts:
                 return Refreshed((), ())
             going = tuple(each for each in drifts if each.found is None)
@@ -440,7 +443,7 @@ class SessionWorkspace:
             told = Refreshed((), ())
             # What the user removed goes first: a file may have taken the place of a folder.
             for part in filter(None, (going, coming)):
-                plan, more = plan_refresh(part, user, self._look, self._store)
+                plan, more = plan_refresh(part, user, self._look, self._store, unsaved)
                 self._applied(plan, apply_plan)
                 told = told.joined(more)
             return told

@@ -8,40 +8,30 @@ Must never: write into the user's folder or the worktree, or plan over content t
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
-from gloveport.server.edit.hunks import Hunk, diff_hunks
-from gloveport.server.edit.render import unified_diff
+from gloveport.server.edit.hunks import Hunk
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, fits, path_state, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
-from gloveport.server.workspace.limits import WorkspaceLimits
-from gloveport.server.workspace.plan import BaseStep, Decided, Plan, Selected, Side, Step
+from gloveport.server.workspace.moving import Move, Mover, missing_folders
+from gloveport.server.workspace.plan import Action, BaseStep, Decided, Plan, Selected, Step
 from gloveport.server.workspace.proposal import Proposal
-from gloveport.server.workspace.state import FileState, WorkspaceState
-from gloveport.server.workspace.store import ContentStore
-
-CONFLICT_TEXT_MAX: Final = 8_000
+from gloveport.server.workspace.state import FileState
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class Planner(Mover):
     """Plans against one state and its current proposals."""
 
-    state: WorkspaceState
-    worktree: Root
-    store: ContentStore
-    limits: WorkspaceLimits
     proposals: Sequence[Proposal]
 
     def accept(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks go into the user's files, and the base follows."""
-        steps: list[Step] = []
-        base_steps: list[BaseStep] = []
         decided: list[Decided] = []
+        moves: list[Move] = []
         with Root(self.state.root) as root:
             chosen = self._chosen(selections)
             _refuse_nested({proposal.path: proposal.result for proposal, _ in chosen})
@@ -49,16 +39,9 @@ class Planner:
                 after = self._accepted(proposal, hunks)
                 if after is not None:
                     _refuse_blocked(root, proposal.path)
-                found, data = path_with_data(root, proposal.path, self.limits)
-                if not fits(found, after, proposal.base):
-                    if not fits(found, proposal.base, after):
-                        raise self._conflict(proposal, found, data)
-                    steps.append(
-                        Step("root", proposal.path, proposal.base, after, _missing_folders(root, proposal.path))
-                    )
-                base_steps.append(BaseStep(proposal.path, proposal.base, after))
+                moves.append(self.toward(root, proposal.path, proposal.base, after))
                 decided.append(_decided(proposal, hunks, whole=after == proposal.result))
-        return self._kept(Plan("accept", tuple(steps), tuple(base_steps), tuple(decided)))
+        return self._kept(_plan("accept", moves, decided))
 
     def reject(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks leave the worktree."""
@@ -73,35 +56,43 @@ class Planner:
             before = path_state(self.worktree, proposal.path, self.limits)
             if not fits(before, proposal.result, after):
                 raise _superseded(proposal.path)
-            folders = _missing_folders(self.worktree, proposal.path)
+            folders = missing_folders(self.worktree, proposal.path)
             steps.append(Step("worktree", proposal.path, before, after, folders))
             decided.append(_decided(proposal, hunks, whole=after == proposal.base))
         return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
 
     def undo(self, done: Plan) -> Plan:
-        """Every step of `done` backwards."""
-        steps = tuple(
-            Step(step.side, step.path, step.after, step.before, step.new_folders) for step in reversed(done.steps)
-        )
-        base_steps = tuple(BaseStep(step.path, step.after, step.before) for step in reversed(done.base_steps))
-        for base_step in base_steps:
-            if self.state.base.get(base_step.path) != base_step.before:
-                raise WorkspaceError(
-                    ErrorCode.CHANGE_CONFLICT,
-                    f"{base_step.path}: a later decision builds on this one",
-                    hint="Undo the later decision first.",
-                    path=base_step.path,
-                )
+        """What `done` did backwards, over what the user changed beside it since."""
+        moves: list[Move] = []
         with Root(self.state.root) as root:
-            for step in steps:
-                self._check_undo(step, root)
-        return self._kept(Plan("undo", steps, base_steps, done.decided))
+            for path, before, after, folders in reversed(done.user_ends):
+                moves.append(self.toward(root, path, after, before, folders))
+        moved = {move.base.path for move in moves}
+        moves += [self._base_back(step) for step in done.base_steps if step.path not in moved]
+        steps = [
+            self._back(step)
+            for step in reversed(done.steps)
+            if step.side == "worktree" and step.path not in done.taken_over
+        ]
+        plan = _plan("undo", moves, done.decided)
+        return self._kept(replace(plan, steps=(*plan.steps, *steps)))
 
-    def _check_undo(self, step: Step, root: Root) -> None:
-        tree = root if step.side == "root" else self.worktree
-        found, data = path_with_data(tree, step.path, self.limits)
-        if not fits(found, step.before, step.after):
-            raise self._moved_on(step.path, step.side, step.before, found, data, step.after)
+    def _base_back(self, step: BaseStep) -> Move:
+        """The user had it by themselves when it was accepted, and keeps it."""
+        if self.state.base.get(step.path) != step.after:
+            raise WorkspaceError(
+                ErrorCode.CHANGE_CONFLICT,
+                f"{step.path}: a later decision builds on this one",
+                hint="Undo the later decision first.",
+                path=step.path,
+            )
+        return Move(BaseStep(step.path, step.after, step.before))
+
+    def _back(self, step: Step) -> Step:
+        found, data = path_with_data(self.worktree, step.path, self.limits)
+        if not fits(found, step.after, step.before):
+            raise self.moved_on(step.path, "worktree", step.after, found, data, step.before)
+        return Step("worktree", step.path, step.after, step.before, step.new_folders)
 
     def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
@@ -122,48 +113,21 @@ class Planner:
     def _accepted(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
         if hunks is None or proposal.base is None or proposal.result is None:
             return proposal.result
-        return replace(proposal.base, digest=self.store.put(apply_hunks(self._bytes(proposal.base), hunks)))
+        return replace(proposal.base, digest=self.store.put(apply_hunks(self.bytes_of(proposal.base), hunks)))
 
     def _rejected(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
         if hunks is None or proposal.base is None or proposal.result is None:
             return proposal.base
-        return replace(proposal.result, digest=self.store.put(revert_hunks(self._bytes(proposal.result), hunks)))
-
-    def _bytes(self, state: FileState | None) -> bytes:
-        return b"" if state is None else self.store.get(state.digest)
+        return replace(proposal.result, digest=self.store.put(revert_hunks(self.bytes_of(proposal.result), hunks)))
 
     def _kept(self, plan: Plan) -> Plan:
         ends = [end for step in plan.steps for end in (step.before, step.after)]
         ends += [end for step in plan.base_steps for end in (step.before, step.after)]
+        ends += [end for step in plan.buffers for end in (step.before, step.after)]
         for end in ends:
-            self._bytes(end)
+            self.bytes_of(end)
         self.store.sync()
         return plan
-
-    def _conflict(self, proposal: Proposal, found: FileState | None, data: bytes | None) -> WorkspaceError:
-        return self._moved_on(proposal.path, "root", proposal.base, found, data, proposal.result)
-
-    def _moved_on(
-        self,
-        path: str,
-        side: Side,
-        expected: FileState | None,
-        found: FileState | None,
-        data: bytes | None,
-        wanted: FileState | None,
-    ) -> WorkspaceError:
-        base = self._bytes(expected)
-        return WorkspaceError(
-            ErrorCode.CHANGE_CONFLICT,
-            f"{path} is not what the decision was made on; nothing was written",
-            path=path,
-            side=side,
-            expected=None if expected is None else expected.digest,
-            found=None if found is None else found.digest,
-            wanted=None if wanted is None else wanted.digest,
-            theirs=_side(path, base, data),
-            ours=_side(path, base, None if wanted is None else self._bytes(wanted)),
-        )
 
 
 def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
@@ -225,18 +189,14 @@ def _superseded(path: str) -> WorkspaceError:
     return WorkspaceError(ErrorCode.CHANGE_SUPERSEDED, f"{path}: the proposal is not the one that was shown", path=path)
 
 
-def _missing_folders(root: Root, path: str) -> tuple[str, ...]:
-    parts = path.split("/")[:-1]
-    folders = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
-    return tuple(folder for folder in folders if root.state(folder) is None)
-
-
-def _side(path: str, base: bytes, data: bytes | None) -> str:
-    """How one side differs from what was expected, for display."""
-    if data is None:
-        return f"{path} is absent"
-    try:
-        text = unified_diff(path, diff_hunks(base, data, path))
-    except GloveportError:
-        text = ""
-    return text[:CONFLICT_TEXT_MAX]
+def _plan(action: Action, moves: Sequence[Move], decided: Sequence[Decided]) -> Plan:
+    """The plan of moves: first what is taken over into the worktree, then the user's side."""
+    taken = tuple(move.worktree for move in moves if move.worktree is not None)
+    return Plan(
+        action,
+        (*taken, *(move.step for move in moves if move.step is not None)),
+        tuple(move.base for move in moves),
+        tuple(decided),
+        tuple(move.buffer for move in moves if move.buffer is not None),
+        tuple(step.path for step in taken),
+    )
