@@ -53,14 +53,22 @@ async def test_one_is_accepted_and_one_rejected(tmp_path: Path) -> None:
     """The file holds the accepted hunk alone; a lens that was rendered before is refused afterwards."""
     async with proposed(tmp_path) as (_, editor, mine):
         accept, reject, *_ = await editor.actions(mine, 1)
-        assert "result" in await editor.execute(accept)
-        assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
+        accepted = await editor.execute(accept)
+        assert accepted["result"]["inEditors"] == ["a.txt"]
+        shown = editor.documents[mine.as_uri()]
+        assert shown.text == TEXT.replace("line 2\n", "second\n")
+        (asked,) = editor.asked
+        (change,) = asked["edit"]["documentChanges"]
+        assert change["textDocument"] == {"uri": mine.as_uri(), "version": 1}
+        assert list(asked["edit"]["changeAnnotations"]) == [row["annotationId"] for row in change["edits"]]
+        assert mine.read_text() == TEXT  # what is in an editor is saved there
         late = await editor.execute(reject)
         assert late["error"]["data"]["code"] == "change.superseded"
         assert "look again" in late["error"]["message"]
         _, reject, *_ = await editor.actions(mine, 28)
         assert "result" in await editor.execute(reject)
         assert await editor.lenses(mine) == []
+        await editor.save(mine)
         assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
 
 

@@ -181,6 +181,7 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
+        editors=front.buffers,
     )
 
 

@@ -24,7 +24,7 @@ from anyio import to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
-from gloveport.server.workspace.applying import Applied, Trees, apply_plan
+from gloveport.server.workspace.applying import Applied, Trees, apply_plan, check_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
@@ -276,6 +276,10 @@ class SessionWorkspace:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
         return await self._run(self._planned_undo, Plan.from_json(record), self.opened())
 
+    async def check(self, plan: Plan) -> None:
+        """Raise what would keep `apply` from beginning: `change.conflict`, `change.superseded`."""
+        await self._run(self._checked, plan)
+
     async def apply(self, plan: Plan) -> Applied:
         """Carry the plan out: all steps, read back, or none.
 
@@ -401,6 +405,10 @@ class SessionWorkspace:
     def _applied(self, plan: Plan, how: Callable[[Plan, Trees], Applied]) -> Applied:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return how(plan, trees)
+
+    def _checked(self, plan: Plan) -> None:
+        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
+            check_plan(plan, trees)
 
     def _rolled_back(self, plan: Plan) -> tuple[str, ...]:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:

@@ -110,14 +110,15 @@ def text_of(data: bytes) -> str | None:
 
 
 def takes_edit(before: bytes | None, after: bytes | None) -> bool:
-    """True when every editor can make one text of the other: one kind of line end, and the same at the end of file."""
+    """True when any editor can make one text of the other: one kind of line end, and the end of file stays as it is."""
     if before is None or after is None:
         return False
     old, new = text_of(before), text_of(after)
     if old is None or new is None or sniff_form(before) != sniff_form(after):
         return False
     endings = {*_LINE_END.findall(old), *_LINE_END.findall(new)}
-    return len(endings) <= 1 and "\r" not in endings and old[-1:] in ("\n",) and new[-1:] in ("\n",)
+    same_end = bool(old and new) and old.endswith("\n") == new.endswith("\n")
+    return len(endings) <= 1 and "\r" not in endings and same_end
 
 
 def _as_saved(text: str, disk: bytes | None) -> bytes | None:

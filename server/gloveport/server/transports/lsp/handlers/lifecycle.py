@@ -67,6 +67,9 @@ class Identity:
     speaks_documents: bool
     speaks_ours: bool = False
     shows_documents: bool = False
+    takes_edits: bool = False
+    """Edits of named versions of documents."""
+    takes_annotations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,9 @@ class Lifecycle:
             documents,
             speaks_ours=options.protocol_version is not None,
             shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
+            takes_edits=_declares(params.capabilities, "workspace", "applyEdit")
+            and _declares(params.capabilities, "workspace", "workspaceEdit", "documentChanges"),
+            takes_annotations=_declares(params.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
         )
         self.phase = Phase.SERVING
         ours = {
@@ -156,11 +162,11 @@ class Lifecycle:
 
 
 def _declares(capabilities: Mapping[str, Any], *names: str) -> bool:
-    """Whether a client said true to a capability."""
+    """Whether a client has a capability: by saying true, or by describing it."""
     found: object = capabilities
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found is True
+    return found is True or isinstance(found, Mapping)
 
 
 def _document_capabilities() -> dict[str, object]:
