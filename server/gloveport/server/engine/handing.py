@@ -22,7 +22,7 @@ from gloveport.server.workspace.state import FileState
 
 ANSWER_S_MAX: Final = 30.0
 """How long an editor may take to answer; it may ask its user first."""
-SHOWN_S_MAX: Final = 3.0
+SHOWN_S_MAX: Final = 5.0
 """How long after its answer a document may take to show the new text."""
 
 

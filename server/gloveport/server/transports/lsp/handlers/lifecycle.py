@@ -21,6 +21,10 @@ from gloveport.server.transports.lsp.handlers.names import CAPABILITIES
 NAME_CHARS_MAX = 256
 
 
+_VERSIONED_EDITS = ("documentChanges", "resourceOperations")
+"""Each means that edits of named versions are taken: operations on files stand among those, and nowhere else."""
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True
@@ -132,7 +136,7 @@ class Lifecycle:
             speaks_ours=options.protocol_version is not None,
             shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
             takes_edits=_declares(params.capabilities, "workspace", "applyEdit")
-            and _declares(params.capabilities, "workspace", "workspaceEdit", "documentChanges"),
+            and any(_declares(params.capabilities, "workspace", "workspaceEdit", name) for name in _VERSIONED_EDITS),
             takes_annotations=_declares(params.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
         )
         self.phase = Phase.SERVING
@@ -166,7 +170,7 @@ def _declares(capabilities: Mapping[str, Any], *names: str) -> bool:
     found: object = capabilities
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found is True or isinstance(found, Mapping)
+    return found is True or isinstance(found, Mapping | list)
 
 
 def _document_capabilities() -> dict[str, object]:
