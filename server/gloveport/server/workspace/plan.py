@@ -7,6 +7,7 @@ Must never: hold a step whose path could leave its tree: paths are checked again
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -65,7 +66,7 @@ class BaseStep:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """All steps of one decision: all are done, or none."""
 
@@ -79,9 +80,9 @@ class Plan:
         """Every path that is touched, once, ordered."""
         return tuple(sorted({step.path for step in self.steps}))
 
-    @property
+    @cached_property
     def plan_id(self) -> Sha256:
-        """A name that depends on every step."""
+        """A name that depends on every step; made once, as each staged file asks for it."""
         return content_digest(*(repr(each).encode() for each in (self.action, self.steps, self.base_steps)))
 
     def staged(self, index: int) -> str:
