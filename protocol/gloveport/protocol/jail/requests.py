@@ -45,8 +45,25 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """A run in a container of an engine. `address` is the path of the engine's socket.
+
+    `create` and `execute` are JSON bodies of the engine's interface. Without `execute` the container `name` is made
+    from `create` and is the run; with it the container is there already, idle, and the command is executed in it.
+    """
+
+    address: str
+    name: str
+    create: str
+    execute: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command."""
+    """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
+
+    With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone.
+    """
 
     run_id: str
     argv: tuple[str, ...]
@@ -57,11 +74,12 @@ class RunRequest:
     wrapper_depth: int
     limits: RunLimits
     cgroup: CgroupPlan | None
+    engine: EnginePlan | None = None
 
 
 def encode_request(request: RunRequest) -> bytes:
     """The bytes of `request.json`."""
-    limits, cgroup = request.limits, request.cgroup
+    limits, cgroup, engine = request.limits, request.cgroup, request.engine
     return dump_body(
         {
             "run_id": request.run_id,
@@ -73,6 +91,7 @@ def encode_request(request: RunRequest) -> bytes:
             "wrapper_depth": request.wrapper_depth,
             "limits": {name: getattr(limits, name) for name in RunLimits.__slots__},
             "cgroup": None if cgroup is None else {name: getattr(cgroup, name) for name in CgroupPlan.__slots__},
+            "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
         }
     )
 
@@ -94,6 +113,7 @@ def decode_request(raw: bytes) -> RunRequest:
         wrapper_depth=body.integer("wrapper_depth"),
         limits=_limits(limits),
         cgroup=_cgroup(body.inner("cgroup")),
+        engine=_engine(body.inner("engine")),
     )
 
 
@@ -122,3 +142,7 @@ def _cgroup(body: Fields | None) -> CgroupPlan | None:
         events_file=body.text("events_file"),
         peak_file=body.text("peak_file"),
     )
+
+
+def _engine(body: Fields | None) -> EnginePlan | None:
+    return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})

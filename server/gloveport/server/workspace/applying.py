@@ -49,6 +49,7 @@ class Trees:
     store: ContentStore
     limits: WorkspaceLimits
     save: Callable[[WorkspaceState], None]
+    twins: frozenset[str] = frozenset()
     names: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """What lies in folders in which something new comes, by side and path: spellings by the folded name."""
 
@@ -65,7 +66,7 @@ class Trees:
     ) -> Iterator["Trees"]:
         """Open the root when the plan touches it; it must still be the folder of the session's beginning."""
         if all(step.side == "worktree" for step in plan.steps):
-            yield cls(state, {"worktree": worktree}, store, limits, save)
+            yield cls(state, {"worktree": worktree}, store, limits, save, plan.twins)
             return
         if folder_identity(state.root) != state.identity:
             raise WorkspaceError(
@@ -74,11 +75,11 @@ class Trees:
                 hint="Start a new session in the new folder.",
             )
         with Root(state.root) as root:
-            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save)
+            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save, plan.twins)
 
     def found(self, step: Step) -> FileState | None:
         """What lies at the step's path now."""
-        return path_state(self.handles[step.side], step.path, self.limits)
+        return path_state(self.handles[step.side], step.path, self.limits, exact=step.path in self.twins)
 
 
 @dataclass(slots=True)
@@ -88,6 +89,8 @@ class _Placing:
     trees: Trees
     step: Step
     staged: str
+    leaving: frozenset[str] = frozenset()
+    """Paths that the same plan takes away."""
     made: tuple[str, ...] = ()
     swapped: bool = False
 
@@ -116,10 +119,16 @@ class _Placing:
             if after.kind == "link":
                 placing.stage_link(fd, self.staged, data, self.step.path)
                 return None
-            like = tree.state(self.step.path)
+            source = self.step.path if self.step.origin is None else self.step.origin
+            like = tree.state(source)
             written = placing.write_staged(fd, self.staged, data, self._mode(after, like), like, self.step.path)
-            if placing.is_regular(like):
-                placing.copy_attributes(fd, name, self.staged)
+            try:
+                if placing.is_regular(like):
+                    with tree.folder(source.rpartition("/")[0]) as source_fd:
+                        placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            except BaseException:
+                os.close(written)
+                raise
             return written
 
     def swap(self) -> None:
@@ -178,7 +187,7 @@ class _Placing:
         if place not in self.trees.names:
             self.trees.names[place] = _spellings(fd, path)
         for other in self.trees.names[place].get(fold_name(name), ()):
-            if other != name:
+            if other != name and f"{path.removesuffix(name)}{other}" not in self.leaving:
                 raise WorkspaceError(
                     ErrorCode.CHANGE_CONFLICT,
                     f"{path}: {other!r} is there already and is the same name on some file systems",
@@ -213,8 +222,10 @@ class _Placing:
     def _mode(self, after: FileState, like: os.stat_result | None) -> int:
         mode = after.mode
         before = self.step.before
-        if like is not None and placing.is_regular(like) and before is not None and before.mode == mode:
-            mode = like.st_mode & 0o777
+        if like is not None and placing.is_regular(like):
+            moved = self.step.origin is not None and after.runnable == bool(like.st_mode & 0o100)
+            if moved or (before is not None and before.mode == mode):
+                mode = like.st_mode & 0o777
         return mode | _WORKTREE_MODE if self.step.side == "worktree" else mode
 
 
@@ -240,7 +251,8 @@ def conflict(step: Step, found: FileState | None) -> WorkspaceError:
 
 def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
     """Do the given steps (with their indices in the plan) and move the base, or raise with all as it was."""
-    going = [_Placing(trees, step, plan.staged(index)) for index, step in steps]
+    leaving = frozenset(step.path for step in plan.steps if step.after is None)
+    going = [_Placing(trees, step, plan.staged(index), leaving) for index, step in steps]
     try:
         for each in going:
             each.check()
