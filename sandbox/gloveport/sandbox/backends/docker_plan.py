@@ -25,6 +25,9 @@ SHM_BYTES: Final = 64 * 1024 * 1024
 MEMLOCK_BYTES: Final = 64 * 1024 * 1024
 INIT_PROCESSES: Final = 1
 """The engine's init stands beside the command and counts as a process."""
+GVISOR_THREADS: Final = 256
+GVISOR_THREADS_EACH: Final = 8
+"""What gVisor itself takes of a limit of processes, in sum and for each process inside."""
 RUN_LABEL, LEASE_LABEL, OWNER_LABEL, PLACE_LABEL = (
     f"gloveport.{name}" for name in ("run", "lease", "owner", "place")
 )  # fmt: skip
@@ -62,6 +65,7 @@ class Making:
     shows_machine: bool
     runtime: str
     has_init: bool
+    has_own_kernel: bool
     labels: Mapping[str, str]
 
 
@@ -175,7 +179,7 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": _plan_security(profile.tool_kind),
+        "SecurityOpt": _plan_security(profile.tool_kind, making),
         "Mounts": mounts,
         "Tmpfs": tmpfs,
         "ShmSize": min(limits.tmp_bytes_max, SHM_BYTES),
@@ -195,8 +199,13 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
     if limits.memory_bytes_max is not None:
         host |= {"Memory": limits.memory_bytes_max, "MemorySwap": limits.memory_bytes_max}
     if limits.processes_max is not None:
-        host["PidsLimit"] = limits.processes_max + INIT_PROCESSES * making.has_init
+        host["PidsLimit"] = _count_processes(limits.processes_max, making)
     return host
+
+
+def _count_processes(wanted: int, making: Making) -> int:
+    inside = wanted + INIT_PROCESSES * making.has_init
+    return GVISOR_THREADS + GVISOR_THREADS_EACH * inside if making.has_own_kernel else inside
 
 
 def _plan_mount(placing: Placing) -> dict[str, Any]:
@@ -211,9 +220,9 @@ def _plan_mount(placing: Placing) -> dict[str, Any]:
     }
 
 
-def _plan_security(tool_kind: str) -> list[str]:
+def _plan_security(tool_kind: str, making: Making) -> list[str]:
     options = ["no-new-privileges:true"]
-    if (rules := describe_filter(tool_kind)) is not None:
+    if (rules := describe_filter(tool_kind, has_clone3=not making.has_own_kernel)) is not None:
         options.append(f"seccomp={json.dumps(rules, separators=(',', ':'))}")
     return options
 
