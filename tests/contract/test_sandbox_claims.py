@@ -18,7 +18,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
-from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

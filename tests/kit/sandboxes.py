@@ -23,7 +23,7 @@ from gloveport.sandbox.backends.docker_engine import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
-from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor")

@@ -11,7 +11,7 @@ import os
 import resource
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +24,14 @@ from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Limits, Profile
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT,
-     Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
+     Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT,
+     Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
      Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
@@ -84,9 +86,9 @@ class BubblewrapSandbox(SupervisedRung):
         """Check the view and the limits; the jail itself is made at each start."""
         if self._binary is None and not (availability := await self.probe()).ok:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
-        if profile.egress:
-            words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
-            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
+        check_way_out(profile)
+        if profile.way_out is not None:
+            profile = replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
         plan_mounts(profile.mounts, self._hidden)
         plan_covers(profile.mounts, profile.covered)
 
@@ -106,7 +108,7 @@ class BubblewrapSandbox(SupervisedRung):
         arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
         return RunRequest(
             run_id=command.run_id,
-            argv=(self._binary.path, "--args", str(arguments), "--", *command.argv),
+            argv=(self._binary.path, "--args", str(arguments), "--", *_entry(profile), *command.argv),
             working_dir="/",
             environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")),
             stdin=command.stdin,
@@ -134,7 +136,7 @@ class BubblewrapSandbox(SupervisedRung):
             "binary": None if self._binary is None else self._binary.origin,
             "isolation": "namespaces",
             "namespaces": list(_NAMESPACES),
-            "network": "loopback only",
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
             "seccomp": _name_filter(profile.tool_kind),
             "capabilities": "none",
             "uid": os.getuid(),
@@ -142,6 +144,11 @@ class BubblewrapSandbox(SupervisedRung):
             "mounts": describe_view(profile, self._hidden),
             **describe_limits(profile, self._groups),
         }
+
+
+def _entry(profile: Profile) -> tuple[str, ...]:
+    """What stands before a command's own words: the bridge to the way out, where there is one."""
+    return () if profile.way_out is None else bridge_argv(profile.way_out, find_interpreter().path)
 
 
 def _name_filter(tool_kind: str) -> str:

@@ -9,6 +9,7 @@ import os
 from typing import Final
 
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
+from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 
 PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -55,7 +56,7 @@ def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
     ]  # fmt: skip
-    options += _lay_system(hidden, blobs)
+    options += _lay_system(profile, hidden, blobs)
     options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
     options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
@@ -72,7 +73,7 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
     ]
 
 
-def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
+def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     options: list[str] = []
     for placing in plan_system(("/usr", *ETC_SHOWN), hidden):
         options += _place(placing)
@@ -85,7 +86,7 @@ def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
     files = {
         "/etc/passwd": f"user:x:{user}:{group}::{_TMP}:/bin/sh\n".encode(),
         "/etc/group": f"user:x:{group}:\n".encode(),
-        "/etc/hosts": _HOSTS,
+        "/etc/hosts": _HOSTS + (b"" if profile.way_out is None else host_lines(profile.way_out)),
         "/etc/nsswitch.conf": _NAMES,
     }
     for path, content in files.items():
