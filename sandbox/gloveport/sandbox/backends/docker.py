@@ -37,6 +37,8 @@ from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden
 from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.runner import rundir
 
@@ -53,6 +55,12 @@ _LOOSE_COUNT: Final = (
     Claim.PROCESS_LIMIT,
     "The limit bounds the threads of the kernel inside: processes are bounded, but at several times the number.",
 )
+_NO_LIST: Final = (
+    Claim.EGRESS_LIST,
+    "gVisor shows no socket of this machine to code inside; all of the network is closed.",
+)
+IMAGE_PYTHON: Final = "/usr/bin/python3"
+"""What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
 """Engines take no smaller limit."""
 _TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
@@ -125,12 +133,31 @@ class DockerSandbox(SupervisedRung):
         if ready is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
         _check(profile, ready)
+        profile = self._lead_out(profile)
         plan_view(profile, not self._choice.image, self._hidden)
 
         def plan(command: Command, folder: Path) -> RunRequest:
             return self._plan(ready, profile, command, lease_id, folder)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, ready))
+
+    def _lead_out(self, profile: Profile) -> Profile:
+        """The profile with what its way out needs inside. Raises `SandboxError` where a list cannot be held."""
+        check_way_out(profile)
+        if profile.way_out is None:
+            return profile
+        if self.has_own_kernel:
+            refuse_egress(profile, self.name)
+        if self._choice.image:
+            return profile
+        return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+
+    def _words_of(self, profile: Profile, command: Command) -> tuple[str, ...]:
+        """The command, behind the bridge where there is a way out."""
+        if profile.way_out is None:
+            return command.argv
+        python = IMAGE_PYTHON if self._choice.image else find_interpreter().path
+        return (*bridge_argv(profile.way_out, python), *command.argv)
 
     async def reap(self) -> tuple[str, ...]:
         """Kill every run of an earlier daemon that was not attached, and remove containers that nobody follows."""
@@ -205,6 +232,10 @@ class DockerSandbox(SupervisedRung):
         else:
             words = memory_fault or _NO_GROUPS
             not_held += [(claim, words) for claim in _GROUP_CLAIMS]
+        if self.has_own_kernel:
+            not_held.append(_NO_LIST)
+        else:
+            holds.add(Claim.EGRESS_LIST)
         if self.has_own_kernel and Claim.PROCESS_LIMIT in holds:
             holds.remove(Claim.PROCESS_LIMIT)
             not_held.append(_LOOSE_COUNT)
@@ -215,7 +246,7 @@ class DockerSandbox(SupervisedRung):
             RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
         }  # fmt: skip
         making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, self.has_own_kernel, labels)
-        create = plan_container(profile, command.argv, making, self._hidden, ready.facts)
+        create = plan_container(profile, self._words_of(profile, command), making, self._hidden, ready.facts)
         name = f"gloveport-{command.run_id[:48]}-{secrets.token_hex(6)}"
         return RunRequest(
             run_id=command.run_id,
@@ -254,7 +285,7 @@ class DockerSandbox(SupervisedRung):
             "engine": f"{facts.version}{' rootless' if facts.rootless else ''}",
             "users_remapped": "by the engine, not for this run" if facts.remaps_users else "no",
             "image": ready.image,
-            "network": "loopback only",
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
             "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.filter_holder}",
             "capabilities": "none",
             "uid": name_user(facts),
@@ -299,9 +330,6 @@ def refuse_trial(reason: str, fix: str) -> Availability:
 def _check(profile: Profile, ready: _Ready) -> None:
     """Refuse what an engine cannot hold."""
     limits = profile.limits
-    if profile.egress:
-        words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
-        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
     asks = limits.memory_bytes_max is not None or limits.processes_max is not None
     if asks and not ready.facts.holds_limits:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, _NO_GROUPS, hint="Ask for no such limit, or mend the engine.")

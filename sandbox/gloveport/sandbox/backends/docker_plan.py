@@ -18,6 +18,7 @@ from typing import Any, Final
 from gloveport.sandbox.backends.bubblewrap_options import ETC_SHOWN, PATH_DEFAULT, ROOT_LINKS
 from gloveport.sandbox.backends.seccomp import describe_filter
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
+from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 
 TMP: Final = "/tmp"  # noqa: S108 - a place inside the container
@@ -194,17 +195,23 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
     }
     if os.path.exists(_IPV6):
         host["Sysctls"] = {"net.ipv6.conf.all.disable_ipv6": "0"}  # else ::1 is not there
+    if profile.way_out is not None:
+        host["ExtraHosts"] = [f"{name}:{address}" for address, name in _split_hosts(host_lines(profile.way_out))]
     if facts.remaps_users:
         host["UsernsMode"] = "host"
     if limits.memory_bytes_max is not None:
         host |= {"Memory": limits.memory_bytes_max, "MemorySwap": limits.memory_bytes_max}
     if limits.processes_max is not None:
-        host["PidsLimit"] = _count_processes(limits.processes_max, making)
+        host["PidsLimit"] = _count_processes(limits.processes_max, int(profile.way_out is not None), making)
     return host
 
 
-def _count_processes(wanted: int, making: Making) -> int:
-    inside = wanted + INIT_PROCESSES * making.has_init
+def _split_hosts(lines: bytes) -> list[list[str]]:
+    return [line.split() for line in lines.decode("ascii").splitlines()]
+
+
+def _count_processes(wanted: int, bridges: int, making: Making) -> int:
+    inside = wanted + bridges + INIT_PROCESSES * making.has_init
     return GVISOR_THREADS + GVISOR_THREADS_EACH * inside if making.has_own_kernel else inside
 
 
