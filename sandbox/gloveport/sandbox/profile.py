@@ -68,7 +68,8 @@ class Profile:
     """One jail. `egress` lists `host:port` that may be reached; empty means loopback alone.
 
     `covered` are files below the mounts, by their path inside, whose content is not shown.
-    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
+    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
+    row of the breaker's thresholds, empty takes the tool kind's.
     """
 
     label: str
@@ -80,6 +81,7 @@ class Profile:
     egress: tuple[str, ...] = ()
     grace_s: float = 2.0
     covered: tuple[str, ...] = ()
+    hand: str = ""
 
     def __post_init__(self) -> None:
         if len(self.covered) > COVERED_MAX:
