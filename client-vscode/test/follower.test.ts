@@ -156,6 +156,25 @@ test("the newest items alone, older ones as wanted, and nothing that happens mea
   assert.deepEqual(asked, { subscriptionId: "s1", itemsFrom: 0 });
 });
 
+test("a session that is deleted ends the following with its reason", async () => {
+  const { daemon, follower, changed, end } = await open();
+  await follower.start();
+  daemon.view.apply(1, [HELLO]);
+  let seen = changed();
+  await daemon.send(1, [HELLO], { viewDigest: daemon.view.digest() });
+  await seen;
+  const left = daemon.next("session/unsubscribe");
+  seen = changed();
+  await daemon.send(2, [], { events: [], durable: null, ended: "the user deleted it" });
+  await seen;
+  await left;
+  assert.equal(follower.ended, "the user deleted it");
+  assert.deepEqual([follower.inSync, follower.durableCursor], [false, null]);
+  assert.deepEqual(follower.view.items(), daemon.view.items());
+  assert.equal(daemon.asked.filter(([method]) => method === "session/subscribe").length, 1);
+  await end();
+});
+
 for (const [name, ops, more] of [
   ["a gap", [{ op: "append", item: "nowhere", field: "text", offset: 9, text: "x" }], {}],
   ["another digest", [HELLO], { viewDigest: "0".repeat(64) }],

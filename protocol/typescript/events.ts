@@ -72,14 +72,15 @@ export interface ChangeApplyStarted {
   readonly by: string;
 }
 
-/** The worktree's file differs from the workspace's; the proposal of one path as it stands now. */
+/** The worktree's file differs from the workspace's; the proposal of one path as it stands now. Of a rename `path` is the new name, and what is said of the base is said of `renamed_from`. */
 export interface ChangeProposed {
   readonly turn_id: string;
   readonly goal_revision: number;
   readonly call_id: string;
   readonly change_id: string;
   readonly path: string;
-  readonly kind: "create" | "modify" | "delete" | "mode" | "symlink" | "binary";
+  readonly renamed_from: string | null;
+  readonly kind: "create" | "modify" | "delete" | "rename" | "case_rename" | "mode" | "symlink" | "binary";
   readonly base_hash: string | null;
   readonly result_hash: string | null;
   readonly base_mode: number | null;
@@ -109,11 +110,11 @@ export interface ChangeUnsettled {
   readonly waits: boolean;
 }
 
-/** Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again. */
+/** Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again. `superseded`: the path is now part of the proposal of another one, as a rename. */
 export interface ChangeWithdrawn {
   readonly change_id: string;
   readonly path: string;
-  readonly reason: "accepted" | "rejected" | "reverted";
+  readonly reason: "accepted" | "rejected" | "reverted" | "superseded";
 }
 
 /** The compaction gave nothing; the model would be shown what it was shown before. */

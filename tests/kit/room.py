@@ -164,6 +164,11 @@ class Told:
         self.news.set()
         self.news = anyio.Event()
 
+    def end(self, stream: str, reason: str) -> None:
+        """Tell that it is gone."""
+        if self.hub is not None:
+            self.hub.end(stream, reason)
+
 
 class Kit:
     """One running room over a home that outlives it."""

@@ -128,7 +128,7 @@ def test_unified_text_is_read_back_by_an_independent_parser(
     base = "\n".join(old).encode() + (b"\n" if old_ends else b"")
     result = "\n".join(new).encode() + (b"\n" if new_ends else b"")
     hunks = diff_hunks(base, result, "f.txt")
-    parsed = unidiff.PatchSet(io.StringIO(unified_diff("f.txt", hunks)))
+    parsed = unidiff.PatchSet(io.StringIO(unified_diff(("f.txt", "f.txt"), hunks)))
     assert len(parsed) == (1 if hunks else 0)
     for patched in parsed:
         assert patched.path == "f.txt"

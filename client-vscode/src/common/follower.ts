@@ -27,6 +27,8 @@ const RESYNCS_MAX = 3;
 export class SessionFollower {
   readonly view: View;
   inSync = false;
+  /** Why the session is gone, in words, once it is: nothing follows any more, and the view stays as it was. */
+  ended: string | null = null;
   /** The last cursor that a power loss keeps. */
   durableCursor: string | null = null;
   private readonly rpc: Rpc;
@@ -106,6 +108,10 @@ export class SessionFollower {
     if (this.stopped || batch.subscriptionId !== this.subscriptionId) {
       return;
     }
+    if (typeof batch.ended === "string") {
+      this.end(batch.ended);
+      return;
+    }
     if (batch.resync === true) {
       this.durableCursor = null;
       this.resync(new Error("the log lost what was shown last"));
@@ -123,6 +129,14 @@ export class SessionFollower {
       return;
     }
     this.settle(batch);
+  }
+
+  private end(reason: string): void {
+    this.ended = reason;
+    this.inSync = false;
+    this.durableCursor = null;
+    this.stop().catch(this.options.onFault);
+    this.options.onChange();
   }
 
   private settle(batch: SessionEvents): void {

@@ -80,7 +80,8 @@ export class SessionDocuments implements vscode.TextDocumentContentProvider, vsc
       return "Not connected.";
     }
     const text = renderTranscript(follower.view.items(), follower.view.first);
-    return this.words === "" ? text : `${text}\n! ${this.words}\n`;
+    const gone = follower.ended === null ? "" : `\n! This session is gone: ${follower.ended}.\n`;
+    return `${text}${gone}${this.words === "" ? "" : `\n! ${this.words}\n`}`;
   }
 
   /** What is the matter with the daemon, at the end of every document; empty while all is well. */

@@ -42,6 +42,7 @@ class Claim(StrEnum):
     DISK_QUOTA = "disk_quota"
     NO_NETWORK = "no_network"
     LOOPBACK = "loopback"
+    EGRESS_LIST = "egress_list"
     SYSCALL_FILTER = "seccomp"
     NAMED_DENIALS = "named_denials"
     LANDLOCK = "landlock"

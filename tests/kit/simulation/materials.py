@@ -114,6 +114,7 @@ def change(turn_id: str, revision: int, call_id: str, number: int) -> ev.ChangeP
         call_id=call_id,
         change_id=f"ch{number % 3}",
         path=f"dir/a{number % 3}.py",
+        renamed_from=None,
         kind="modify",
         base_hash=sha("base"),
         result_hash=sha(f"result{number}"),

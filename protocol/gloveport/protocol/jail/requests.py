@@ -75,10 +75,26 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """A run in a container of an engine. `address` is the path of the engine's socket.
+
+    `create` and `execute` are JSON bodies of the engine's interface. Without `execute` the container `name` is made
+    from `create` and is the run; with it the container is there already, idle, and the command is executed in it.
+    """
+
+    address: str
+    name: str
+    create: str
+    execute: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
 
     `written`: folders of this machine that the run may write; set-id bits are taken from their files at its end.
+
+    With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone.
     """
 
     run_id: str
@@ -93,11 +109,13 @@ class RunRequest:
     watch: WatchPlan | None = None
     breaker: BreakerPlan | None = None
     written: tuple[str, ...] = ()
+    engine: EnginePlan | None = None
 
 
 def encode_request(request: RunRequest) -> bytes:
     """The bytes of `request.json`."""
-    limits, cgroup, watch, breaker = request.limits, request.cgroup, request.watch, request.breaker
+    limits, cgroup, engine = request.limits, request.cgroup, request.engine
+    watch, breaker = request.watch, request.breaker
     return dump_body(
         {
             "run_id": request.run_id,
@@ -112,6 +130,7 @@ def encode_request(request: RunRequest) -> bytes:
             "watch": None if watch is None else {name: getattr(watch, name) for name in WatchPlan.__slots__},
             "breaker": None if breaker is None else {name: getattr(breaker, name) for name in BreakerPlan.__slots__},
             "written": list(request.written),
+            "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
         }
     )
 
@@ -136,6 +155,7 @@ def decode_request(raw: bytes) -> RunRequest:
         watch=_watch(body.inner("watch")),
         breaker=_breaker(body.inner("breaker")),
         written=body.texts_or_none("written"),
+        engine=_engine(body.inner("engine")),
     )
 
 
@@ -182,3 +202,7 @@ def _breaker(body: Fields | None) -> BreakerPlan | None:
         memory_soft_bytes=body.integer_or_none("memory_soft_bytes"),
         calls_per_s_max=body.integer_or_none("calls_per_s_max"),
     )
+
+
+def _engine(body: Fields | None) -> EnginePlan | None:
+    return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})

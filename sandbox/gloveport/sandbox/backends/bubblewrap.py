@@ -27,13 +27,15 @@ from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Access, Limits, Profile
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT,
-     Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
+     Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT,
+     Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
      Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
@@ -108,9 +110,9 @@ class BubblewrapSandbox(SupervisedRung):
         """Check the view and the limits; the jail itself is made at each start."""
         if self._binary is None and not (availability := await self.probe()).ok:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
-        if profile.egress:
-            words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
-            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
+        check_way_out(profile)
+        if profile.way_out is not None:
+            profile = replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
         plan_mounts(profile.mounts, self._hidden)
         plan_covers(profile.mounts, profile.covered)
 
@@ -122,13 +124,13 @@ class BubblewrapSandbox(SupervisedRung):
     def _plan(self, profile: Profile, command: Command) -> RunRequest:
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
-        blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, command.argv
+        blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
         if not self._entering.reports and (program := build_filter(kind)) is not None:
             options += ["--seccomp", str(blobs.add(program))]
         if self._entering.is_needed(kind):
             environment = {**plan_environment(profile), "PWD": profile.working_dir}
-            entry, argv = (PLACE, assemble(self._entering, profile, command.argv, environment)), (PLACE,)
+            entry, argv = (PLACE, assemble(self._entering, profile, argv, environment)), (PLACE,)
         options += lay_out(profile, self._hidden, blobs, entry)
         arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
         return RunRequest(
@@ -162,7 +164,7 @@ class BubblewrapSandbox(SupervisedRung):
             "binary": None if self._binary is None else self._binary.origin,
             "isolation": "namespaces",
             "namespaces": list(_NAMESPACES),
-            "network": "loopback only",
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
             "seccomp": _name_filter(profile.tool_kind),
             "landlock": self._entering.abi if is_used(self._entering.abi, profile.tool_kind) else 0,
             "denials": "named" if self._entering.reports else "unnamed",
@@ -172,6 +174,11 @@ class BubblewrapSandbox(SupervisedRung):
             "mounts": describe_view(profile, self._hidden),
             **describe_limits(profile, self._groups),
         }
+
+
+def _entry(profile: Profile) -> tuple[str, ...]:
+    """What stands before a command's own words: the bridge to the way out, where there is one."""
+    return () if profile.way_out is None else bridge_argv(profile.way_out, find_interpreter().path)
 
 
 def _name_filter(tool_kind: str) -> str:

@@ -24,6 +24,10 @@ NEW_NAMESPACE_FLAGS: Final = 0x7E020000
 _TERMINAL_INJECTIONS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 _FAMILIES_ALLOWED: Final = (1, 2, 10)  # UNIX, INET, INET6
 _NETLINK, _NETLINK_ROUTE = 16, 0
+_FAMILY_LAST: Final = 63
+"""No family has a higher number (AF_MAX is 46); engines' filters are told each one."""
+_LOW_BITS: Final = 0xFFFFFFFF
+_NEW_NAMESPACE_BITS: Final = tuple(1 << bit for bit in range(32) if NEW_NAMESPACE_FLAGS >> bit & 1)
 
 _ALWAYS_DENIED: Final = (
     "mount", "umount2", "pivot_root", "chroot", "swapon", "swapoff", "reboot", "init_module", "delete_module",
@@ -162,6 +166,46 @@ def _report(numbers: Mapping[str, int], counted: Mapping[str, int], answer: int)
     if "openat2" not in counted:
         program += _when_number(numbers["openat2"], [_op(_RETURN, answer)])
     return program
+
+
+def describe_filter(tool_kind: str, machine: str | None = None) -> Mapping[str, object] | None:
+    """The same filter as a profile for container engines, JSON-ready; None where the architecture is not known.
+
+    Arguments are compared by the 32 bits that the kernel looks at: what lies above them would slip past an equality.
+    """
+    name = machine or platform.machine()
+    if name not in ARCHITECTURES:
+        return None
+    denied = _ALWAYS_DENIED + (_DENIED_TO_SMALL if tool_kind == "small" else ())
+    families = [family for family in range(_FAMILY_LAST + 1) if family not in (*_FAMILIES_ALLOWED, _NETLINK)]
+    both = ("socket", "socketpair")
+    return {
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "architectures": [f"SCMP_ARCH_{name.upper()}"],
+        "syscalls": [
+            _refuse(denied, errno.EPERM),
+            _refuse(("clone3",), errno.ENOSYS),
+            *(_refuse(("clone",), errno.EPERM, _masked(0, flag, flag)) for flag in _NEW_NAMESPACE_BITS),
+            *(_refuse(("ioctl",), errno.EPERM, _masked(1, _LOW_BITS, call)) for call in _TERMINAL_INJECTIONS),
+            *(_refuse(both, errno.EAFNOSUPPORT, _masked(0, _LOW_BITS, family)) for family in families),
+            _refuse(both, errno.EAFNOSUPPORT, {"index": 0, "value": _FAMILY_LAST, "op": "SCMP_CMP_GT"}),
+            _refuse(
+                both,
+                errno.EAFNOSUPPORT,
+                _masked(0, _LOW_BITS, _NETLINK),
+                {"index": 2, "value": _NETLINK_ROUTE, "op": "SCMP_CMP_NE"},
+            ),
+        ],
+    }
+
+
+def _refuse(names: tuple[str, ...], error: int, *conditions: Mapping[str, object]) -> Mapping[str, object]:
+    """All conditions must be met; two on the same argument would be taken as alternatives."""
+    return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": error, "args": list(conditions)}
+
+
+def _masked(index: int, mask: int, value: int) -> Mapping[str, object]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -22,12 +22,18 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends.collect import collect_files
-from gloveport.sandbox.backends.execution import SupervisedExecution, is_supervised, kill_run, read_own_status
+from gloveport.sandbox.backends.execution import (
+    SupervisedExecution,
+    give_back,
+    is_supervised,
+    kill_run,
+    read_own_status,
+)
 from gloveport.sandbox.backends.launcher import Launcher
 from gloveport.sandbox.backends.view import find_bendable, find_written
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Profile, is_below
-from gloveport.sandbox.runner import groups, rundir
+from gloveport.sandbox.runner import rundir
 from gloveport.sandbox.runner.spool import COUNT_FILE
 
 RUNS_MAX: Final = 4096
@@ -177,7 +183,7 @@ class RunFolders:
         reaped = []
         for folder in self._folders():
             status = read_own_status(folder)
-            if self._is_ours(folder.name) or status is None or rundir.read_exit(folder) is not None:
+            if self.is_ours(folder.name) or status is None or rundir.read_exit(folder) is not None:
                 continue
             try:
                 request = rundir.read_request(folder)
@@ -185,8 +191,7 @@ class RunFolders:
                 continue
             if kill_run(status, request):
                 reaped.append(folder.name)
-            if request.cgroup is not None:
-                groups.remove_groups(request.cgroup)
+            give_back(request, is_over=False)
         return tuple(reaped)
 
     def sweep(self, keep: frozenset[str]) -> tuple[str, ...]:
@@ -194,19 +199,19 @@ class RunFolders:
         swept = []
         for folder in self._folders():
             status = read_own_status(folder)
-            if self._is_ours(folder.name) or folder.name in keep:
+            if self.is_ours(folder.name) or folder.name in keep:
                 continue
             if status is not None and rundir.read_exit(folder) is None and is_supervised(status):
                 continue
             with contextlib.suppress(OSError, JailFormatError):
                 request = rundir.read_request(folder)
-                if request.cgroup is not None and rundir.is_original(folder):
-                    groups.remove_groups(request.cgroup)
+                if rundir.is_original(folder):
+                    give_back(request, is_over=rundir.read_exit(folder) is not None)
             shutil.rmtree(folder, ignore_errors=True)
             swept.append(folder.name)
         return tuple(swept)
 
-    def _is_ours(self, run_id: str) -> bool:
+    def is_ours(self, run_id: str) -> bool:
         """True for runs that this program follows, and for those that it is just beginning."""
         return run_id in self._followed or run_id in self._own
 

@@ -47,8 +47,10 @@ def supervise(run_dir: str, wake_fd: int) -> None:
         return
     prctl.become_subreaper()
     prctl.hide_from_peers()
-    run = _Run(folder, request, wake_fd)
+    run = _open_run(folder, request, wake_fd)
     end = run.perform()
+    if end is None:
+        return
     rundir.write_exit(folder, end)
     os.close(wake_fd)  # the daemon knows now; what follows costs it no time
     if request.cgroup is not None:
@@ -57,7 +59,16 @@ def supervise(run_dir: str, wake_fd: int) -> None:
     rundir.sync_exit(folder)
 
 
-class _Run:
+def _open_run(folder: Path, request: RunRequest, wake_fd: int) -> "Run":
+    """A run of a program of this machine, or one in an engine's container; that half is loaded for those alone."""
+    if request.engine is None:
+        return Run(folder, request, wake_fd)
+    from gloveport.sandbox.runner.engine_run import EngineRun
+
+    return EngineRun(folder, request, request.engine, wake_fd)
+
+
+class Run:
     """Mutable state of the one run of this process."""
 
     def __init__(self, folder: Path, request: RunRequest, wake_fd: int) -> None:
@@ -77,8 +88,8 @@ class _Run:
         self.ending: Ending | None = None
         self.kill_at: float | None = None
 
-    def perform(self) -> RunExit:
-        """Run to the end of the tree and describe it."""
+    def perform(self) -> RunExit | None:
+        """Run to the end of the tree and describe it; None when its end cannot be known."""
         self.signals = self._take_signals()
         plan, failure, kills, peak = self.request.cgroup, None, 0, None
         try:
@@ -241,9 +252,7 @@ class _Run:
         if going and (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
             self._end(ending)
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
-            tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
-            self.kill_at = time.monotonic() + KILL_AGAIN_S
-            self._reap()
+            self._kill_tree()
 
     def _time_ending(self, now: float) -> Ending | None:
         limits = self.limits
@@ -265,8 +274,22 @@ class _Run:
         if ending.at_once:
             self.kill_at = now
             return
-        tree.kill_all(processes, signal.SIGTERM, self.request.wrapper_depth)
+        self._ask_tree()
         self.kill_at = now + self.limits.grace_s
+
+    def _ask_tree(self) -> None:
+        """TERM to every process of the command."""
+        tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGTERM, self.request.wrapper_depth)
+
+    def _kill_tree(self) -> None:
+        tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
+        self.kill_at = time.monotonic() + KILL_AGAIN_S
+        self._reap()
+
+    def _measure(self) -> tuple[float, int | None]:
+        """CPU seconds of the tree, and its highest memory use as far as it was sampled."""
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime, max(self.watchdog.peak_bytes, usage.ru_maxrss * 1024)
 
     def _pause_ms(self) -> int:
         now = time.monotonic()
@@ -286,8 +309,7 @@ class _Run:
             os.write(self.wake_fd, b".")
 
     def _describe(self, failure: str | None, kills: int, peak: int | None) -> RunExit:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_s = usage.ru_utime + usage.ru_stime
+        cpu_s, sampled = self._measure()
         denied = () if self.watch is None else self.watch.denied()
         verdict = decide_verdict(
             Seen(
@@ -310,7 +332,7 @@ class _Run:
             evidence=verdict.evidence,
             wall_s=time.monotonic() - self.began,
             cpu_s=cpu_s,
-            memory_peak_bytes=peak if peak is not None else max(self.watchdog.peak_bytes, usage.ru_maxrss * 1024),
+            memory_peak_bytes=peak if peak is not None else sampled,
             output_bytes_total=self.spool.total,
             denied=denied,
             alarms=tuple(self.watchdog.alarms),

@@ -71,6 +71,10 @@ class Announcer:
         """Tell the followers."""
         self._hub.publish(stream, events, durable_seq)
 
+    def end(self, stream: str, reason: str) -> None:
+        """Tell the followers that the stream is gone."""
+        self._hub.end(stream, reason)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenRooms:

@@ -15,7 +15,15 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, retry_words, stopped
+from gloveport.server.cli.phrases import (
+    call_title,
+    change_words,
+    counted,
+    counts_of_tests,
+    reason_of,
+    retry_words,
+    stopped,
+)
 
 _STATES: Final = MappingProxyType(
     {
@@ -221,7 +229,8 @@ class Feed:
         self.output_tokens += int(fields["outputTokens"] or 0)
 
     def _change(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"± {fields['changeKind']} {fields['path']} ({counted(len(fields['hunks']), 'hunk')})", "blue")
+        words = change_words(fields["changeKind"], fields["path"], fields.get("renamedFrom"))
+        self.line(f"± {words} ({counted(len(fields['hunks']), 'hunk')})", "blue")
 
     def _applied(self, _item: str, fields: Mapping[str, Any]) -> None:
         verb = {"accept": "accepted", "reject": "rejected", "undo": "undone"}[fields["action"]]

@@ -22,6 +22,11 @@ _PHASES: Final = MappingProxyType({"model": "answering", "tools": "working"})
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
+def change_words(kind: str, path: str, renamed_from: str | None) -> str:
+    """What is proposed, in words; of a rename both names."""
+    return f"{kind.replace('_', ' ')} {'' if renamed_from is None else f'{renamed_from} → '}{path}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

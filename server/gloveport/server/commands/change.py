@@ -38,6 +38,7 @@ def _info(change: ChangeProposed) -> ChangeInfo:
     return ChangeInfo(
         change_id=change.change_id,
         path=change.path,
+        renamed_from=change.renamed_from,
         kind=change.kind,
         base_hash=change.base_hash,
         result_hash=change.result_hash,
@@ -95,15 +96,23 @@ def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
             raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
 
 
+def _old_name(change: ChangeProposed) -> tuple[str, ...]:
+    return () if change.renamed_from is None else (change.renamed_from,)
+
+
 async def _check_kinds(actor: Actor, params: ChangeDecideParams) -> None:
     """What runs by itself is accepted one by one, and what no change may touch not at all: as things lie now."""
     chosen = [change for one in params.selections if (change := actor.state.changes.get(one.change_id)) is not None]
-    found = await places(actor.workspace, {change.path: change.kind == "symlink" for change in chosen})
+    ends = {change.path: (change.path, *_old_name(change)) for change in chosen}
+    links = {change.path: change.kind == "symlink" or change.result_mode == 0 for change in chosen}
+    found = await places(actor.workspace, {name: links.get(name, False) for names in ends.values() for name in names})
     never = sorted(path for path, place in found.items() if place.is_never_written)
     if never:
         raise GloveportError(ErrorCode.PROTECTED_PATH, f"{never[0]} is never written by an accept", paths=never)
-    alone = sorted(change.path for change in chosen if change.runs_by_itself or found[change.path].note)
-    if alone and len(found) > 1:
+    alone = sorted(
+        change.path for change in chosen if change.runs_by_itself or any(found[name].note for name in ends[change.path])
+    )
+    if alone and len(chosen) > 1:
         words = f"{', '.join(alone)}: what runs by itself is accepted one by one, not together with other files"
         hint = f"Accept {alone[0]} by itself, and the other files without it."
         raise GloveportError(ErrorCode.POLICY_DENIED, words, hint=hint, paths=alone)

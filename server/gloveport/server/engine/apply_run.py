@@ -176,7 +176,9 @@ async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) ->
     looked = await look(actor, _origin(state, started))
     reason = _REASONS[started.action]
     facts = [
-        fact.model_copy(update={"reason": reason}) if isinstance(fact, ChangeWithdrawn) else fact
+        fact.model_copy(update={"reason": reason})
+        if isinstance(fact, ChangeWithdrawn) and fact.reason == "reverted"
+        else fact
         for fact in looked.facts
     ]
     if holds and not looked.whole and reason != "reverted":

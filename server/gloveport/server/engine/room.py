@@ -29,9 +29,11 @@ from gloveport.server.workspace.facade import SessionWorkspace
 
 
 class Publisher(Protocol):
-    """Who is told of appended events; never waits."""
+    """Who is told of appended events, and of the end of a stream; never waits."""
 
     def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None: ...
+
+    def end(self, stream: str, reason: str) -> None: ...
 
 
 class Auditor(Protocol):

@@ -46,6 +46,7 @@ class Trees:
     store: ContentStore
     limits: WorkspaceLimits
     save: Callable[[WorkspaceState], None]
+    twins: frozenset[str] = frozenset()
 
     @classmethod
     @contextmanager
@@ -60,7 +61,7 @@ class Trees:
     ) -> Iterator["Trees"]:
         """Open the root when the plan touches it; it must still be the folder of the session's beginning."""
         if all(step.side == "worktree" for step in plan.steps):
-            yield cls(state, {"worktree": worktree}, store, limits, save)
+            yield cls(state, {"worktree": worktree}, store, limits, save, plan.twins)
             return
         if folder_identity(state.root) != state.identity:
             raise WorkspaceError(
@@ -69,11 +70,11 @@ class Trees:
                 hint="Start a new session in the new folder.",
             )
         with Root(state.root) as root:
-            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save)
+            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save, plan.twins)
 
     def found(self, step: Step) -> FileState | None:
         """What lies at the step's path now."""
-        return path_state(self.handles[step.side], step.path, self.limits)
+        return path_state(self.handles[step.side], step.path, self.limits, exact=step.path in self.twins)
 
 
 @dataclass(slots=True)
@@ -83,6 +84,8 @@ class _Placing:
     trees: Trees
     step: Step
     staged: str
+    leaving: frozenset[str] = frozenset()
+    """Paths that the same plan takes away."""
     made: tuple[str, ...] = ()
     swapped: bool = False
 
@@ -106,14 +109,16 @@ class _Placing:
         data = self.trees.store.get(after.digest)
         with self._folder() as (fd, name):
             if self.step.before is None:
-                _refuse_look_alike(fd, name, self.step.path)
+                _refuse_look_alike(fd, name, self.step.path, self.leaving)
             if after.kind == "link":
                 placing.stage_link(fd, self.staged, data, self.step.path)
                 return
-            like = tree.state(self.step.path)
+            source = self.step.path if self.step.origin is None else self.step.origin
+            like = tree.state(source)
             placing.stage_file(fd, self.staged, data, self._mode(after, like), like, self.step.path)
             if placing.is_regular(like):
-                placing.copy_attributes(fd, name, self.staged)
+                with tree.folder(source.rpartition("/")[0]) as source_fd:
+                    placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
 
     def swap(self) -> None:
         """Put the new file in place and look at what came out: it must be the step's before."""
@@ -193,8 +198,10 @@ class _Placing:
     def _mode(self, after: FileState, like: os.stat_result | None) -> int:
         mode = after.mode
         before = self.step.before
-        if like is not None and placing.is_regular(like) and before is not None and before.mode == mode:
-            mode = like.st_mode & 0o777
+        if like is not None and placing.is_regular(like):
+            moved = self.step.origin is not None and after.runnable == bool(like.st_mode & 0o100)
+            if moved or (before is not None and before.mode == mode):
+                mode = like.st_mode & 0o777
         return mode | _WORKTREE_MODE if self.step.side == "worktree" else mode
 
 
@@ -220,7 +227,8 @@ def conflict(step: Step, found: FileState | None) -> WorkspaceError:
 
 def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
     """Do the given steps (with their indices in the plan) and move the base, or raise with all as it was."""
-    going = [_Placing(trees, step, plan.staged(index)) for index, step in steps]
+    leaving = frozenset(step.path for step in plan.steps if step.after is None)
+    going = [_Placing(trees, step, plan.staged(index), leaving) for index, step in steps]
     try:
         for each in going:
             each.check()
@@ -291,14 +299,14 @@ def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
         trees.state = state
 
 
-def _refuse_look_alike(fd: int, name: str, path: str) -> None:
-    wanted = fold_name(name)
+def _refuse_look_alike(fd: int, name: str, path: str, leaving: frozenset[str]) -> None:
+    wanted, folder = fold_name(name), path.removesuffix(name)
     try:
         others = os.listdir(fd)
     except OSError as error:
         raise os_failure(error, path) from None
     for other in others:
-        if other != name and fold_name(other) == wanted:
+        if other != name and fold_name(other) == wanted and f"{folder}{other}" not in leaving:
             raise WorkspaceError(
                 ErrorCode.CHANGE_CONFLICT,
                 f"{path}: {other!r} is there already and is the same name on some file systems",

@@ -52,13 +52,13 @@ def stage_link(folder_fd: int, staged: str, target: bytes, path: str) -> None:
         raise os_failure(error, path, writing=True) from None
 
 
-def copy_attributes(folder_fd: int, name: str, staged: str) -> None:
-    """Give the staged file the extended attributes of the file it will replace, as far as this user may."""
+def copy_attributes(source_fd: int, name: str, folder_fd: int, staged: str) -> None:
+    """Give the staged file the extended attributes of the file `name` in its folder, as far as this user may."""
     listing = getattr(os, "listxattr", None)
     if listing is None:
         return
     with suppress(OSError):
-        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source_fd)
         try:
             target = os.open(staged, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
             try:

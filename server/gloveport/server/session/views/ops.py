@@ -216,6 +216,7 @@ def _snapshot(body: ev.SnapshotTaken) -> tuple[Op, ...]:
 def _change(body: ev.ChangeProposed) -> tuple[Op, ...]:
     fields = {
         "path": body.path,
+        "renamedFrom": body.renamed_from,
         "changeKind": body.kind,
         "baseHash": body.base_hash,
         "resultHash": body.result_hash,

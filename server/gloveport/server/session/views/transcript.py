@@ -200,7 +200,8 @@ class TranscriptProjection:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
     def _change(self, body: ev.ChangeProposed) -> Iterable[str]:
-        yield f"± proposed: {body.kind} {body.path}"
+        old = "" if body.renamed_from is None else f"{body.renamed_from} → "
+        yield f"± proposed: {body.kind.replace('_', ' ')} {old}{body.path}"
 
     def _hunks(self, body: ev.HunkDecided) -> Iterable[str]:
         count = len(body.digests)
