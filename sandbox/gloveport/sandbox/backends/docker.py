@@ -50,7 +50,6 @@ _HELD: Final = frozenset(
 )  # fmt: skip
 _NEVER_HELD: Final = (
     (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
-    (Claim.EGRESS_LIST, "A container reaches nothing; no list of hosts can be held yet."),
     (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
     (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
 )
