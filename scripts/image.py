@@ -62,17 +62,20 @@ def list_files(packages: Iterable[str]) -> Iterator[str]:
     for package in packages:
         for path in _ask("dpkg-query", "-L", package, may_fail=True).splitlines():
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-            if (
-                real not in seen
-                and os.path.lexists(real)
-                and not LEFT_OUT.match(real)
-                and not BARRED_PROGRAMS.search(real)
-            ):
+            if real not in seen and _is_wanted(real):
                 seen.add(real)
                 yield real
-    yield from (
-        path for entry in sorted(os.scandir(AUTHORITIES), key=lambda e: e.name) if (path := entry.path) not in seen
-    )
+    yield from (path for entry in os.scandir(AUTHORITIES) if (path := entry.path) not in seen)
+
+
+def _is_wanted(path: str) -> bool:
+    if LEFT_OUT.match(path) or BARRED_PROGRAMS.search(path):
+        return False
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
 def pack(archive: tarfile.TarFile, paths: Iterable[str]) -> None:
@@ -91,11 +94,7 @@ def pack(archive: tarfile.TarFile, paths: Iterable[str]) -> None:
     made.add("sbin")
     for path in sorted(paths):
         entry = archive.gettarinfo(path, path.lstrip("/"))
-        if (
-            entry is None
-            or entry.name in made
-            or not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk())
-        ):
+        if entry.name in made:
             continue
         made.add(entry.name)
         _clean(entry)

@@ -49,7 +49,12 @@ _HELD: Final = frozenset(
      Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
      Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
-_NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
+_NEVER_HELD: Final = (
+    (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
+    (Claim.EGRESS_LIST, "A container reaches nothing; no list of hosts can be held yet."),
+    (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
+    (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
+)
 _NO_GROUPS: Final = "This engine runs without control groups: it takes such limits and holds none."
 _GROUP_CLAIMS: Final = (Claim.MEMORY_LIMIT, Claim.MEMORY_CAP, Claim.PROCESS_LIMIT, Claim.CPU_LIMIT)
 _LOOSE_COUNT: Final = (
@@ -227,7 +232,7 @@ class DockerSandbox(SupervisedRung):
 
     def _claim(self, memory_fault: str | None) -> Availability:
         ready = self._ready
-        holds, not_held = set(_HELD), [_NO_QUOTA]
+        holds, not_held = set(_HELD), list(_NEVER_HELD)
         if memory_fault is None and ready is not None and ready.facts.limits_processes:
             holds |= set(_GROUP_CLAIMS)
         else:

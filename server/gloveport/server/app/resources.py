@@ -29,6 +29,7 @@ from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.cli.seen import FOLDER as SHOWN_FOLDER
 from gloveport.server.commands.house import Rungs
+from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
 from gloveport.server.policy.rules.rule import Source
@@ -71,7 +72,7 @@ class Ladder:
     def __init__(
         self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...], engine: Callable[[], EngineChoice]
     ) -> None:
-        self._exposed = (data_dir / "sessions",)
+        self._exposed = (data_dir / "sessions", data_dir / WAYS_FOLDER)
         self._runs_dir, self._hidden, self._engine = runs_dir, hidden, engine
         self._backends: dict[str, Sandbox] = {}
         self._found: dict[str, Availability] = {}
