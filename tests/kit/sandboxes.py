@@ -19,7 +19,7 @@ import anyio
 from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
 
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
@@ -138,13 +138,16 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def open_rig(name: str, hidden: Iterable[str] = ()) -> AsyncIterator[Rig]:
-    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work."""
+async def open_rig(name: str, hidden: Iterable[str] = (), *, image: str = "") -> AsyncIterator[Rig]:
+    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work.
+
+    `image` is one of the shared engine; without it a container shows the machine's programs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     try:
         if name == "gvisor":
             require_gvisor()
-        engine = shared_engine().choice if name in ENGINE_RUNGS else None
+        engine = replace(shared_engine().choice, image=image) if name in ENGINE_RUNGS else None
         rig = Rig(name, folder, tuple(folder / part for part in hidden), engine)
         rig.availability = await rig.backend.probe()
         require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")

@@ -21,7 +21,8 @@ import anyio.to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
 from gloveport.sandbox.backends.context import describe_limits
-from gloveport.sandbox.backends.docker_engine import Engine, EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_choice import EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_engine import Engine
 from gloveport.sandbox.backends.docker_plan import (
     LEASE_LABEL,
     OWNER_LABEL,
@@ -192,7 +193,7 @@ class DockerSandbox(SupervisedRung):
             raise SandboxError(
                 ErrorCode.SANDBOX_UNAVAILABLE,
                 f"The engine has no image {image!r}, and none is fetched.",
-                hint="Build or load it: sandbox/images/build makes one from Debian packages.",
+                hint="Build or load it: scripts/image.py packs one from Debian packages.",
             )
         return _Ready(facts, image, self._pick_runtime(facts), has_init=True)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
 
-NAMES: Final = ("gvisor", "docker", "bubblewrap", "process")
+NAMES: Final = ("gvisor", "bubblewrap", "docker", "process")
 """Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
 
 
