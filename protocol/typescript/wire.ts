@@ -86,10 +86,11 @@ export interface ChangeHunksResult {
   readonly hunks: readonly PendingHunk[];
 }
 
-/** A pending proposal of one path (relative to the session's root). */
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
+  readonly renamedFrom?: string | null;
   readonly kind: string;
   readonly baseHash: string | null;
   readonly resultHash: string | null;
@@ -449,7 +450,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -460,6 +461,7 @@ export interface SessionEvents {
   readonly viewDigest?: string | null;
   readonly itemsFrom?: number | null;
   readonly resync?: boolean | null;
+  readonly ended?: string | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
@@ -795,7 +797,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome and what can be done. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -803,6 +805,7 @@ export interface WhyResult {
   readonly outcome: string;
   readonly evidence: string;
   readonly hint: string;
+  readonly network?: readonly string[];
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */

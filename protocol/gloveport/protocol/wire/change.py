@@ -24,10 +24,14 @@ class HunkInfo(WireModel):
 
 
 class ChangeInfo(WireModel):
-    """A pending proposal of one path (relative to the session's root)."""
+    """A pending proposal of one path (relative to the session's root); of a rename it is the new one.
+
+    `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`.
+    """
 
     change_id: str
     path: str
+    renamed_from: str | None = None
     kind: str
     base_hash: str | None
     result_hash: str | None

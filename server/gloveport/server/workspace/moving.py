@@ -48,20 +48,14 @@ class Mover:
     limits: WorkspaceLimits
     texts: Sequence[OpenText]
 
-    def toward(
-        self,
-        root: Root,
-        path: str,
-        before: FileState | None,
-        after: FileState | None,
-        made: tuple[str, ...] = (),
-    ) -> Move:
-        """Bring the user's `path` from `before` to `after`, over what the user changed beside it.
+    def toward(self, root: Root, wanted: Step, *, exact: bool = False) -> Move:
+        """Bring the user's path from before to after, over what the user changed beside it.
 
-        `made` are folders that go with a file that goes, once they are empty.
-        Raises WorkspaceError `change.conflict` with both sides where that cannot be.
+        Folders of `wanted` go with a file that goes, once they are empty. Raises WorkspaceError `change.conflict` with
+        both sides where it cannot be.
         """
-        side = user_side(root, path, self.texts, self.limits)
+        path, before, after = wanted.path, wanted.before, wanted.after
+        side = user_side(root, path, self.texts, self.limits, exact=exact)
         current = self.state.base.get(path)
         if fits(side.found, after, before):
             return Move(BaseStep(path, current, after))
@@ -77,8 +71,8 @@ class Mover:
             return replace(move, buffer=BufferStep(path, side.found, target, side.documents))
         if side.unsaved:
             raise refused(path, "it is open with unsaved changes, and no editor can make this change in its text")
-        folders = made if target is None else missing_folders(root, path)
-        return replace(move, step=Step("root", path, side.found, target, folders))
+        folders = wanted.new_folders if target is None else missing_folders(root, path)
+        return replace(move, step=replace(wanted, before=side.found, after=target, new_folders=folders))
 
     def _is_text_edit(self, side: UserSide, target: FileState | None) -> bool:
         found = side.found
@@ -184,7 +178,7 @@ def _difference(path: str, base: bytes, data: bytes | None) -> str:
     if data is None:
         return f"{path} is absent"
     try:
-        text = unified_diff(path, diff_hunks(base, data, path))
+        text = unified_diff((path, path), diff_hunks(base, data, path))
     except GloveportError:
         text = ""
     return text[:CONFLICT_TEXT_MAX]

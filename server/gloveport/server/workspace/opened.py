@@ -57,9 +57,11 @@ class _Standing(StrEnum):
     UNTOLD = "untold"
 
 
-def user_side(root: Root, path: str, texts: Sequence[OpenText], limits: WorkspaceLimits) -> UserSide:
-    """The user's side of a link-free path."""
-    found, data = path_with_data(root, path, limits)
+def user_side(
+    root: Root, path: str, texts: Sequence[OpenText], limits: WorkspaceLimits, *, exact: bool = False
+) -> UserSide:
+    """The user's side of a link-free path; `exact`: under this very name."""
+    found, data = path_with_data(root, path, limits, exact=exact)
     mine = [text for text in texts if text.path == path]
     if not mine or (found is not None and found.kind == "link"):
         return UserSide(found, data)

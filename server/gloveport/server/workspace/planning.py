@@ -6,20 +6,22 @@ Must never: write into the user's folder or the worktree, or plan over content t
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.ids import Sha256
-from gloveport.server.edit.apply import apply_hunks, revert_hunks
+from gloveport.protocol.ids import ChangeId, Sha256
+from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, fits, path_state, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.moving import Move, Mover, missing_folders
 from gloveport.server.workspace.plan import Action, BaseStep, Decided, Plan, Selected, Step
-from gloveport.server.workspace.proposal import Proposal
+from gloveport.server.workspace.proposal import Proposal, entry_of
 from gloveport.server.workspace.state import FileState
+
+_Rule = Callable[[Change, tuple[Hunk, ...] | None], Ends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +35,51 @@ class Planner(Mover):
         decided: list[Decided] = []
         moves: list[Move] = []
         with Root(self.state.root) as root:
-            chosen = self._chosen(selections)
-            _refuse_nested({proposal.path: proposal.result for proposal, _ in chosen})
-            for proposal, hunks in chosen:
-                after = self._accepted(proposal, hunks)
-                if after is not None:
-                    _refuse_blocked(root, proposal.path)
-                moves.append(self.toward(root, proposal.path, proposal.base, after))
-                decided.append(_decided(proposal, hunks, whole=after == proposal.result))
+            chosen = self._ended(selections, taken)
+            _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+            for proposal, hunks, ends in chosen:
+                exact = proposal.kind is ChangeKind.case_rename
+                for path, after in ends.items():
+                    if after is not None:
+                        _refuse_blocked(root, path)
+                    origin = proposal.renamed_from if path == proposal.path else None
+                    step = Step("root", path, proposal.based(path), after, origin=origin)
+                    moves.append(self.toward(root, step, exact=exact))
+                whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
+                decided.append(_decided(proposal, hunks, whole=whole))
         return self._kept(_plan("accept", moves, decided))
 
     def reject(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks leave the worktree."""
         steps = []
         decided = []
-        chosen = self._chosen(selections)
-        _refuse_nested({proposal.path: proposal.base for proposal, _ in chosen})
-        for proposal, hunks in chosen:
-            after = self._rejected(proposal, hunks)
-            if after is not None:
-                _refuse_blocked(self.worktree, proposal.path)
-            before = path_state(self.worktree, proposal.path, self.limits)
-            if not fits(before, proposal.result, after):
-                raise _superseded(proposal.path)
-            folders = missing_folders(self.worktree, proposal.path)
-            steps.append(Step("worktree", proposal.path, before, after, folders))
-            decided.append(_decided(proposal, hunks, whole=after == proposal.base))
+        chosen = self._ended(selections, left)
+        _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+        for proposal, hunks, ends in chosen:
+            for path, after in ends.items():
+                if after is not None:
+                    _refuse_blocked(self.worktree, path)
+                before = path_state(self.worktree, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
+                if not fits(before, proposal.proposed(path), after):
+                    raise _superseded(proposal.path)
+                folders = missing_folders(self.worktree, path)
+                steps.append(Step("worktree", path, before, after, folders))
+            whole = ends == {path: proposal.based(path) for path in proposal.paths}
+            decided.append(_decided(proposal, hunks, whole=whole))
         return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
 
     def undo(self, done: Plan) -> Plan:
         """What `done` did backwards, over what the user changed beside it since."""
+        origins = {step.origin: step.path for step in done.steps if step.origin is not None}
         moves: list[Move] = []
         with Root(self.state.root) as root:
-            for path, before, after, folders in reversed(done.user_ends):
-                moves.append(self.toward(root, path, after, before, folders))
+            for step in reversed(done.user_steps):
+                back = Step("root", step.path, step.after, step.before, step.new_folders, origins.get(step.path))
+                moves.append(self.toward(root, back, exact=step.path in done.twins))
         moved = {move.base.path for move in moves}
         moves += [self._base_back(step) for step in done.base_steps if step.path not in moved]
         steps = [
-            self._back(step)
+            self._back(step, origins.get(step.path), exact=step.path in done.twins)
             for step in reversed(done.steps)
             if step.side == "worktree" and step.path not in done.taken_over
         ]
@@ -88,17 +97,17 @@ class Planner(Mover):
             )
         return Move(BaseStep(step.path, step.after, step.before))
 
-    def _back(self, step: Step) -> Step:
-        found, data = path_with_data(self.worktree, step.path, self.limits)
+    def _back(self, step: Step, origin: str | None, *, exact: bool) -> Step:
+        found, data = path_with_data(self.worktree, step.path, self.limits, exact=exact)
         if not fits(found, step.after, step.before):
             raise self.moved_on(step.path, "worktree", step.after, found, data, step.before)
-        return Step("worktree", step.path, step.after, step.before, step.new_folders)
+        return Step("worktree", step.path, step.after, step.before, step.new_folders, origin)
 
     def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
         chosen: dict[str, tuple[Proposal, tuple[Hunk, ...] | None]] = {}
         for selected in selections:
-            proposal = next((each for name, each in by_id.items() if name == selected.change_id), None)
+            proposal = by_id.get(ChangeId(selected.change_id))
             if proposal is None:
                 raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {selected.change_id!r}")
             if proposal.digest != selected.digest:
@@ -110,15 +119,20 @@ class Planner(Mover):
             raise WorkspaceError(ErrorCode.INVALID_PARAMS, "nothing is selected")
         return [chosen[path] for path in sorted(chosen)]
 
-    def _accepted(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
-        if hunks is None or proposal.base is None or proposal.result is None:
-            return proposal.result
-        return replace(proposal.base, digest=self.store.put(apply_hunks(self.bytes_of(proposal.base), hunks)))
+    def _ended(
+        self, selections: Sequence[Selected], rule: _Rule
+    ) -> list[tuple[Proposal, tuple[Hunk, ...] | None, dict[str, FileState | None]]]:
+        """What is decided on, and what each of its paths shall hold."""
+        return [(proposal, hunks, self._ends(proposal, hunks, rule)) for proposal, hunks in self._chosen(selections)]
 
-    def _rejected(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
-        if hunks is None or proposal.base is None or proposal.result is None:
-            return proposal.base
-        return replace(proposal.result, digest=self.store.put(revert_hunks(self.bytes_of(proposal.result), hunks)))
+    def _ends(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None, rule: _Rule) -> dict[str, FileState | None]:
+        """What each path shall hold, the content kept in the store; the removals first."""
+        sides = (entry_of(proposal.base, self.store), entry_of(proposal.result, self.store))
+        ends = rule(Change(proposal.path, proposal.renamed_from, proposal.kind, *sides, proposal.hunks), hunks)
+        return {
+            path: None if entry is None else FileState(entry.kind, self.store.put(entry.data), entry.mode)
+            for path, entry in sorted(ends.items(), key=lambda end: end[1] is not None)
+        }
 
     def _kept(self, plan: Plan) -> Plan:
         ends = [end for step in plan.steps for end in (step.before, step.after)]
@@ -191,12 +205,12 @@ def _superseded(path: str) -> WorkspaceError:
 
 def _plan(action: Action, moves: Sequence[Move], decided: Sequence[Decided]) -> Plan:
     """The plan of moves: first what is taken over into the worktree, then the user's side."""
-    taken = tuple(move.worktree for move in moves if move.worktree is not None)
+    taken_over = tuple(move.worktree for move in moves if move.worktree is not None)
     return Plan(
         action,
-        (*taken, *(move.step for move in moves if move.step is not None)),
+        (*taken_over, *(move.step for move in moves if move.step is not None)),
         tuple(move.base for move in moves),
         tuple(decided),
         tuple(move.buffer for move in moves if move.buffer is not None),
-        tuple(step.path for step in taken),
+        tuple(step.path for step in taken_over),
     )
