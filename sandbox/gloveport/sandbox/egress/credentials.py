@@ -59,12 +59,12 @@ class Loan:
 
 def inject(
     loans: Iterable[Loan], headers: Headers, entry: Entry, place: Authority, method: str, path: bytes, *, tls: bool
-) -> Headers:
-    """The headers with values in the place of stand-ins. Raises CredentialRefused."""
+) -> tuple[Headers, tuple[str, ...]]:
+    """The headers with values in the place of stand-ins, and the names of the credentials. Raises CredentialRefused."""
     known = tuple(loans)
     if any(loan.stand_in.encode() in path for loan in known):
         raise CredentialRefused("a credential stands in the URL")
-    changed = []
+    changed, used = [], []
     for name, value in headers:
         plain, is_basic = _opened(name, value)
         found = [loan for loan in known if loan.stand_in.encode() in plain]
@@ -73,8 +73,9 @@ def inject(
             plain = plain.replace(loan.stand_in.encode(), loan.value.encode())
         if entry.broker and name in _CREDENTIAL_HEADERS and not found:
             raise CredentialRefused(f"{name.decode()} holds a credential that was not lent")
+        used += [loan.name for loan in found]
         changed.append((name, (b"Basic " + base64.b64encode(plain) if is_basic else plain) if found else value))
-    return tuple(changed)
+    return tuple(changed), tuple(dict.fromkeys(used))
 
 
 def _check(loan: Loan, entry: Entry, place: Authority, method: str, path: str, *, tls: bool) -> None:

@@ -267,7 +267,7 @@ class Proxy:
         """One request and its answer; False when the client's connection is not to be used again."""
         tls = passed.way == "https"
         try:
-            sent = inject(self._loans, head.headers, passed.entry, passed.place, head.method, path, tls=tls)
+            sent, used = inject(self._loans, head.headers, passed.entry, passed.place, head.method, path, tls=tls)
         except CredentialRefused as refused:
             reason = str(refused)
             raise await self._block(
@@ -289,7 +289,7 @@ class Proxy:
             cut = str(error)
             raise Blocked(passed.place, cut, passed.trace_id, 502) from error
         finally:
-            await self._end(passed, upstream, status, cut)
+            await self._end(passed, upstream, status, cut, used)
 
     async def _take_hello(self, client: Wire, passed: Passed) -> bytes:
         try:
@@ -301,11 +301,13 @@ class Proxy:
             await self._block(passed.place, str(fault), passed.way, trace_id=passed.trace_id)
             raise WireEnd(str(fault)) from fault
 
-    async def _end(self, passed: Passed, upstream: Wire, status: int | None, cut: str) -> None:
+    async def _end(
+        self, passed: Passed, upstream: Wire, status: int | None, cut: str, used: tuple[str, ...] = ()
+    ) -> None:
         with anyio.CancelScope(shield=True):
             await upstream.close()
             await self._watch.ended(
-                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut)
+                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut, used)
             )
 
 
