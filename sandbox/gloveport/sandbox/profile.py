@@ -100,7 +100,8 @@ class Profile:
 
     `way_out` is where the list is held; a profile has both or neither.
     `covered` are files below the mounts, by their path inside, whose content is not shown.
-    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
+    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
+    row of the breaker's thresholds, empty takes the tool kind's.
     """
 
     label: str
@@ -112,6 +113,7 @@ class Profile:
     egress: tuple[str, ...] = ()
     grace_s: float = 2.0
     covered: tuple[str, ...] = ()
+    hand: str = ""
     way_out: WayOut | None = None
 
     def __post_init__(self) -> None:

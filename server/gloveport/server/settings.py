@@ -36,7 +36,11 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
-    untrusted = "bubblewrap"   # where those of an untrusted folder would run; it needs a virtual machine
+    untrusted = "gvisor"       # where those of an untrusted folder run; it needs gVisor or a virtual machine
+
+    [engine]
+    host = "unix:///run/user/1000/docker.sock"  # the container engine's socket; without it DOCKER_HOST or yours
+    image = "gloveport/python"  # image of docker and gvisor; without it they show this machine's own programs
 """
 
 import os
@@ -47,6 +51,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.server.secrets.value import Secret
 
 SETTINGS_FILE: Final = "config.toml"
@@ -63,8 +68,9 @@ _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
 _TOP_KEYS: Final = frozenset(
-    {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials"}
+    {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine"}
 )
+_ENGINE_KEYS: Final = frozenset({"host", "image"})
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
 _CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path"})
 _NETWORK_KEYS: Final = frozenset({"places"})
@@ -128,6 +134,7 @@ class Settings:
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     places: tuple[str, ...] = ()
     credentials: tuple[Credential, ...] = ()
+    engine: EngineChoice = field(default_factory=EngineChoice)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
         """The model of these names; with no name the first one of the user's. Raises GloveportError (MODEL_UNKNOWN).
@@ -172,6 +179,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         _retention(plain, path),
         _places(plain, path),
         tuple(_credential(entry, path, environment) for entry in _entries(plain, path, "credentials")),
+        _engine(plain, path),
     )
 
 
@@ -246,6 +254,14 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
         raise _wrong(path, "sandbox is a table of trust level = name")
     _only(table, frozenset(TRUST_LEVELS), path, "sandbox.")
     return MappingProxyType({level: str(table.get(level, "bubblewrap")) for level in (*TRUST_LEVELS, UNSET)})
+
+
+def _engine(plain: Mapping[str, Any], path: Path) -> EngineChoice:
+    table = plain.get("engine", {})
+    if not isinstance(table, dict) or not all(isinstance(value, str) and value for value in table.values()):
+        raise _wrong(path, "engine is a table of non-empty texts")
+    _only(table, _ENGINE_KEYS, path, "engine.")
+    return EngineChoice(host=table.get("host", ""), image=table.get("image", ""))
 
 
 def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:

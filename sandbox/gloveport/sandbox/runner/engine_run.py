@@ -124,21 +124,21 @@ class EngineRun(Run):
 
     def _loop(self) -> None:
         while not self.lost and (self.main_status is None or not self._drained):
-            for fd, _event in self.poller.poll(self._pause_ms()):
-                self._serve(fd)
+            for fd, event in self.poller.poll(self._pause_ms()):
+                self._serve(fd, event)
             self._hold_limits()
             self._ask_state()
             if self.main_status is not None and time.monotonic() >= self._drain_until:
                 self._drained = True
         self.childless = True
 
-    def _serve(self, fd: int) -> None:
+    def _serve(self, fd: int, event: int) -> None:
         if self._waiting is not None and fd == self._waiting.fileno():
             self._read_end(self._waiting)
         elif fd == self.output:
             self._read_output()
         else:
-            super()._serve(fd)
+            super()._serve(fd, event)
 
     def _reap(self) -> None:
         """No process of the run is a child of this one."""
