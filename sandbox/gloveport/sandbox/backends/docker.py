@@ -35,7 +35,7 @@ from gloveport.sandbox.backends.docker_plan import (
 )
 from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden
+from gloveport.sandbox.backends.view import Hidden, find_written
 from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.runner import rundir
@@ -221,6 +221,7 @@ class DockerSandbox(SupervisedRung):
             limits=plan_limits(profile, None),
             cgroup=None,
             engine=EnginePlan(self._socket, name, create, ""),
+            written=tuple(sorted(find_written(profile))),
         )
 
     def _owner(self) -> str:
