@@ -796,7 +796,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome and what can be done. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -804,6 +804,7 @@ export interface WhyResult {
   readonly outcome: string;
   readonly evidence: string;
   readonly hint: string;
+  readonly network?: readonly string[];
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */

@@ -5,6 +5,7 @@ Invariant: every server is closed with its block; a resolver answers from its ta
 """
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.kit.sandboxes import Rig
 from gloveport.sandbox.contract import Command, Result
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.egress.watch import Contact, ContactEnd
-from gloveport.sandbox.egress.way import equip, open_way_out
+from gloveport.sandbox.egress.way import SOCKET_FILE, equip, open_way_out
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import WayOut
 
@@ -137,3 +138,44 @@ async def run_inside(
         return await (await lease.start(Command(argv, "run-out"))).result()
     finally:
         await lease.release()
+
+
+@dataclass
+class Talker:
+    """A client of the way out, as a hostile program inside would be: raw bytes on the proxy socket."""
+
+    stream: SocketStream
+
+    async def say(self, data: bytes) -> None:
+        await self.stream.send(data)
+
+    async def hear(self, marker: bytes = b"") -> bytes:
+        """What comes until the marker, or until the end without one."""
+        heard = b""
+        with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while not marker or marker not in heard:
+                heard += await self.stream.receive()
+        return heard
+
+    async def ask(self, data: bytes, marker: bytes = b"") -> bytes:
+        await self.say(data)
+        return await self.hear(marker)
+
+
+@contextlib.asynccontextmanager
+async def talker(way: WayOut) -> AsyncIterator[Talker]:
+    """A connection to the proxy socket."""
+    async with await anyio.connect_unix(Path(way.folder) / SOCKET_FILE) as stream:
+        with anyio.fail_after(20):
+            yield Talker(stream)
+
+
+def client_hello(name: str | None) -> bytes:
+    """The first bytes that a real TLS client says."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    outgoing = ssl.MemoryBIO()
+    machine = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=name)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        machine.do_handshake()
+    return outgoing.read()

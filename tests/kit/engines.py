@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import Final
 
 from tests.kit.require import require
 
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 
 START_S: Final = 60.0
 STOP_S: Final = 30.0
 GVISOR_RUNTIME: Final = "runsc"
-_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+IMAGE: Final = "gloveport/python"
+PACKER: Final = Path(__file__).resolve().parents[2] / "scripts" / "image.py"
+_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 class TestEngine:
@@ -111,6 +114,17 @@ def shared_engine() -> TestEngine:
     engine = TestEngine()
     atexit.register(engine.stop)
     return engine
+
+
+@functools.cache
+def hands_image() -> str:
+    """The reference of the hands' image in the shared engine, packed from this machine's Debian packages."""
+    require(shutil.which("dpkg-query") is not None, "the image is packed from Debian packages")
+    packed = subprocess.run([sys.executable, str(PACKER)], check=True, capture_output=True).stdout
+    engine = shared_engine()
+    argv = ["docker", "-H", engine.choice.host, "import", "-", IMAGE]
+    subprocess.run(argv, input=packed, check=True, capture_output=True, env={"PATH": _PATH, "HOME": str(engine.folder)})
+    return IMAGE
 
 
 def require_gvisor() -> None:

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from tests.kit.engines import shared_engine
+from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
 
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
-RUNGS: Final = ("process", "bubblewrap", "docker")
+RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor")
 """Every rung that starts processes."""
 BACKENDS: Final = ("memory", *RUNGS)
-ENGINE_RUNGS: Final = ("docker",)
+ENGINE_RUNGS: Final = ("docker", "gvisor")
 LIMITS: Final = Limits(wall_s=30.0)
 PROJECT: Final = "/home/user/project"
 _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
@@ -138,11 +138,16 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def open_rig(name: str, hidden: Iterable[str] = ()) -> AsyncIterator[Rig]:
-    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work."""
+async def open_rig(name: str, hidden: Iterable[str] = (), *, image: str = "") -> AsyncIterator[Rig]:
+    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work.
+
+    `image` is one of the shared engine; without it a container shows the machine's programs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     try:
-        engine = shared_engine().choice if name in ENGINE_RUNGS else None
+        if name == "gvisor":
+            require_gvisor()
+        engine = replace(shared_engine().choice, image=image) if name in ENGINE_RUNGS else None
         rig = Rig(name, folder, tuple(folder / part for part in hidden), engine)
         rig.availability = await rig.backend.probe()
         require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")

@@ -26,9 +26,9 @@ for url in sys.argv[1:]:
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig() -> AsyncIterator[Rig]:
-    async with open_rig("bubblewrap") as rig:
+@pytest_asyncio.fixture(params=["bubblewrap", "docker"], scope="module", loop_scope="module")
+async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    async with open_rig(request.param) as rig:
         yield rig
 
 

@@ -21,7 +21,8 @@ import anyio.to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
 from gloveport.sandbox.backends.context import describe_limits
-from gloveport.sandbox.backends.docker_engine import Engine, EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_choice import EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_engine import Engine
 from gloveport.sandbox.backends.docker_plan import (
     LEASE_LABEL,
     OWNER_LABEL,
@@ -37,6 +38,8 @@ from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written
 from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.runner import rundir
 
@@ -48,12 +51,21 @@ _HELD: Final = frozenset(
 )  # fmt: skip
 _NEVER_HELD: Final = (
     (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
-    (Claim.EGRESS_LIST, "A container reaches nothing; no list of hosts can be held yet."),
     (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
     (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
 )
 _NO_GROUPS: Final = "This engine runs without control groups: it takes such limits and holds none."
 _GROUP_CLAIMS: Final = (Claim.MEMORY_LIMIT, Claim.MEMORY_CAP, Claim.PROCESS_LIMIT, Claim.CPU_LIMIT)
+_LOOSE_COUNT: Final = (
+    Claim.PROCESS_LIMIT,
+    "The limit bounds the threads of the kernel inside: processes are bounded, but at several times the number.",
+)
+_NO_LIST: Final = (
+    Claim.EGRESS_LIST,
+    "gVisor shows no socket of this machine to code inside; all of the network is closed.",
+)
+IMAGE_PYTHON: Final = "/usr/bin/python3"
+"""What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
 """Engines take no smaller limit."""
 _TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
@@ -83,7 +95,8 @@ class DockerSandbox(SupervisedRung):
         "It shares your kernel: a flaw in the kernel is a way out. Whoever may use the engine may become root, unless "
         "it is rootless; its socket is never shown to a container."
     )
-    seccomp_by = "kernel"
+    filter_holder = "kernel"
+    has_own_kernel = False
 
     def __init__(
         self,
@@ -107,14 +120,14 @@ class DockerSandbox(SupervisedRung):
             self._ready = await self._in_thread(self._look)
         except SandboxError as error:
             self._ready = None
-            return _no(error.message, error.hint)
-        fault = await self.try_run(_trial(_TRIAL))
+            return refuse_trial(error.message, error.hint)
+        fault = await self.try_run(trial_profile())
         if fault is not None and self._ready.has_init:
             self._ready = replace(self._ready, has_init=False)
-            fault = await self.try_run(_trial(_TRIAL))
+            fault = await self.try_run(trial_profile())
         if fault is not None:
             self._ready = None
-            return _no(fault, "Read the reason above; run the doctor again after mending it.")
+            return refuse_trial(fault, "Read the reason above; run the doctor again after mending it.")
         return self._claim(await self._try_memory())
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
@@ -125,12 +138,31 @@ class DockerSandbox(SupervisedRung):
         if ready is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
         _check(profile, ready)
+        profile = self._lead_out(profile)
         plan_view(profile, not self._choice.image, self._hidden)
 
         def plan(command: Command, folder: Path) -> RunRequest:
             return self._plan(ready, profile, command, lease_id, folder)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, ready))
+
+    def _lead_out(self, profile: Profile) -> Profile:
+        """The profile with what its way out needs inside. Raises `SandboxError` where a list cannot be held."""
+        check_way_out(profile)
+        if profile.way_out is None:
+            return profile
+        if self.has_own_kernel:
+            refuse_egress(profile, self.name)
+        if self._choice.image:
+            return profile
+        return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+
+    def _words_of(self, profile: Profile, command: Command) -> tuple[str, ...]:
+        """The command, behind the bridge where there is a way out."""
+        if profile.way_out is None:
+            return command.argv
+        python = IMAGE_PYTHON if self._choice.image else find_interpreter().path
+        return (*bridge_argv(profile.way_out, python), *command.argv)
 
     async def reap(self) -> tuple[str, ...]:
         """Kill every run of an earlier daemon that was not attached, and remove containers that nobody follows."""
@@ -161,20 +193,24 @@ class DockerSandbox(SupervisedRung):
             raise SandboxError(
                 ErrorCode.SANDBOX_UNAVAILABLE,
                 f"The engine has no image {image!r}, and none is fetched.",
-                hint="Build or load it: sandbox/images/build makes one from Debian packages.",
+                hint="Build or load it: scripts/image.py packs one from Debian packages.",
             )
-        return _Ready(facts, image, self._pick_runtime(facts), has_init=self._wants_init())
+        return _Ready(facts, image, self._pick_runtime(facts), has_init=True)
 
     def _pick_runtime(self, facts: Facts) -> str:
-        runtime = self._choice.runtime or facts.default_runtime
+        fix = "Add it to the engine's configuration."
+        return self._need_runtime(facts, self._choice.runtime or facts.default_runtime, fix)
+
+    def _need_runtime(self, facts: Facts, runtime: str, fix: str) -> str:
         if runtime not in facts.runtimes:
             known = ", ".join(facts.runtimes)
             words = f"The engine has no runtime {runtime!r}; it has: {known}."
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Add it to the engine's configuration.")
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=fix)
         return runtime
 
-    def _wants_init(self) -> bool:
-        return True
+    def forget_trial(self) -> None:
+        """What the trial found is not enough: nothing is prepared before another one."""
+        self._ready = None
 
     async def _try_memory(self) -> str | None:
         """Words about why the memory limit is not held, None when a trial saw it held."""
@@ -182,7 +218,7 @@ class DockerSandbox(SupervisedRung):
             return _NO_GROUPS
         run_id = f"trial-{secrets.token_hex(8)}"
         try:
-            lease = await self.prepare(_trial(_MEMORY_TRIAL), run_id)
+            lease = await self.prepare(trial_profile(_MEMORY_TRIAL), run_id)
             try:
                 result = await (await lease.start(Command(_EATER, run_id))).result()
             finally:
@@ -201,14 +237,21 @@ class DockerSandbox(SupervisedRung):
         else:
             words = memory_fault or _NO_GROUPS
             not_held += [(claim, words) for claim in _GROUP_CLAIMS]
+        if self.has_own_kernel:
+            not_held.append(_NO_LIST)
+        else:
+            holds.add(Claim.EGRESS_LIST)
+        if self.has_own_kernel and Claim.PROCESS_LIMIT in holds:
+            holds.remove(Claim.PROCESS_LIMIT)
+            not_held.append(_LOOSE_COUNT)
         return Availability(True, "", "", frozenset(holds), tuple(not_held))
 
     def _plan(self, ready: _Ready, profile: Profile, command: Command, lease_id: str, folder: Path) -> RunRequest:
         labels = {
             RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
         }  # fmt: skip
-        making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, labels)
-        create = plan_container(profile, command.argv, making, self._hidden, ready.facts)
+        making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, self.has_own_kernel, labels)
+        create = plan_container(profile, self._words_of(profile, command), making, self._hidden, ready.facts)
         name = f"gloveport-{command.run_id[:48]}-{secrets.token_hex(6)}"
         return RunRequest(
             run_id=command.run_id,
@@ -248,8 +291,8 @@ class DockerSandbox(SupervisedRung):
             "engine": f"{facts.version}{' rootless' if facts.rootless else ''}",
             "users_remapped": "by the engine, not for this run" if facts.remaps_users else "no",
             "image": ready.image,
-            "network": "loopback only",
-            "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.seccomp_by}",
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
+            "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.filter_holder}",
             "capabilities": "none",
             "uid": name_user(facts),
             "environment_names": sorted(profile.environment),
@@ -280,20 +323,19 @@ def _machine_id() -> str:
         return "here"
 
 
-def _trial(limits: Limits) -> Profile:
+def trial_profile(limits: Limits = _TRIAL) -> Profile:
+    """What a trial run is made with."""
     return Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=limits)
 
 
-def _no(reason: str, fix: str) -> Availability:
+def refuse_trial(reason: str, fix: str) -> Availability:
+    """A rung that does not work here."""
     return Availability(False, reason, fix, frozenset(), ())
 
 
 def _check(profile: Profile, ready: _Ready) -> None:
     """Refuse what an engine cannot hold."""
     limits = profile.limits
-    if profile.egress:
-        words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
-        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
     asks = limits.memory_bytes_max is not None or limits.processes_max is not None
     if asks and not ready.facts.holds_limits:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, _NO_GROUPS, hint="Ask for no such limit, or mend the engine.")

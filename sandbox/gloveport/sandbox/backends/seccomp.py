@@ -168,8 +168,13 @@ def _report(numbers: Mapping[str, int], counted: Mapping[str, int], answer: int)
     return program
 
 
-def describe_filter(tool_kind: str, machine: str | None = None) -> Mapping[str, object] | None:
+def describe_filter(
+    tool_kind: str, machine: str | None = None, *, has_clone3: bool = True
+) -> Mapping[str, object] | None:
     """The same filter as a profile for container engines, JSON-ready; None where the architecture is not known.
+
+    Without `has_clone3` that call is left to the kernel: gVisor has none and answers EPERM to all that is refused,
+    on which no program falls back to clone.
 
     Arguments are compared by the 32 bits that the kernel looks at: what lies above them would slip past an equality.
     """
@@ -184,7 +189,7 @@ def describe_filter(tool_kind: str, machine: str | None = None) -> Mapping[str, 
         "architectures": [f"SCMP_ARCH_{name.upper()}"],
         "syscalls": [
             _refuse(denied, errno.EPERM),
-            _refuse(("clone3",), errno.ENOSYS),
+            *[_refuse(("clone3",), errno.ENOSYS)] * has_clone3,
             *(_refuse(("clone",), errno.EPERM, _masked(0, flag, flag)) for flag in _NEW_NAMESPACE_BITS),
             *(_refuse(("ioctl",), errno.EPERM, _masked(1, _LOW_BITS, call)) for call in _TERMINAL_INJECTIONS),
             *(_refuse(both, errno.EAFNOSUPPORT, _masked(0, _LOW_BITS, family)) for family in families),

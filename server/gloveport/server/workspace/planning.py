@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import Sha256
+from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk, diff_hunks
 from gloveport.server.edit.render import unified_diff
@@ -113,7 +113,7 @@ class Planner:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
         chosen: dict[str, tuple[Proposal, tuple[Hunk, ...] | None]] = {}
         for selected in selections:
-            proposal = next((each for name, each in by_id.items() if name == selected.change_id), None)
+            proposal = by_id.get(ChangeId(selected.change_id))
             if proposal is None:
                 raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {selected.change_id!r}")
             if proposal.digest != selected.digest:
