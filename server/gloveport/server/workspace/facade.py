@@ -26,6 +26,8 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
+from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
@@ -45,6 +47,7 @@ from gloveport.server.workspace.reconcile import (
 )
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
 from gloveport.server.workspace.state import (
+    FileState,
     SnapshotInfo,
     WorkspaceState,
     folder_identity,
@@ -241,6 +244,18 @@ class SessionWorkspace:
         """Remove a file of the worktree; `unless` as for `write`."""
         await self._run(_unless, unless, files.delete_file, self._tree, path, self._limits, expected, at)
 
+    async def entry(self, path: str) -> tuple[FileState | None, bytes | None]:
+        """What lies at a link-free path of the worktree as it is spelled, and its bytes (a link's target)."""
+        return await self._run(partial(path_with_data, self._tree, path, self._limits, exact=True))
+
+    async def edit(self, edits: Sequence[FileEdit], *, unless: Callable[[], bool] = _never) -> None:
+        """Change files of the worktree, all or none; `unless` as for `write`. Raises `change.conflict`."""
+        await self._run(_unless, unless, self._edited, edits)
+
+    async def put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
+        """Give paths that hold the second hash their first content again, all or none; the paths."""
+        return await self._run(self._put_back, marks)
+
     async def proposals(self) -> tuple[Proposal, ...]:
         """Every pending difference between the base and the worktree, ordered by path."""
         return await self._run(self._proposals)
@@ -351,11 +366,26 @@ class SessionWorkspace:
         found = files.digest_file(self._tree, real, self._limits)
         if found is None:
             raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)
+        self._noted(real)
+        return found
+
+    def _edited(self, edits: Sequence[FileEdit]) -> None:
+        self._applied(plan_edits(edits, self._tree, self._store, self._limits), apply_plan)
+        if any(edit.moved_from is not None for edit in edits):
+            self._save(with_moves(self._state, edits))
+        for edit in edits:
+            if edit.data is not None:
+                self._noted(edit.path)
+
+    def _put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
+        return self._applied(put_back(marks, self._state, self._tree, self._store, self._limits), apply_plan).paths
+
+    def _noted(self, real: str) -> None:
+        """Remember a path that a rule ignores and the agent wrote by name."""
         known = real in self._state.base or real in self._state.forced
         if not known and not Walk(self._tree, self._limits).covers(real):
             self._state.forced.add(real)
             save_state(self.session_dir, self._state)
-        return found
 
     def _proposals(self) -> tuple[Proposal, ...]:
         found = self._comparison.proposals(self._state)

@@ -57,7 +57,7 @@ class Planner:
                         if not fits(found, before, after):
                             raise self._moved_on(path, "root", before, found, data, after)
                         origin = proposal.renamed_from if path == proposal.path else None
-                        steps.append(Step("root", path, before, after, _missing_folders(root, path), origin))
+                        steps.append(Step("root", path, before, after, missing_folders(root, path), origin))
                     base_steps.append(BaseStep(path, before, after))
                 whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
                 decided.append(_decided(proposal, hunks, whole=whole))
@@ -76,7 +76,7 @@ class Planner:
                 before = path_state(self.worktree, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
                 if not fits(before, proposal.proposed(path), after):
                     raise _superseded(proposal.path)
-                folders = _missing_folders(self.worktree, path)
+                folders = missing_folders(self.worktree, path)
                 steps.append(Step("worktree", path, before, after, folders))
             whole = ends == {path: proposal.based(path) for path in proposal.paths}
             decided.append(_decided(proposal, hunks, whole=whole))
@@ -233,7 +233,8 @@ def _superseded(path: str) -> WorkspaceError:
     return WorkspaceError(ErrorCode.CHANGE_SUPERSEDED, f"{path}: the proposal is not the one that was shown", path=path)
 
 
-def _missing_folders(root: Root, path: str) -> tuple[str, ...]:
+def missing_folders(root: Root, path: str) -> tuple[str, ...]:
+    """The folders above a path that are not there, outermost first."""
     parts = path.split("/")[:-1]
     folders = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
     return tuple(folder for folder in folders if root.state(folder) is None)
