@@ -7,7 +7,9 @@ Must never: answer before the outcome is on disk.
 
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
@@ -32,6 +34,10 @@ from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApplyRequested
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.proposal import patch_of
+
+DECISION_FILES_MAX: Final = 4_000
+DECISION_BYTES_MAX: Final = 3 * 1024 * 1024
+"""Of the plan of one decision: with it, and with what its outcome says, one event and one append can be written."""
 
 
 def _info(change: ChangeProposed) -> ChangeInfo:
@@ -188,10 +194,15 @@ async def _decide(
 ) -> ChangeDecideResult:
     for words in actor.waiting_applies.values():
         raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
+    record = plan.as_json()
+    if len(plan.decided) > DECISION_FILES_MAX or len(orjson.dumps(record)) > DECISION_BYTES_MAX:
+        words = f"{len(plan.decided)} files are too many, or too long, for one decision; nothing was written"
+        hint = f"Decide folder by folder, on {DECISION_FILES_MAX} files at most."
+        raise GloveportError(ErrorCode.LIMIT, words, hint=hint)
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
-    given = ApplyRequested(apply_id, action, plan.as_json(), caller.client_name or "client")
+    given = ApplyRequested(apply_id, action, record, caller.client_name or "client")
     start_effects(actor, await actor.submit(given, once.request(result)))
     return await settled(actor, result)
 

@@ -32,7 +32,7 @@ LOOK_ALIKE_SHARE: Final = 0.5
 """A place with this share of the quoted lines may be the one that was meant."""
 LOOK_ALIKE_REACH: Final = 3
 """How many lines a patch's own line numbers may be off and still mean the place there."""
-SEARCH_STEPS_MAX: Final = 20_000_000
+SEARCH_STEPS_MAX: Final = 5_000_000
 """Comparisons of lines for one patch; a patch that asks for more is refused."""
 
 

@@ -182,11 +182,12 @@ async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) ->
         for fact in looked.facts
     ]
     if holds and not looked.whole and reason != "reverted":
-        ended = {choice["change_id"]: choice["path"] for choice in _choices(started) if choice["whole"]}
+        told = {fact.change_id for fact in facts if isinstance(fact, ChangeWithdrawn)}
+        ended = {one["change_id"]: one["path"] for one in _choices(started) if one["whole"]}
         facts += [
             ChangeWithdrawn(change_id=name, path=path, reason=reason)
             for name, path in ended.items()
-            if name in state.changes
+            if name in state.changes and name not in told
         ]
     return tuple(facts)
 

@@ -41,7 +41,7 @@ class ToolPlan:
     """What a call will do, before it does it.
 
     `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
-    change, as a person is shown it.
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
     """
 
     title: str
@@ -57,6 +57,7 @@ class ToolPlan:
     reversible: bool = True
     test_class: str | None = None
     diff: str = ""
+    sends: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,9 @@ class SandboxHands(Protocol):
     def hides(self) -> bool:
         """True if single files can be hidden from a run."""
 
+    def refuse_places(self, places: tuple[str, ...]) -> None:
+        """Raise SandboxError for places that no list can hold here, or that are not spelled as they must be."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
@@ -109,7 +113,8 @@ class SandboxHands(Protocol):
 class RunRequest:
     """A program to run: argument vector, limits in seconds and bytes, extra environment.
 
-    `hidden` are files of the worktree whose content it may not see.
+    `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
+    `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
     """
 
     run_id: str
@@ -118,6 +123,9 @@ class RunRequest:
     hidden: tuple[str, ...] = ()
     tool_kind: Literal["small", "build"] = "build"
     environment: tuple[tuple[str, str], ...] = ()
+    places: tuple[str, ...] = ()
+    hand: bool = False
+    stdin: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

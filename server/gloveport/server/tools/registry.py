@@ -12,6 +12,7 @@ from gloveport.server.models.contract import ToolSpec
 from gloveport.server.tools.contract import Tool, ToolError
 from gloveport.server.tools.edits import DeleteFile, EditFile, MoveFile, MultiEdit, WriteFile
 from gloveport.server.tools.files import ListFiles, ReadFile, Search
+from gloveport.server.tools.http import HttpRequest
 from gloveport.server.tools.notebooks import EditNotebook
 from gloveport.server.tools.patches import ApplyDiff, ApplyPatch
 from gloveport.server.tools.plan import UpdatePlan
@@ -68,6 +69,7 @@ def builtin_toolbox() -> Toolbox:
             EditNotebook(),
             RunCommand(),
             RunTests(),
+            HttpRequest(),
             UpdatePlan(),
         )
     )

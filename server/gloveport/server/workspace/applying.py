@@ -7,9 +7,10 @@ Must never: drop content that is neither the step's before nor its after: it is 
 
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
@@ -25,6 +26,8 @@ from gloveport.server.workspace.plan import Decided, Plan, Side, Step
 from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
 from gloveport.server.workspace.store import ContentStore
 
+STAGED_AT_ONCE: Final = 64
+"""So many files are open at once, and made durable together."""
 _WORKTREE_MODE: Final = 0o600
 
 
@@ -47,6 +50,8 @@ class Trees:
     limits: WorkspaceLimits
     save: Callable[[WorkspaceState], None]
     twins: frozenset[str] = frozenset()
+    names: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """What lies in folders in which something new comes, by side and path: spellings by the folded name."""
 
     @classmethod
     @contextmanager
@@ -100,25 +105,31 @@ class _Placing:
         if not fits(found, self.step.before, self.step.after):
             raise conflict(self.step, found)
 
-    def stage(self) -> None:
+    def stage(self) -> int | None:
+        """Write the new content beside its target; the descriptor of what is not durable yet."""
         after = self.step.after
         if after is None:
-            return
+            return None
         tree = self.trees.handles[self.step.side]
         self.made = tree.make_folders(self.step.path.rpartition("/")[0])
         data = self.trees.store.get(after.digest)
         with self._folder() as (fd, name):
             if self.step.before is None:
-                _refuse_look_alike(fd, name, self.step.path, self.leaving)
+                self._refuse_look_alike(fd, name)
             if after.kind == "link":
                 placing.stage_link(fd, self.staged, data, self.step.path)
-                return
+                return None
             source = self.step.path if self.step.origin is None else self.step.origin
             like = tree.state(source)
-            placing.stage_file(fd, self.staged, data, self._mode(after, like), like, self.step.path)
-            if placing.is_regular(like):
-                with tree.folder(source.rpartition("/")[0]) as source_fd:
-                    placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            written = placing.write_staged(fd, self.staged, data, self._mode(after, like), like, self.step.path)
+            try:
+                if placing.is_regular(like):
+                    with tree.folder(source.rpartition("/")[0]) as source_fd:
+                        placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            except BaseException:
+                os.close(written)
+                raise
+            return written
 
     def swap(self) -> None:
         """Put the new file in place and look at what came out: it must be the step's before."""
@@ -169,6 +180,19 @@ class _Placing:
                 self.swapped = True
         self.trees.handles[self.step.side].drop_folders(self.made)
         return not self.swapped
+
+    def _refuse_look_alike(self, fd: int, name: str) -> None:
+        path = self.step.path
+        place = f"{self.step.side}/{path.rpartition('/')[0]}"
+        if place not in self.trees.names:
+            self.trees.names[place] = _spellings(fd, path)
+        for other in self.trees.names[place].get(fold_name(name), ()):
+            if other != name and f"{path.removesuffix(name)}{other}" not in self.leaving:
+                raise WorkspaceError(
+                    ErrorCode.CHANGE_CONFLICT,
+                    f"{path}: {other!r} is there already and is the same name on some file systems",
+                    path=path,
+                )
 
     def _is_folder(self) -> bool:
         info = self.trees.handles[self.step.side].state(self.step.path)
@@ -232,8 +256,8 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
     try:
         for each in going:
             each.check()
-        for each in going:
-            each.stage()
+        for start in range(0, len(going), STAGED_AT_ONCE):
+            _stage(going[start : start + STAGED_AT_ONCE])
         for each in going:
             each.swap()
         for each in going:
@@ -247,6 +271,19 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
         raise
     for each in going:
         each.settle()
+
+
+def _stage(going: Sequence[_Placing]) -> None:
+    """Stage these, durably."""
+    written: dict[int, str] = {}
+    try:
+        for each in going:
+            if (fd := each.stage()) is not None:
+                written[fd] = each.step.path
+        placing.sync_files(written)
+    finally:
+        for fd in written:
+            os.close(fd)
 
 
 def sync_names(plan: Plan, trees: Trees) -> None:
@@ -299,16 +336,11 @@ def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
         trees.state = state
 
 
-def _refuse_look_alike(fd: int, name: str, path: str, leaving: frozenset[str]) -> None:
-    wanted, folder = fold_name(name), path.removesuffix(name)
+def _spellings(fd: int, path: str) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
     try:
-        others = os.listdir(fd)
+        for name in os.listdir(fd):
+            found[fold_name(name)].append(name)
     except OSError as error:
         raise os_failure(error, path) from None
-    for other in others:
-        if other != name and fold_name(other) == wanted and f"{folder}{other}" not in leaving:
-            raise WorkspaceError(
-                ErrorCode.CHANGE_CONFLICT,
-                f"{path}: {other!r} is there already and is the same name on some file systems",
-                path=path,
-            )
+    return found

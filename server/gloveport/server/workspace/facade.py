@@ -57,7 +57,7 @@ from gloveport.server.workspace.state import (
 )
 from gloveport.server.workspace.store import ContentStore
 from gloveport.server.workspace.walk import NotCovered, Walk
-from gloveport.server.workspace.withheld import KeptContent, Links, find_withheld, kept_content
+from gloveport.server.workspace.withheld import Names, find_withheld
 
 Result = TypeVar("Result")
 
@@ -101,8 +101,7 @@ class SessionWorkspace:
         self._not_covered_in_root: tuple[NotCovered, ...] = ()
         self._look = Look(self._tree, limits, seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
-        self._links_known: tuple[object, Links] | None = None
-        self._kept_content: tuple[object, object, KeptContent] | None = None
+        self._names = Names(self._store)
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
         weakref.finalize(self, self._stack.close)
 
@@ -207,15 +206,15 @@ class SessionWorkspace:
 
     async def withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
         """The files of the worktree that a rule keeps: by their name, or as copies of what has such a name."""
-        return await self._run(self._withheld, is_kept)
+        return await self._run(lambda: find_withheld(self.worktree, self._names.kept(self._state, is_kept), is_kept))
 
     async def kept_origin(self, digest: str | None, is_kept: Callable[[str], bool]) -> str | None:
         """The kept path of the base whose content has this hash, if any."""
-        return await self._run(lambda: self._kept(is_kept).origins.get(Sha256(digest or "")))
+        return await self._run(lambda: self._names.kept(self._state, is_kept).origins.get(Sha256(digest or "")))
 
     async def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Other names of link-free paths, through links that the user has; paths without any are left out."""
-        return await self._run(self._aliases, paths)
+        return await self._run(lambda: self._names.aliases(self._state, paths))
 
     async def write(
         self,
@@ -263,6 +262,14 @@ class SessionWorkspace:
     async def preview(self, change_id: str) -> Preview:
         """Unified diff and both texts of one proposal. Raises `change.unknown`."""
         return await self._run(self._preview, change_id)
+
+    async def content(self, digest: str | None) -> bytes | None:
+        """Bytes that a proposal names by their hash; None for no hash. Raises `journal.blob_missing`."""
+        return None if digest is None else await self._run(self._store.get, digest)
+
+    async def user_bytes(self, path: str) -> bytes | None:
+        """Bytes of a file of the user's folder (a link's target); None when there is none."""
+        return await self._look_up(self._user_bytes, path)
 
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
         """Plan to put the selected proposals or hunks into the user's folder.
@@ -339,28 +346,6 @@ class SessionWorkspace:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args), abandon_on_cancel=True)
 
-    def _withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
-        return find_withheld(self.worktree, self._kept(is_kept), is_kept)
-
-    def _aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        links = self._links()
-        found = {path: links.aliases(path) for path in paths} if links.targets else {}
-        return {path: names for path, names in found.items() if names}
-
-    def _links(self) -> Links:
-        if self._links_known is None or self._links_known[0] is not self._state.base:
-            self._links_known = (self._state.base, Links.of(self._state, self._store))
-        return self._links_known[1]
-
-    def _kept(self, is_kept: Callable[[str], bool]) -> KeptContent:
-        known = self._kept_content
-        if known is None or known[0] is not self._state.base or known[1] is not is_kept:
-            found = kept_content(self._state, self._store, self._links(), is_kept)
-            # What was kept before the user changed or moved it may still lie somewhere in the worktree.
-            former = known[2] if known is not None and known[1] is is_kept else found
-            known = self._kept_content = (self._state.base, is_kept, former | found)
-        return known[2]
-
     def _write(self, path: str, data: bytes, expected: Sha256 | None, at: str | None) -> Sha256:
         real = files.write_file(self._tree, path, data, self._limits, expected, at)
         found = files.digest_file(self._tree, real, self._limits)
@@ -397,6 +382,10 @@ class SessionWorkspace:
             if proposal.change_id == change_id:
                 return preview(proposal, self._store)
         raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+
+    def _user_bytes(self, path: str) -> bytes | None:
+        with Root(self.root) as root:
+            return path_with_data(root, path, self._limits)[1]
 
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())

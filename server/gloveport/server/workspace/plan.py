@@ -8,6 +8,7 @@ Must never: hold a step whose path could leave its tree: paths are checked again
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -70,7 +71,7 @@ class BaseStep:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """All steps of one decision: all are done, or none."""
 
@@ -90,9 +91,9 @@ class Plan:
         folds = Counter(fold_path(path) for path in self.paths)
         return frozenset(path for path in self.paths if folds[fold_path(path)] > 1)
 
-    @property
+    @cached_property
     def plan_id(self) -> Sha256:
-        """A name that depends on every step."""
+        """A name that depends on every step; made once, as each staged file asks for it."""
         # A step without an origin has the name that it had before there were origins: staged files keep theirs.
         steps = repr(self.steps).replace(", origin=None)", ")")
         return content_digest(*(each.encode() for each in (repr(self.action), steps, repr(self.base_steps))))

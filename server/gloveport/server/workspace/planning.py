@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import Sha256
+from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk, diff_hunks
 from gloveport.server.edit.render import unified_diff
@@ -84,7 +84,7 @@ class Planner:
 
     def undo(self, done: Plan) -> Plan:
         """Every step of `done` backwards."""
-        origins = {step.origin: step.path for step in done.steps if step.origin is not None}
+        origins, twins = {step.origin: step.path for step in done.steps if step.origin is not None}, done.twins
         steps = tuple(
             Step(step.side, step.path, step.after, step.before, step.new_folders, origins.get(step.path))
             for step in reversed(done.steps)
@@ -100,7 +100,7 @@ class Planner:
                 )
         with Root(self.state.root) as root:
             for step in steps:
-                self._check_undo(step, root, exact=step.path in done.twins)
+                self._check_undo(step, root, exact=step.path in twins)
         return self._kept(Plan("undo", steps, base_steps, done.decided))
 
     def _check_undo(self, step: Step, root: Root, *, exact: bool) -> None:
@@ -113,7 +113,7 @@ class Planner:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
         chosen: dict[str, tuple[Proposal, tuple[Hunk, ...] | None]] = {}
         for selected in selections:
-            proposal = next((each for name, each in by_id.items() if name == selected.change_id), None)
+            proposal = by_id.get(ChangeId(selected.change_id))
             if proposal is None:
                 raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {selected.change_id!r}")
             if proposal.digest != selected.digest:

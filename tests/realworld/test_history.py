@@ -1,0 +1,27 @@
+"""Commits of real repositories, given as local folders, through edit and workspace rooms, held against git.
+
+GLOVEPORT_HISTORY_REPOS=/a:/b names the folders (bare or not), GLOVEPORT_HISTORY_COMMITS how many commits in all,
+GLOVEPORT_HISTORY_SEED the seed. Nothing of them is part of this tree, so without the first there is nothing to play.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.kit.history.run import play_all, table
+
+COMMITS_DEFAULT = 5_000
+PROCESSES = 2
+FOLDERS = tuple(Path(each) for each in os.environ.get("GLOVEPORT_HISTORY_REPOS", "").split(os.pathsep) if each)
+
+
+@pytest.mark.skipif(not FOLDERS, reason="GLOVEPORT_HISTORY_REPOS names no local repositories")
+@pytest.mark.timeout(3_600)
+def test_real_history_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every commit, its hunks accepted and rejected in a random order beside a user: byte for byte git's result."""
+    commits = int(os.environ.get("GLOVEPORT_HISTORY_COMMITS", str(COMMITS_DEFAULT)))
+    reports = play_all(FOLDERS, commits, int(os.environ.get("GLOVEPORT_HISTORY_SEED", "1")), PROCESSES)
+    with capsys.disabled():
+        print(f"\n{table(reports)}")
+    assert [words for report in reports for words in report.faults] == []
+    assert sum(report.played for report in reports) >= min(commits, len(FOLDERS))
