@@ -16,7 +16,7 @@ from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
-from gloveport.server.workspace.look import Look, reason_of
+from gloveport.server.workspace.look import Look, differing, reason_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -83,7 +83,7 @@ class Comparison:
         if len(self.made) > PROPOSALS_KEPT_MAX:
             self.made.clear()
         found: list[Proposal] = []
-        for path in sorted(state.base.keys() | current.keys()):
+        for path in differing(state.base, current):
             base, result = state.base.get(path), current.get(path)
             if base is not None and result is not None:
                 result = settled_mode(base, result)
