@@ -168,6 +168,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
     shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
+    stack.push_async_callback(shelf.close)
     return Opened(blobs, audit, ladder, models, rules, shelf)
 
 

@@ -28,10 +28,11 @@ from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
+from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
-from gloveport.server.workspace.look import Look, Seen
+from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
@@ -45,7 +46,8 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
-from gloveport.server.workspace.snapshot import WORKTREE_NAME, take_snapshot
+from gloveport.server.workspace.sight import Sight
+from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
     FileState,
     SnapshotInfo,
@@ -55,7 +57,6 @@ from gloveport.server.workspace.state import (
     load_state,
     save_state,
 )
-from gloveport.server.workspace.store import ContentStore
 from gloveport.server.workspace.walk import NotCovered, Walk
 from gloveport.server.workspace.withheld import Names, find_withheld
 
@@ -84,22 +85,22 @@ class SessionWorkspace:
     def __init__(
         self,
         session_dir: Path,
-        state: WorkspaceState,
+        taken: Taken,
         limits: WorkspaceLimits,
-        seen: dict[str, Seen],
         boot_id: str = "",
+        contents: Contents | None = None,
     ) -> None:
         self.session_dir = session_dir
         self._boot_id = boot_id
-        self._state = state
+        self._state = state = taken.state
         self._limits = limits
         self._lock = anyio.Lock()
         self._stack = ExitStack()
-        self._store = self._stack.enter_context(ContentStore(session_dir))
+        self._store = self._stack.enter_context(open_store(session_dir, contents))
         self._tree = self._stack.enter_context(Root(self.worktree))
-        self._seen_in_root: dict[str, Seen] = {}
+        self._seen_in_root = taken.seen_in_root
         self._not_covered_in_root: tuple[NotCovered, ...] = ()
-        self._look = Look(self._tree, limits, seen, hidden=_hidden(state))
+        self._look = Look(self._tree, limits, taken.seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
         self._names = Names(self._store)
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
@@ -114,18 +115,27 @@ class SessionWorkspace:
         limits: WorkspaceLimits = DEFAULT_LIMITS,
         exclude: Iterable[Path] = (),
         boot_id: str = "",
+        contents: Contents | None = None,
     ) -> Self:
         """Take the snapshot of `root` and make the worktree below `session_dir`.
 
-        `exclude` are folders never read as content though they may lie below the root (the data directory).
+        `exclude` are folders never read as content though they may lie below the root (the data directory);
+        `contents` is the store that all sessions share, without it the session keeps all contents itself.
         Raises WorkspaceError: `workspace.missing`, `workspace.unreadable`, `limit.reached`, `workspace.disk_full`,
         `journal.conflict` when the session has a workspace already. Nothing is left when it fails.
         """
-        taken = await to_thread.run_sync(partial(take_snapshot, root, session_dir, limits, tuple(exclude), boot_id))
-        return cls(session_dir, taken.state, limits, taken.seen, boot_id)
+        take = partial(take_snapshot, root, session_dir, limits, tuple(exclude), boot_id, contents)
+        return cls(session_dir, await to_thread.run_sync(take), limits, boot_id, contents)
 
     @classmethod
-    async def open(cls, session_dir: Path, *, limits: WorkspaceLimits = DEFAULT_LIMITS, boot_id: str = "") -> Self:
+    async def open(
+        cls,
+        session_dir: Path,
+        *,
+        limits: WorkspaceLimits = DEFAULT_LIMITS,
+        boot_id: str = "",
+        contents: Contents | None = None,
+    ) -> Self:
         """The workspace that `create` made, after a restart. Raises WorkspaceError when there is no complete one.
 
         `boot_id` names this boot of the machine: on another one than the last, `mend` comes before anything else.
@@ -133,7 +143,7 @@ class SessionWorkspace:
         state = await to_thread.run_sync(load_state, session_dir)
         if state.boot_id != boot_id:
             (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
-        return cls(session_dir, state, limits, {}, boot_id)
+        return cls(session_dir, Taken(state, Sight(), Sight()), limits, boot_id, contents)
 
     def close(self) -> None:
         """Give files and handles back."""
@@ -460,7 +470,7 @@ class SessionWorkspace:
         with Root(self.root) as tree:
             look = Look(tree, self._limits, self._seen_in_root, skip)
             yield look
-            self._seen_in_root, self._not_covered_in_root = look.seen, look.not_covered
+            self._not_covered_in_root = look.not_covered
 
     def _save(self, state: WorkspaceState) -> None:
         save_state(self.session_dir, state)
