@@ -70,16 +70,16 @@ class Planner(Mover):
 
     def undo(self, done: Plan) -> Plan:
         """What `done` did backwards, over what the user changed beside it since."""
-        origins = {step.origin: step.path for step in done.steps if step.origin is not None}
+        origins, twins = {step.origin: step.path for step in done.steps if step.origin is not None}, done.twins
         moves: list[Move] = []
         with Root(self.state.root) as root:
             for step in reversed(done.user_steps):
                 back = Step("root", step.path, step.after, step.before, step.new_folders, origins.get(step.path))
-                moves.append(self.toward(root, back, exact=step.path in done.twins))
+                moves.append(self.toward(root, back, exact=step.path in twins))
         moved = {move.base.path for move in moves}
         moves += [self._base_back(step) for step in done.base_steps if step.path not in moved]
         steps = [
-            self._back(step, origins.get(step.path), exact=step.path in done.twins)
+            self._back(step, origins.get(step.path), exact=step.path in twins)
             for step in reversed(done.steps)
             if step.side == "worktree" and step.path not in done.taken_over
         ]
