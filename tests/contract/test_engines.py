@@ -89,6 +89,16 @@ async def test_a_waiting_container_that_is_gone_is_made_anew(rig: Rig) -> None:
     await lease.release()
 
 
+async def test_a_folder_that_was_replaced_meanwhile_is_the_new_one(rig: Rig) -> None:
+    (rig.project / "word").write_text("old")
+    lease = await rig.lease()
+    rig.empty_project()
+    (rig.project / "word").write_text("new")
+    execution = await rig.start(lease, "cat", "word")
+    assert (await execution.result()).output == b"new"
+    await lease.release()
+
+
 async def test_nothing_waits_where_files_are_covered(rig: Rig) -> None:
     """A file that is replaced while its container waits would lose its cover."""
     (rig.project / ".env").write_text("secret")

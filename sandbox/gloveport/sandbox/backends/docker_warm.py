@@ -1,8 +1,9 @@
 """Containers made ahead of their runs.
 
 Purpose: a run that finds one waiting starts in the time of an exec.
-Invariant: a container that waits is unused, was made from the very body that its run would be made from, and serves
-one run; nothing of it stays when the daemon closes, and it ends by itself when nobody does.
+Invariant: a container that waits is unused, was made from the very body that its run would be made from, of the very
+folders that are there, and serves one run; nothing of it stays when the daemon closes, and it ends by itself where
+nobody ends it.
 Must never: be made for a profile with covered files: a file that is replaced meanwhile would lose its cover.
 """
 
@@ -127,10 +128,22 @@ def _rest(body: str, lasts_s: float) -> str:
 
 
 def _key_of(body: str) -> str:
-    """What a container is made for: everything but the command, its labels and its init."""
+    """What a container is made for: everything but the command, its labels and its init; and which folders these are.
+
+    A folder that was replaced by another of its name is another one: a container that waits still shows the old.
+    """
     whole: Mapping[str, Any] = json.loads(body)
     kept = {name: value for name, value in whole.items() if name not in ("Cmd", "Labels")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    sources = [_identify(mount["Source"]) for mount in whole["HostConfig"]["Mounts"]]
+    return hashlib.sha256(json.dumps([kept, sources], sort_keys=True).encode()).hexdigest()
+
+
+def _identify(source: str) -> list[int]:
+    try:
+        found = os.stat(source)
+    except OSError:
+        return []
+    return [found.st_dev, found.st_ino]
 
 
 def _session_of(profile: Profile) -> str:

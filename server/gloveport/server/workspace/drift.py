@@ -13,7 +13,7 @@ from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.merge import merge_texts
 from gloveport.server.workspace.content import blocking, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
-from gloveport.server.workspace.look import Look
+from gloveport.server.workspace.look import Look, differing
 from gloveport.server.workspace.plan import BaseStep, Plan, Step
 from gloveport.server.workspace.proposal import settled_mode
 from gloveport.server.workspace.state import FileState, WorkspaceState
@@ -45,12 +45,11 @@ def find_drift(state: WorkspaceState, user: Look) -> tuple[Drift, ...]:
     """Every path where the user's content or executable bit is not the base's, ordered."""
     current = user.current(state, strict=True)
     found = []
-    for path in sorted(state.base.keys() | current.keys()):
+    for path in differing(state.base, current):
         base, here = state.base.get(path), current.get(path)
         if base is not None and here is not None and settled_mode(base, here) == base:
             continue
-        if base != here:
-            found.append(Drift(path, base, here))
+        found.append(Drift(path, base, here))
     return tuple(found)
 
 
