@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
-import test from "node:test";
+import { test } from "vitest";
 import { StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
 import type { MessageConnection } from "vscode-jsonrpc/node";
 import type { ItemListParams, SessionEvents, SubscribeParams, SubscribeResult, WireEvent } from "../../protocol/typescript/wire.ts";
@@ -61,7 +61,7 @@ class SmallDaemon {
   }
 
   send(seq: number, ops: readonly ViewOp[], extra: Partial<SessionEvents> = {}): Promise<void> {
-    const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops as unknown as WireEvent["ops"] };
+    const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops };
     const batch = { subscriptionId: `s${this.subscriptions}`, after: "c", last: `c${seq}`, durable: `c${seq}`, events: [event], ...extra };
     return this.wire.sendNotification("session/events", batch);
   }
@@ -123,7 +123,10 @@ test("streamed text is reduced, acknowledged and in sync only on an equal digest
   assert.match(renderTranscript(follower.view.items()), /Agent \(streaming\)\n {2}Hello 𝒳/);
   await end();
   const acks = daemon.asked.filter(([method]) => method === "session/ack").map(([, params]) => params);
-  assert.deepEqual(acks, [{ subscriptionId: "s1", seq: 1 }, { subscriptionId: "s1", seq: 2 }]);
+  assert.deepEqual(acks, [
+    { subscriptionId: "s1", seq: 1 },
+    { subscriptionId: "s1", seq: 2 },
+  ]);
 });
 
 test("the newest items alone, older ones as wanted, and nothing that happens meanwhile is lost", async () => {
@@ -154,6 +157,25 @@ test("the newest items alone, older ones as wanted, and nothing that happens mea
   await end();
   const asked = daemon.asked.find(([method]) => method === "session/widen")?.[1];
   assert.deepEqual(asked, { subscriptionId: "s1", itemsFrom: 0 });
+});
+
+test("a session that is deleted ends the following with its reason", async () => {
+  const { daemon, follower, changed, end } = await open();
+  await follower.start();
+  daemon.view.apply(1, [HELLO]);
+  let seen = changed();
+  await daemon.send(1, [HELLO], { viewDigest: daemon.view.digest() });
+  await seen;
+  const left = daemon.next("session/unsubscribe");
+  seen = changed();
+  await daemon.send(2, [], { events: [], durable: null, ended: "the user deleted it" });
+  await seen;
+  await left;
+  assert.equal(follower.ended, "the user deleted it");
+  assert.deepEqual([follower.inSync, follower.durableCursor], [false, null]);
+  assert.deepEqual(follower.view.items(), daemon.view.items());
+  assert.equal(daemon.asked.filter(([method]) => method === "session/subscribe").length, 1);
+  await end();
 });
 
 for (const [name, ops, more] of [

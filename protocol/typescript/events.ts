@@ -72,14 +72,15 @@ export interface ChangeApplyStarted {
   readonly by: string;
 }
 
-/** The worktree's file differs from the workspace's; the proposal of one path as it stands now. */
+/** The worktree's file differs from the workspace's; the proposal of one path as it stands now. Of a rename `path` is the new name, and what is said of the base is said of `renamed_from`. */
 export interface ChangeProposed {
   readonly turn_id: string;
   readonly goal_revision: number;
   readonly call_id: string;
   readonly change_id: string;
   readonly path: string;
-  readonly kind: "create" | "modify" | "delete" | "mode" | "symlink" | "binary";
+  readonly renamed_from: string | null;
+  readonly kind: "create" | "modify" | "delete" | "rename" | "case_rename" | "mode" | "symlink" | "binary";
   readonly base_hash: string | null;
   readonly result_hash: string | null;
   readonly base_mode: number | null;
@@ -109,11 +110,11 @@ export interface ChangeUnsettled {
   readonly waits: boolean;
 }
 
-/** Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again. */
+/** Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again. `superseded`: the path is now part of the proposal of another one, as a rename. */
 export interface ChangeWithdrawn {
   readonly change_id: string;
   readonly path: string;
-  readonly reason: "accepted" | "rejected" | "reverted";
+  readonly reason: "accepted" | "rejected" | "reverted" | "superseded";
 }
 
 /** The compaction gave nothing; the model would be shown what it was shown before. */
@@ -177,6 +178,27 @@ export interface EditsTaken {
 export interface EffectRecord {
   readonly kind: string;
   readonly target: string;
+}
+
+/** What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt. `host` is empty where what was asked for names no place that can be read; `port` is 0 then. */
+export interface EgressPlace {
+  readonly host: string;
+  readonly port: number;
+  readonly allowed: boolean;
+  readonly reason: string;
+  readonly trace_id: string;
+  readonly attempts: number;
+  readonly sent_bytes: number;
+  readonly received_bytes: number;
+}
+
+/** What a call reached outside, and what it was refused; `left_out` counts places beyond those listed. */
+export interface EgressRecorded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly places: readonly EgressPlace[];
+  readonly left_out: number;
 }
 
 /** The session's record contradicts itself. `read_only`: nothing can be built on it; else it was mended. */
@@ -706,6 +728,7 @@ export interface Events {
   readonly "UserMessageEdited": UserMessageEdited;
   readonly "ToolStopRequested": ToolStopRequested;
   readonly "ResultSuperseded": ResultSuperseded;
+  readonly "EgressRecorded": EgressRecorded;
 }
 
 export type EventType = keyof Events;

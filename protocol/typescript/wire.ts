@@ -74,10 +74,22 @@ export interface ChangeDecideResult {
   readonly paths: readonly string[];
 }
 
-/** A pending proposal of one path (relative to the session's root). */
+/** The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both. */
+export interface ChangeHunksParams {
+  readonly uri?: string | null;
+  readonly sessionId?: string | null;
+}
+
+/** In the order of sessions, paths and lines. */
+export interface ChangeHunksResult {
+  readonly hunks: readonly PendingHunk[];
+}
+
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
+  readonly renamedFrom?: string | null;
   readonly kind: string;
   readonly baseHash: string | null;
   readonly resultHash: string | null;
@@ -249,6 +261,27 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines. */
+export interface PendingHunk {
+  readonly sessionId: string;
+  readonly sessionTitle: string;
+  readonly changeId: string;
+  readonly digest: string;
+  readonly hunkId: string | null;
+  readonly hunkDigest: string | null;
+  readonly path: string;
+  readonly uri: string;
+  readonly kind: string;
+  readonly startLine: number;
+  readonly endLine: number;
+  readonly oldCount: number;
+  readonly newCount: number;
+  readonly oldText: string | null;
+  readonly newText: string | null;
+  readonly runsByItself: string | null;
+  readonly meets: boolean;
+}
+
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
 export interface Percentiles {
   readonly name: string;
@@ -416,7 +449,7 @@ export interface SessionDetail {
   readonly outputTokens: number;
 }
 
-/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. */
+/** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
 export interface SessionEvents {
   readonly subscriptionId: string;
   readonly after: string;
@@ -427,6 +460,7 @@ export interface SessionEvents {
   readonly viewDigest?: string | null;
   readonly itemsFrom?: number | null;
   readonly resync?: boolean | null;
+  readonly ended?: string | null;
 }
 
 /** Events as stored, redacted unless asked otherwise, `limit` from `after_seq` on. */
@@ -762,7 +796,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome and what can be done. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -770,6 +804,7 @@ export interface WhyResult {
   readonly outcome: string;
   readonly evidence: string;
   readonly hint: string;
+  readonly network?: readonly string[];
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */
@@ -831,6 +866,7 @@ export interface Methods {
   readonly "grant/list": { readonly params: SessionParams; readonly result: GrantListResult };
   readonly "grant/revoke": { readonly params: GrantRevokeParams; readonly result: Empty };
   readonly "change/list": { readonly params: SessionParams; readonly result: ChangeListResult };
+  readonly "change/hunks": { readonly params: ChangeHunksParams; readonly result: ChangeHunksResult };
   readonly "change/preview": { readonly params: ChangePreviewParams; readonly result: ChangePreviewResult };
   readonly "change/accept": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/reject": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };

@@ -12,20 +12,20 @@ from pathlib import Path
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import PROJECT, Rig, list_host_processes, open_rig
+from tests.kit.sandboxes import ENGINE_RUNGS, PROJECT, RUNGS, Rig, list_host_processes, open_rig
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
-from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MIB = 1024 * 1024
 
 
-@pytest_asyncio.fixture(params=["process", "bubblewrap"], scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=RUNGS, scope="module", loop_scope="module")
 async def opened(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig
@@ -75,7 +75,7 @@ async def test_network_outside_is_closed_and_loopback_inside_works(rig: Rig) -> 
     assert agrees(rig, Claim.NO_NETWORK, report["connect_host"][port] != "done")
     assert (report["loopback"], report["loopback_6"], report["unix"]) == ("done", "done", "done")
     if Claim.NO_NETWORK in rig.availability.holds:
-        assert report["connect_outside"] == "ENETUNREACH"
+        assert report["connect_outside"] in ("ENETUNREACH", "EHOSTUNREACH")
 
 
 async def test_calls_are_filtered(rig: Rig) -> None:
@@ -96,7 +96,8 @@ async def test_debuggers_work_for_builds_and_not_for_small_tools(rig: Rig) -> No
 
 async def test_rights_are_dropped(rig: Rig) -> None:
     status = (await rig.look())["status"]
-    assert status["NoNewPrivs"] == "1"
+    source = "import ctypes; print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))"  # PR_GET_NO_NEW_PRIVS
+    assert (await rig.python(source)).output == b"1\n"
     if Claim.NO_CAPABILITIES in rig.availability.holds:
         assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
 
@@ -105,7 +106,9 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
     assert Claim.ONLY_PIPES in rig.availability.holds
     descriptors = (await rig.look())["descriptors"]
     assert set(descriptors) == {"0", "1", "2"}
-    assert all(target.startswith("pipe:") for target in descriptors.values())
+    # gVisor shows by that name what its own process got from the engine: pipes, as any engine gives.
+    kind = "host:" if rig.name == "gvisor" else "pipe:"
+    assert all(target.startswith(kind) for target in descriptors.values())
 
 
 async def test_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
@@ -130,6 +133,9 @@ async def test_process_limit(rig: Rig) -> None:
     )
     result = await rig.python(source, limits=Limits(wall_s=20.0, processes_max=20))
     forked = int(result.output.split()[0]) if result.output else 0
+    if Claim.PROCESS_LIMIT not in rig.availability.holds:
+        assert forked < 500  # declared: a bound, but not this one
+        return
     assert forked <= 20 or (result.kind is ResultKind.KILLED and "processes" in result.evidence)
 
 
@@ -196,8 +202,12 @@ async def test_read_only_mount_is_read_only(rig: Rig, tmp_path: Path) -> None:
     if Claim.FILESYSTEM_VIEW not in rig.availability.holds:
         return
     mount = Mount(str(tmp_path), "/mnt/ro", Access.READ_ONLY)
-    report = await rig.look({"writes": ["/mnt/ro/x", "/usr/x", "/etc/x", "/x", "/dev/x"]}, mounts=(mount,))
-    assert set(report["writes"].values()) == {"EROFS"}
+    paths = ["/mnt/ro/x", "/usr/x", "/etc/x", "/x"]
+    report = await rig.look({"writes": [*paths, f"/dev/{rig.folder.name}"]}, mounts=(mount,))
+    assert {report["writes"][path] for path in paths} == {"EROFS"}
+    # An engine's /dev is memory of the container's own; elsewhere it is read-only too.
+    assert rig.name in ENGINE_RUNGS or report["writes"][f"/dev/{rig.folder.name}"] == "EROFS"
+    assert not Path("/dev", rig.folder.name).exists()
 
 
 async def test_project_is_at_its_own_path(rig: Rig) -> None:
@@ -233,7 +243,7 @@ async def test_doctor_agrees_with_the_claims(rig: Rig) -> None:
         assert finding.evidence
         assert bool(finding.fix) == (finding.verdict is Verdict.NOT_CLAIMED)
     verdicts = {finding.name: finding.verdict for finding in findings}
-    strong = rig.name == "bubblewrap"
+    strong = rig.name != "process"
     assert (verdicts["network_closed"] is Verdict.HOLDS) == strong
     assert (verdicts["mounts_isolated"] is Verdict.HOLDS) == strong
 

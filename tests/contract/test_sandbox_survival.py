@@ -17,12 +17,11 @@ from pathlib import Path
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import Rig, bystander, open_rig, wait_gone
+from tests.kit.sandboxes import RUNGS, Rig, bystander, open_rig, wait_gone
 
 from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
 from gloveport.sandbox.backends import supervised
-from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Command, Execution, ResultKind
 from gloveport.sandbox.runner import rundir, tree
 from gloveport.server.engine.hands import Hands, Place
@@ -50,7 +49,7 @@ asyncio.run(main())
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(params=["process", "bubblewrap"], scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=RUNGS, scope="module", loop_scope="module")
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig
@@ -60,7 +59,7 @@ async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
 def killed_daemon(rig: Rig, run_id: str, script: str) -> Iterator[None]:
     """Another process starts the run and is killed; the run is ended with the block."""
     argv = [sys.executable, "-c", DAEMON, rig.name, str(rig.runs_dir), run_id, "sh", "-c", script]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = {**os.environ, **rig.environment, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as daemon:
         try:
             assert daemon.stdout is not None
@@ -184,7 +183,7 @@ async def test_a_copy_of_the_data_ends_no_run_of_the_original(rig: Rig) -> None:
     """A daemon on copied data finds the folder of a run that is not its own: lost to it, untouched, swept."""
     with killed_daemon(rig, "copied", "echo one; sleep 60"), anyio.fail_after(20):
         copy = Path(shutil.copytree(rig.runs_dir, rig.runs_dir.with_name(f"copy-{rig.name}"), symlinks=True))
-        other = open_backend(rig.name, copy)
+        other = rig.open(copy)
         execution = await other.attach("copied")
         assert execution is not None
         await execution.stop()
@@ -193,7 +192,7 @@ async def test_a_copy_of_the_data_ends_no_run_of_the_original(rig: Rig) -> None:
         assert "copy" in result.evidence
         await other.forget("copied")
         shutil.copytree(folder_of(rig, "copied"), copy / rig.name / "copied", symlinks=True)
-        again = open_backend(rig.name, copy)
+        again = rig.open(copy)
         assert await again.reap() == ()
         assert "copied" in await again.sweep(frozenset())
         mine = await attach(rig, "copied")

@@ -8,8 +8,14 @@ import pytest
 from tests.kit.memory_backend import MemoryBackend, read_ops, run_daemon
 from tests.kit.raw_client import RawClient, raw_client
 
-from gloveport.protocol.errors import ERRORS, ErrorCode
-from gloveport.protocol.journal.envelope import GENESIS_DIGEST, cursor_at, decode_cursor, encode_cursor
+from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
+from gloveport.protocol.journal.envelope import (
+    GENESIS_DIGEST,
+    StoredEvent,
+    cursor_at,
+    decode_cursor,
+    encode_cursor,
+)
 from gloveport.protocol.wire.reducer import View
 from gloveport.server.transports.source import Head, Projections
 from gloveport.server.transports.tail import Entry, Tail
@@ -343,3 +349,49 @@ async def test_the_same_event_twice_changes_nothing() -> None:
     for event in events:
         fresh.apply(event["seq"], event["ops"])
     assert view.digest() == fresh.digest() == backend.views["session/s"].digest()
+
+
+async def test_the_end_of_a_stream_is_the_last_word_at_its_head_and_behind_it() -> None:
+    """Once, with the reason, at the place that was reached; also to who came while it ended."""
+    backend = backend_with(400)
+    async with run_daemon(backend) as daemon, raw_client(daemon.socket) as near, raw_client(daemon.socket) as far:
+        begun = await subscribe(near)
+        await batch_of(near)
+        await subscribe(far, GENESIS, windowBytes=4096)
+        joining = asyncio.create_task(backend.hub.subscribe("session/s", GENESIS, 1 << 20))
+        await asyncio.sleep(0)
+        backend.hub.end("session/s", "it was deleted")
+        del backend.journal.streams["session/s"]
+        told = await batch_of(near)
+        assert (told["ended"], told["events"], told["durable"]) == ("it was deleted", [], None)
+        assert told["after"] == told["last"] == begun["cursor"]
+        last = GENESIS
+        while "ended" not in (batch := await batch_of(far)):
+            last = batch["last"]
+        assert batch["after"] == batch["last"] == last
+        assert decode_cursor(last).seq < 402
+        late, sent = (await joining)[0], asyncio.Queue[bytes]()
+        await late.run(sent.put)
+        assert b"it was deleted" in sent.get_nowait()
+        assert "result" in await near.ask("session/unsubscribe", {"subscriptionId": begun["subscriptionId"]})
+        assert backend.hub.followed_streams == 0
+        again = await near.ask("session/subscribe", {"sessionId": "s"})
+        assert again["error"]["code"] == ERRORS[ErrorCode.SESSION_UNKNOWN].rpc
+
+
+async def test_a_read_that_fails_because_the_stream_ended_is_no_fault() -> None:
+    """What cannot be read any more is told as the end."""
+    backend, sent = backend_with(400), asyncio.Queue[bytes]()
+    subscription, _ = await backend.hub.subscribe("session/s", GENESIS, 1 << 20)
+
+    class Gone:
+        async def read(self, stream: str, after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
+            backend.hub.end(stream, "it was deleted")
+            raise GloveportError(ErrorCode.SESSION_UNKNOWN, "there is no such session")
+
+        async def head(self, stream: str) -> Head | None:
+            return None
+
+    subscription._source = Gone()
+    await subscription.run(sent.put)
+    assert b"it was deleted" in sent.get_nowait()

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from tests.kit.daemon import Daemon, running_daemon, send, start_session, trust
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import cursor_at, decode_cursor, encode_cursor
 from gloveport.protocol.wire.reducer import View
+from gloveport.protocol.wire.session import SessionDeleteParams
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
@@ -120,3 +122,36 @@ async def test_d06_a_new_client_in_the_error_state_sees_the_text_and_why(daemon:
                 assert first_update.began_anew
                 await until_ended(anew)
                 assert anew.view.digest() == seen.digest()
+
+
+async def test_whoever_follows_a_deleted_session_is_told(daemon: Daemon, tmp_path: Path) -> None:
+    """At once, also who had not read what came before; what was shown stays, and nothing is asked about it again."""
+    async with daemon.client("owner") as owner, daemon.client("watcher", deciding=False) as watcher:
+        session_id = await begin(owner, tmp_path)
+        await send(owner, session_id, "break")
+        async with owner.follow(session_id) as near, watcher.follow(session_id, newest_only=True) as far:
+            await until_ended(near)
+            await far.__anext__()
+            await owner.call("session/delete", SessionDeleteParams(client_request_id="d", session_id=session_id))
+            for follow in (near, far):
+                with pytest.raises(GloveportError) as told:
+                    await until_refused(follow)
+                assert told.value.code is ErrorCode.SESSION_UNKNOWN
+                assert "the user deleted it" in told.value.message
+                assert follow.subscription_id is None
+                with pytest.raises(GloveportError) as later:
+                    await follow.__anext__()
+                assert later.value.code is ErrorCode.SESSION_UNKNOWN
+            assert states(near.view, "turn") == ["failed"]
+        assert await send(owner, await begin_again(owner, tmp_path), "go") is not None  # all connections still serve
+
+
+async def until_refused(follow: Follow) -> None:
+    """Follow until nothing follows any more."""
+    async for _ in follow:
+        pass
+
+
+async def begin_again(client: Client, tmp_path: Path) -> str:
+    """Another session on the same folder."""
+    return (await start_session(client, tmp_path / "project")).session_id

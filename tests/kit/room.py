@@ -50,6 +50,7 @@ from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
+from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
@@ -163,6 +164,11 @@ class Told:
             self.hub.publish(stream, events, durable_seq)
         self.news.set()
         self.news = anyio.Event()
+
+    def end(self, stream: str, reason: str) -> None:
+        """Tell that it is gone."""
+        if self.hub is not None:
+            self.hub.end(stream, reason)
 
 
 class Kit:
@@ -409,6 +415,7 @@ class Home:
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),
+            ways=WaysOut(self.data, self.now_us),
         )
         trust = Trust(journal, "unset", now_us)
         await trust.load()

@@ -16,15 +16,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
 
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
-from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
-BACKENDS: Final = ("memory", "process", "bubblewrap")
+RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor")
+"""Every rung that starts processes."""
+BACKENDS: Final = ("memory", *RUNGS)
+ENGINE_RUNGS: Final = ("docker", "gvisor")
 LIMITS: Final = Limits(wall_s=30.0)
 PROJECT: Final = "/home/user/project"
 _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
@@ -47,6 +52,7 @@ class Rig:
     name: str
     folder: Path
     hidden: tuple[Path, ...] = ()
+    engine: EngineChoice | None = None
     backend: Sandbox = field(init=False)
     availability: Availability = field(init=False)
     _runs: int = 0
@@ -65,9 +71,14 @@ class Rig:
         """Where run folders lie."""
         return self.folder / "runs"
 
-    def open(self) -> Sandbox:
-        """Another backend on the same run folders, as a daemon after a restart has."""
-        return open_backend(self.name, self.runs_dir, hidden=self.hidden)
+    @property
+    def environment(self) -> dict[str, str]:
+        """What another program needs to open the same backend by its name alone."""
+        return {} if self.engine is None else {"DOCKER_HOST": self.engine.host}
+
+    def open(self, runs_dir: Path | None = None) -> Sandbox:
+        """Another backend on the same run folders (or a copy), as a daemon after a restart has."""
+        return open_backend(self.name, runs_dir or self.runs_dir, hidden=self.hidden, engine=self.engine)
 
     def empty_project(self) -> None:
         """Begin with nothing in the project again."""
@@ -127,11 +138,17 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def open_rig(name: str, hidden: Iterable[str] = ()) -> AsyncIterator[Rig]:
-    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work."""
+async def open_rig(name: str, hidden: Iterable[str] = (), *, image: str = "") -> AsyncIterator[Rig]:
+    """A rig in a short folder of its own; `hidden` names are below it. Skips where the rung does not work.
+
+    `image` is one of the shared engine; without it a container shows the machine's programs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     try:
-        rig = Rig(name, folder, tuple(folder / part for part in hidden))
+        if name == "gvisor":
+            require_gvisor()
+        engine = replace(shared_engine().choice, image=image) if name in ENGINE_RUNGS else None
+        rig = Rig(name, folder, tuple(folder / part for part in hidden), engine)
         rig.availability = await rig.backend.probe()
         require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")
         try:

@@ -14,7 +14,7 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import split_lines
-from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.matching import SEARCH_STEPS_MAX, Range, _Search, changed_ranges
 from gloveport.server.edit.render import diff_rows, unified_diff
 
 
@@ -99,6 +99,16 @@ def test_matching_leaves_equal_lines_outside_its_ranges(old: list[int], new: lis
     assert built + old[at:] == new
 
 
+@given(st.lists(st.integers(0, 5)), st.lists(st.integers(6, 9)))
+def test_texts_without_a_common_line_are_told_apart_at_once(old: list[int], new: list[int]) -> None:
+    """A file that was written anew costs its reading, not a search."""
+    ranges = [Range(0, len(old), 0, len(new))] if old or new else []
+    assert changed_ranges(old, new) == ranges
+    search = _Search(old, new)
+    search.run()
+    assert search.steps_left == SEARCH_STEPS_MAX
+
+
 def test_matching_is_bounded_on_hostile_input() -> None:
     """Two long texts without a common unique line end within the budget of steps."""
     old = [n % 7 for n in range(20_000)]
@@ -128,7 +138,7 @@ def test_unified_text_is_read_back_by_an_independent_parser(
     base = "\n".join(old).encode() + (b"\n" if old_ends else b"")
     result = "\n".join(new).encode() + (b"\n" if new_ends else b"")
     hunks = diff_hunks(base, result, "f.txt")
-    parsed = unidiff.PatchSet(io.StringIO(unified_diff("f.txt", hunks)))
+    parsed = unidiff.PatchSet(io.StringIO(unified_diff(("f.txt", "f.txt"), hunks)))
     assert len(parsed) == (1 if hunks else 0)
     for patched in parsed:
         assert patched.path == "f.txt"

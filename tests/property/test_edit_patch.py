@@ -37,7 +37,7 @@ def test_git_makes_the_result_of_the_base(
         return
     path = folder / name
     path.write_bytes(base)
-    patch = exact_patch(name, hunks, "100644", "100644")
+    patch = exact_patch((name, name), hunks, "100644", "100644")
     assert patch
     subprocess.run(["git", "apply", "-"], cwd=folder, input=patch, check=True, env={"PATH": "/usr/bin:/bin"})
     assert path.read_bytes() == result
@@ -46,4 +46,4 @@ def test_git_makes_the_result_of_the_base(
 def test_what_lines_cannot_say_gives_no_patch() -> None:
     """UTF-16, whose lines hold the byte of a line feed within them."""
     old, new = ("\ufeffa\nb\n".encode("utf-16-le"), "\ufeffa\nc\n".encode("utf-16-le"))
-    assert exact_patch("x", diff_hunks(old, new, "x"), "100644", "100644") == b""
+    assert exact_patch(("x", "x"), diff_hunks(old, new, "x"), "100644", "100644") == b""

@@ -64,11 +64,40 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """One jail. `egress` lists `host:port` that may be reached; empty means loopback alone.
+class Forward:
+    """A fixed port of the jail's loopback that leads to one place outside."""
 
+    local_port: int
+    host: str
+    port: int
+
+    @property
+    def is_address(self) -> bool:
+        """True if the host is an address and no name."""
+        return ":" in self.host or self.host.rpartition(".")[2].isdecimal()
+
+    @property
+    def place(self) -> str:
+        """`host:port`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """The one way out of a jail: the host's folder with the socket that leads there, and fixed ports inside."""
+
+    folder: str
+    forwards: tuple[Forward, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One jail. `egress` lists what may be reached, `host:port` and options; empty means loopback alone.
+
+    `way_out` is where the list is held; a profile has both or neither.
     `covered` are files below the mounts, by their path inside, whose content is not shown.
-    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
+    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
+    row of the breaker's thresholds, empty takes the tool kind's.
     """
 
     label: str
@@ -80,6 +109,8 @@ class Profile:
     egress: tuple[str, ...] = ()
     grace_s: float = 2.0
     covered: tuple[str, ...] = ()
+    hand: str = ""
+    way_out: WayOut | None = None
 
     def __post_init__(self) -> None:
         if len(self.covered) > COVERED_MAX:

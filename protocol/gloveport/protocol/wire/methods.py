@@ -51,6 +51,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "grant/list": Method(SessionParams, turn.GrantListResult),
         "grant/revoke": Method(turn.GrantRevokeParams, Empty, decides=True),
         "change/list": Method(SessionParams, change.ChangeListResult),
+        "change/hunks": Method(change.ChangeHunksParams, change.ChangeHunksResult),
         "change/preview": Method(change.ChangePreviewParams, change.ChangePreviewResult),
         "change/accept": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/reject": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),

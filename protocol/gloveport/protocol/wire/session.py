@@ -190,6 +190,8 @@ class SessionEvents(WireModel):
 
     `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in
     the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew.
+    `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked
+    about the session any more.
     """
 
     subscription_id: str
@@ -201,6 +203,7 @@ class SessionEvents(WireModel):
     view_digest: str | None = None
     items_from: int | None = None
     resync: bool | None = None
+    ended: str | None = None
 
 
 class SessionExportParams(SessionParams):

@@ -9,11 +9,12 @@ import os
 from typing import Final
 
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
+from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 
 PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
-_ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_ETC: Final = tuple(
+ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC_SHOWN: Final = tuple(
     f"/etc/{name}"
     for name in (
         "alternatives", "ld.so.cache", "localtime", "mime.types", "pki/tls/certs", "services", "ssl/certs",
@@ -49,19 +50,26 @@ class Blobs:
         return tuple(self._contents)
 
 
-def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
-    """All options that describe the jail."""
+def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs, entry: tuple[str, bytes] | None = None) -> list[str]:
+    """All options that describe the jail. `entry`: a program and its path inside, which sets the environment itself."""
     options = [
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
     ]  # fmt: skip
-    options += _lay_system(hidden, blobs)
+    options += _lay_system(profile, hidden, blobs)
     options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
     options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
     options += _lay_covers(profile, blobs)
-    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir]
-    return options + _lay_environment(profile)
+    if entry is not None:
+        options += ["--perms", "0555", "--file", str(blobs.add(entry[1])), entry[0]]
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir, "--clearenv"]
+    return options if entry is not None else options + _lay_environment(profile)
+
+
+def plan_environment(profile: Profile) -> dict[str, str]:
+    """The whole environment of a command."""
+    return {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP, **profile.environment}
 
 
 def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
@@ -72,11 +80,11 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
     ]
 
 
-def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
+def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     options: list[str] = []
-    for placing in plan_system(("/usr", *_ETC), hidden):
+    for placing in plan_system(("/usr", *ETC_SHOWN), hidden):
         options += _place(placing)
-    for link in _ROOT_LINKS:
+    for link in ROOT_LINKS:
         if os.path.islink(link):
             options += ["--symlink", os.readlink(link), link]
         else:
@@ -85,7 +93,7 @@ def _lay_system(hidden: Hidden, blobs: Blobs) -> list[str]:
     files = {
         "/etc/passwd": f"user:x:{user}:{group}::{_TMP}:/bin/sh\n".encode(),
         "/etc/group": f"user:x:{group}:\n".encode(),
-        "/etc/hosts": _HOSTS,
+        "/etc/hosts": _HOSTS + (b"" if profile.way_out is None else host_lines(profile.way_out)),
         "/etc/nsswitch.conf": _NAMES,
     }
     for path, content in files.items():
@@ -132,8 +140,4 @@ def _lay_covers(profile: Profile, blobs: Blobs) -> list[str]:
 
 
 def _lay_environment(profile: Profile) -> list[str]:
-    environment = {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP, **profile.environment}
-    options = ["--clearenv"]
-    for name, value in environment.items():
-        options += ["--setenv", name, value]
-    return options
+    return [option for name, value in plan_environment(profile).items() for option in ("--setenv", name, value)]

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.jail.replies import RunExit, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.contract import Result, ResultKind
-from gloveport.sandbox.runner import groups, rundir, tree
+from gloveport.sandbox.runner import engine_api, groups, rundir, tree
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader
 
 POLL_S: Final = 0.05
@@ -102,21 +103,21 @@ class SupervisedExecution:
                 await self.result()
                 return
         if status is not None and rundir.read_exit(self._folder) is None:
-            kill_run(status, self._request)
+            await anyio.to_thread.run_sync(kill_run, status, self._request)
         await self.result()
 
     async def discard(self) -> None:
         """Forget the run and its folder; the run must be over."""
         await self.result()
-        self._clear_groups()
+        await anyio.to_thread.run_sync(self._clear_groups)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _clear_groups(self) -> None:
-        """Remove the control groups that a supervisor which died could not give back; a living one does it itself."""
+        """Remove what a supervisor which died could not give back; a living one does it itself."""
         status = rundir.read_status(self._folder)
         is_left = status is None or not is_supervised(status)
-        if self._request.cgroup is not None and is_left and rundir.is_original(self._folder):
-            groups.remove_groups(self._request.cgroup)
+        if is_left and rundir.is_original(self._folder):
+            give_back(self._request, is_over=rundir.read_exit(self._folder) is not None)
 
     def detach(self) -> None:
         """Stop following; the run goes on."""
@@ -169,6 +170,7 @@ class SupervisedExecution:
         return Result(
             ResultKind(end.kind.value), end.exit_code, end.signal, end.evidence, end.wall_s, end.cpu_s,
             end.memory_peak_bytes, output, total, truncated,
+            tuple((words, int(times)) for words, times in end.denied if times.isdecimal()), end.alarms, end.dump,
         )  # fmt: skip
 
 
@@ -197,5 +199,16 @@ def kill_run(status: RunStatus, request: RunRequest) -> bool:
                 tree.send_signal(pid, ticks, signal.SIGKILL)
             tree.kill_all(below, signal.SIGKILL)
             found = True
+    if request.engine is not None:
+        found = engine_api.remove_container(request.engine) or found
     mark = dict(request.environment).get(RUN_MARK)
     return (mark is not None and tree.kill_marked(f"{RUN_MARK}={mark}".encode()) > 0) or found
+
+
+def give_back(request: RunRequest, *, is_over: bool) -> None:
+    """Remove control groups and container of a run whose supervisor is gone; with its end written only groups may be
+    left, for the container went before."""
+    if request.cgroup is not None:
+        groups.remove_groups(request.cgroup)
+    if request.engine is not None and not is_over:
+        engine_api.remove_container(request.engine)

@@ -17,6 +17,7 @@ from gloveport.sandbox.backends.memory_run import MemoryExecution, Program, Stag
 from gloveport.sandbox.backends.supervised import check_command
 from gloveport.sandbox.backends.view import refuse_covers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.profile import Limits, Profile
 
 _HELD: Final = frozenset({Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT})
@@ -46,8 +47,9 @@ class MemorySandbox:
         return Availability(True, "", "", _HELD, _NOT_HELD)
 
     async def prepare(self, profile: Profile, lease_id: str) -> "MemoryLease":
-        """Make a lease; every profile is taken that hides nothing."""
+        """Make a lease; every profile is taken that hides nothing and reaches nothing."""
         refuse_covers(profile, self.name)
+        refuse_egress(profile, self.name)
         return MemoryLease(lease_id, profile, self._programs, self._runs)
 
     async def attach(self, run_id: str) -> MemoryExecution | None:

@@ -19,6 +19,8 @@ from gloveport.sandbox.backends.execution import RUN_MARK
 from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import refuse_covers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
+from gloveport.sandbox.egress.way import refuse_egress
+from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
 
 _HELD: Final = frozenset(
@@ -32,7 +34,10 @@ _NOT_HELD: Final = (
     (Claim.TMP_QUOTA, "Temporary files are bounded by the disk alone."),
     (Claim.DISK_QUOTA, "Files are bounded one by one, not in sum."),
     (Claim.NO_NETWORK, "Code run here reaches every network you reach."),
+    (Claim.EGRESS_LIST, "Code run here reaches every network you reach; no list of hosts can be held."),
     (Claim.SYSCALL_FILTER, "No system call is filtered."),
+    (Claim.NAMED_DENIALS, "Nothing is refused, so nothing is named."),
+    (Claim.LANDLOCK, "No rules of Landlock are set."),
     (Claim.NO_NEW_NAMESPACES, "Namespaces may be made as far as your system lets you."),
     (Claim.NO_CAPABILITIES, "Code run here has the rights of this daemon."),
     (Claim.HIDES_DAEMON, "Code run here can read your keys and the daemon's files, and answer approvals."),
@@ -69,6 +74,7 @@ class ProcessSandbox(SupervisedRung):
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Take any profile that hides nothing; what else this rung cannot hold is in its claims."""
         refuse_covers(profile, self.name)
+        refuse_egress(profile, self.name)
         for mount in profile.mounts:
             if not os.path.exists(mount.source):
                 raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Nothing to work on at {mount.source}.", hint="")
@@ -93,6 +99,7 @@ class ProcessSandbox(SupervisedRung):
             wrapper_depth=0,
             limits=plan_limits(profile, None),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits),
+            breaker=plan_breaker(profile),
         )
 
     def _describe(self, profile: Profile) -> Mapping[str, object]:

@@ -10,18 +10,37 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
 
-NAMES: Final = ("bubblewrap", "process")
+NAMES: Final = ("gvisor", "bubblewrap", "docker", "process")
 """Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
 
 
-def open_backend(name: str, runs_dir: Path, *, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()) -> Sandbox:
-    """The backend of that name. `hidden` is never seen in a jail; below it, content of `exposed` folders may be."""
+def open_backend(
+    name: str,
+    runs_dir: Path,
+    *,
+    hidden: Iterable[Path] = (),
+    exposed: Iterable[Path] = (),
+    engine: EngineChoice | None = None,
+) -> Sandbox:
+    """The backend of that name. `hidden` is never seen in a jail; below it, content of `exposed` folders may be.
+
+    `engine` names the container engine for the rungs that have one; without it the environment does.
+    """
     if name == "bubblewrap":
         from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 
         return BubblewrapSandbox(runs_dir, hidden, exposed)
+    if name == "docker":
+        from gloveport.sandbox.backends.docker import DockerSandbox
+
+        return DockerSandbox(runs_dir, hidden, exposed, engine)
+    if name == "gvisor":
+        from gloveport.sandbox.backends.docker_gvisor import GvisorSandbox
+
+        return GvisorSandbox(runs_dir, hidden, exposed, engine)
     if name == "process":
         from gloveport.sandbox.backends.process import ProcessSandbox
 

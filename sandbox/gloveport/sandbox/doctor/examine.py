@@ -19,7 +19,7 @@ from typing import Any, Final
 from gloveport.sandbox.contract import Availability, Claim, Command, Result, ResultKind, Sandbox, SandboxError
 from gloveport.sandbox.doctor import inside
 from gloveport.sandbox.doctor.findings import Finding, Verdict, judge
-from gloveport.sandbox.doctor.interpreter import find_interpreter
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 LOOK_LIMITS: Final = Limits(wall_s=20.0, memory_bytes_max=256 * 1024 * 1024, processes_max=64)

@@ -11,6 +11,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Final
@@ -19,15 +20,19 @@ from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.runner import groups, prctl, rundir, tree
+from gloveport.sandbox.runner.breaker import dump
 from gloveport.sandbox.runner.child import ChildPipes, StartFailed, start_child
 from gloveport.sandbox.runner.limits import Watchdog
+from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolWriter
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
+from gloveport.sandbox.runner.watching import Watch
 
 KILL_AGAIN_S: Final = 0.02
 """Pause between two rounds of KILL while some process of the tree still shows."""
 STATUS_BYTES_MAX: Final = 64 * 1024
 UNSTARTED: Final = -signal.SIGKILL
+STOPPED: Final = "stopped on request"
 
 
 def supervise(run_dir: str, wake_fd: int) -> None:
@@ -42,8 +47,10 @@ def supervise(run_dir: str, wake_fd: int) -> None:
         return
     prctl.become_subreaper()
     prctl.hide_from_peers()
-    run = _Run(folder, request, wake_fd)
+    run = _open_run(folder, request, wake_fd)
     end = run.perform()
+    if end is None:
+        return
     rundir.write_exit(folder, end)
     os.close(wake_fd)  # the daemon knows now; what follows costs it no time
     if request.cgroup is not None:
@@ -52,7 +59,16 @@ def supervise(run_dir: str, wake_fd: int) -> None:
     rundir.sync_exit(folder)
 
 
-class _Run:
+def _open_run(folder: Path, request: RunRequest, wake_fd: int) -> "Run":
+    """A run of a program of this machine, or one in an engine's container; that half is loaded for those alone."""
+    if request.engine is None:
+        return Run(folder, request, wake_fd)
+    from gloveport.sandbox.runner.engine_run import EngineRun
+
+    return EngineRun(folder, request, request.engine, wake_fd)
+
+
+class Run:
     """Mutable state of the one run of this process."""
 
     def __init__(self, folder: Path, request: RunRequest, wake_fd: int) -> None:
@@ -60,7 +76,9 @@ class _Run:
         self.limits = request.limits
         self.began = self.last_output = time.monotonic()
         self.spool = SpoolWriter(folder, self.limits.output_bytes_max)
-        self.watchdog = Watchdog(request)
+        self.watch, self._watch_end = self._make_watch()
+        self.watchdog = Watchdog(request, self.watch)
+        self.dump = ""
         self.poller = select.poll()
         self.stdin_left = memoryview(request.stdin)
         self.wrapper_words = b""
@@ -70,8 +88,8 @@ class _Run:
         self.ending: Ending | None = None
         self.kill_at: float | None = None
 
-    def perform(self) -> RunExit:
-        """Run to the end of the tree and describe it."""
+    def perform(self) -> RunExit | None:
+        """Run to the end of the tree and describe it; None when its end cannot be known."""
         self.signals = self._take_signals()
         plan, failure, kills, peak = self.request.cgroup, None, 0, None
         try:
@@ -84,9 +102,17 @@ class _Run:
         self._write_status(RunState.RUNNING)
         if failure is None:
             self._loop()
+            self._strip_set_id()
         if plan is not None:
             kills, peak = groups.count_memory_kills(plan), groups.read_peak_bytes(plan)
         return self._describe(failure, kills, peak)
+
+    def _strip_set_id(self) -> None:
+        """Where the filter saw such a bit, or there is none that could have seen it."""
+        if self.watch is not None and not self.watch.saw_set_id:
+            return
+        if changed := strip_set_id(self.request.written):
+            self.watchdog.alarms.append(f"set-id bits were taken from {changed} files")
 
     def _take_signals(self) -> int:
         """A pipe that becomes readable on SIGCHLD (a child changed) and SIGTERM (the daemon says stop)."""
@@ -101,22 +127,34 @@ class _Run:
         self.poller.register(read_fd, select.POLLIN)
         return read_fd
 
+    def _make_watch(self) -> tuple[Watch | None, socket.socket | None]:
+        if self.request.watch is None:
+            return None, None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return Watch(self.request.watch, ours), theirs
+
     def _start(self) -> None:
         stdin_read, self.stdin = os.pipe()
         self.output, output_write = os.pipe()
         self.status, status_write = os.pipe()
         wrapped = self.request.wrapper_depth > 0
-        pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None)
+        end = self._watch_end
+        watch_fd = None if end is None else end.fileno()
+        pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None, watch_fd)
         try:
             self.main_pid = start_child(self.request, pipes)
         finally:
             for fd in (stdin_read, output_write, status_write):
                 os.close(fd)
+            if end is not None:
+                end.close()
         for fd in (self.stdin, self.output, self.status):
             os.set_blocking(fd, False)
         self.poller.register(self.output, select.POLLIN)
         self.poller.register(self.status, select.POLLIN)
         self.poller.register(self.stdin, select.POLLOUT)
+        if self.watch is not None:
+            self.poller.register(self.watch.channel_fd, select.POLLIN)
 
     def _write_status(self, state: RunState) -> None:
         me = os.getpid()
@@ -130,18 +168,18 @@ class _Run:
 
     def _loop(self) -> None:
         while self.main_status is None or not self.childless:
-            for fd, _event in self.poller.poll(self._pause_ms()):
-                self._serve(fd)
+            for fd, event in self.poller.poll(self._pause_ms()):
+                self._serve(fd, event)
             self._hold_limits()
         while self._read_output():
             pass
         with contextlib.suppress(OSError):  # a wrapper's last words may arrive together with its end
             self.wrapper_words += os.read(self.status, STATUS_BYTES_MAX)
 
-    def _serve(self, fd: int) -> None:
+    def _serve(self, fd: int, event: int) -> None:
         if fd == self.signals:
             if signal.SIGTERM in os.read(fd, CHUNK_BYTES):
-                self._end(Ending(ExitKind.KILLED, "stopped on request"))
+                self._end(Ending(ExitKind.KILLED, STOPPED))
             self._reap()
         elif fd == self.output:
             self._read_output()
@@ -150,8 +188,19 @@ class _Run:
             self.wrapper_words = (self.wrapper_words + words)[:STATUS_BYTES_MAX]
             if not words:
                 self.poller.unregister(fd)
+        elif self.watch is not None and fd in (self.watch.channel_fd, self.watch.listener):
+            self._serve_watch(self.watch, fd, event)
         else:
             self._feed_stdin()
+
+    def _serve_watch(self, watch: Watch, fd: int, event: int) -> None:
+        if fd == watch.channel_fd:
+            self.poller.unregister(fd)
+            if (listener := watch.take_listener()) is not None:
+                self.poller.register(listener, select.POLLIN)
+        elif not event & select.POLLIN or not watch.serve():  # a hang-up: nobody under the filter is left
+            self.poller.unregister(fd)
+            watch.close()
 
     def _read_output(self) -> bool:
         """Take one chunk; False at the end or when nothing is there."""
@@ -203,9 +252,7 @@ class _Run:
         if going and (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
             self._end(ending)
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
-            tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
-            self.kill_at = time.monotonic() + KILL_AGAIN_S
-            self._reap()
+            self._kill_tree()
 
     def _time_ending(self, now: float) -> Ending | None:
         limits = self.limits
@@ -216,16 +263,33 @@ class _Run:
         return None
 
     def _end(self, ending: Ending) -> None:
-        """TERM now, KILL after the grace; memory that runs over is killed at once."""
+        """Write down what it is doing, TERM, KILL after the grace; memory that runs over is killed at once."""
         if self.ending is not None:
             return
         self.ending = ending
+        processes = tree.find_descendants(os.getpid())
+        if ending.kind is not ExitKind.KILLED or ending.evidence != STOPPED:
+            self.dump = dump(processes, self.request.wrapper_depth)
         now = time.monotonic()
-        if ending.kind is ExitKind.OOM:
+        if ending.at_once:
             self.kill_at = now
             return
-        tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGTERM, self.request.wrapper_depth)
+        self._ask_tree()
         self.kill_at = now + self.limits.grace_s
+
+    def _ask_tree(self) -> None:
+        """TERM to every process of the command."""
+        tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGTERM, self.request.wrapper_depth)
+
+    def _kill_tree(self) -> None:
+        tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
+        self.kill_at = time.monotonic() + KILL_AGAIN_S
+        self._reap()
+
+    def _measure(self) -> tuple[float, int | None]:
+        """CPU seconds of the tree, and its highest memory use as far as it was sampled."""
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime, max(self.watchdog.peak_bytes, usage.ru_maxrss * 1024)
 
     def _pause_ms(self) -> int:
         now = time.monotonic()
@@ -245,8 +309,8 @@ class _Run:
             os.write(self.wake_fd, b".")
 
     def _describe(self, failure: str | None, kills: int, peak: int | None) -> RunExit:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_s = usage.ru_utime + usage.ru_stime
+        cpu_s, sampled = self._measure()
+        denied = () if self.watch is None else self.watch.denied()
         verdict = decide_verdict(
             Seen(
                 wait_status=UNSTARTED if self.main_status is None else self.main_status,
@@ -257,6 +321,8 @@ class _Run:
                 cpu_s_max=self.limits.cpu_s,
                 wrapped=self.request.wrapper_depth > 0,
                 wrapper_reported=b'"exit-code"' in self.wrapper_words,
+                denied=denied[0][0] if denied else "",
+                denied_decides=self.request.breaker is not None and self.request.breaker.ends,
             )
         )
         return RunExit(
@@ -266,6 +332,9 @@ class _Run:
             evidence=verdict.evidence,
             wall_s=time.monotonic() - self.began,
             cpu_s=cpu_s,
-            memory_peak_bytes=peak if peak is not None else max(self.watchdog.peak_bytes, usage.ru_maxrss * 1024),
+            memory_peak_bytes=peak if peak is not None else sampled,
             output_bytes_total=self.spool.total,
+            denied=denied,
+            alarms=tuple(self.watchdog.alarms),
+            dump=self.dump,
         )

@@ -13,6 +13,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.select import NAMES
+from gloveport.sandbox.egress.entries import EntryError, read_entries
 from gloveport.server.settings import SETTINGS_FILE, Settings, load_settings
 
 _NAMES_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
@@ -39,6 +40,7 @@ class LiveSettings:
     def _load(self) -> Settings:
         settings = load_settings(self._home)
         check_rungs(settings)
+        check_places(settings)
         return settings
 
     def _look(self) -> Stamp:
@@ -55,6 +57,15 @@ def check_rungs(settings: Settings) -> None:
         if name not in NAMES:
             words = f"settings: [sandbox] {level} = {name!r}: there is no such sandbox; there are: {', '.join(NAMES)}"
             raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
+
+
+def check_places(settings: Settings) -> None:
+    """Raise GloveportError (INVALID_PARAMS) where the settings hold a line that is no place."""
+    try:
+        read_entries(settings.places)
+    except EntryError as error:
+        words = f"settings: [network] places: {error}"
+        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.") from error
 
 
 def secret_values(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:

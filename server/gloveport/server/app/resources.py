@@ -22,12 +22,14 @@ import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import NAMES, open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.cli.seen import FOLDER as SHOWN_FOLDER
 from gloveport.server.commands.house import Rungs
+from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
 from gloveport.server.policy.rules.rule import Source
@@ -70,9 +72,11 @@ def load_rules(settings_home: Path) -> RuleSet:
 class Ladder:
     """The rungs of this machine."""
 
-    def __init__(self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...]) -> None:
-        self._exposed = (data_dir / "sessions",)
-        self._runs_dir, self._hidden = runs_dir, hidden
+    def __init__(
+        self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...], engine: Callable[[], EngineChoice]
+    ) -> None:
+        self._exposed = (data_dir / "sessions", data_dir / WAYS_FOLDER)
+        self._runs_dir, self._hidden, self._engine = runs_dir, hidden, engine
         self._backends: dict[str, Sandbox] = {}
         self._found: dict[str, Availability] = {}
         self._trying = anyio.Lock()
@@ -80,7 +84,9 @@ class Ladder:
     def backend(self, name: str) -> Sandbox:
         """The rung of this name. Raises SandboxError."""
         if name not in self._backends:
-            self._backends[name] = open_backend(name, self._runs_dir, hidden=self._hidden, exposed=self._exposed)
+            self._backends[name] = open_backend(
+                name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine()
+            )
         return self._backends[name]
 
     async def availability(self, name: str) -> Availability:

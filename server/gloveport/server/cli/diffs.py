@@ -58,10 +58,18 @@ def _names(path: str, root: Path, folder: Path) -> Iterator[str]:
 
 def _beneath(changes: Sequence[ChangeInfo], names: Iterable[str]) -> list[ChangeInfo]:
     for name in names:
-        found = [one for one in changes if name == "." or one.path == name or one.path.startswith(f"{name}/")]
+        found = [one for one in changes if name == "." or any(_lies(path, name) for path in _ends(one))]
         if found:
             return found
     return []
+
+
+def _ends(change: ChangeInfo) -> tuple[str, ...]:
+    return (change.path,) if change.renamed_from is None else (change.path, change.renamed_from)
+
+
+def _lies(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}/")
 
 
 def hunk_names(change: ChangeInfo) -> dict[str, str]:

@@ -15,7 +15,16 @@ from rich.console import Console
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain
-from gloveport.server.cli.phrases import call_title, counted, counts_of_tests, reason_of, retry_words, stopped
+from gloveport.server.cli.phrases import (
+    call_title,
+    change_words,
+    counted,
+    counts_of_tests,
+    egress_words,
+    reason_of,
+    retry_words,
+    stopped,
+)
 
 _STATES: Final = MappingProxyType(
     {
@@ -126,6 +135,7 @@ class Feed:
             "ToolExecutionStarted": self._tool_started,
             "ToolExecutionFinished": self._tool_finished,
             "TestRunFinished": self._tests,
+            "EgressRecorded": self._egress,
             "ModelResponseReceived": self._answer,
             "ModelStreamInterrupted": self._interrupted,
             "RetryScheduled": self._retry,
@@ -199,6 +209,10 @@ class Feed:
         for case in bad[:FAILURES_SHOWN_MAX]:
             self.line(f"  ✗ {case['name']}", "red")
 
+    def _egress(self, _item: str, fields: Mapping[str, Any]) -> None:
+        for place in fields["egress"]:
+            self.prose(f"⇄ {egress_words(place)}", "dim" if place["allowed"] else "yellow", indent="  ")
+
     def _answer(self, item: str, fields: Mapping[str, Any]) -> None:
         if item not in self._streamed and fields["text"]:
             self.line(str(fields["text"]))
@@ -221,7 +235,8 @@ class Feed:
         self.output_tokens += int(fields["outputTokens"] or 0)
 
     def _change(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.line(f"± {fields['changeKind']} {fields['path']} ({counted(len(fields['hunks']), 'hunk')})", "blue")
+        words = change_words(fields["changeKind"], fields["path"], fields.get("renamedFrom"))
+        self.line(f"± {words} ({counted(len(fields['hunks']), 'hunk')})", "blue")
 
     def _applied(self, _item: str, fields: Mapping[str, Any]) -> None:
         verb = {"accept": "accepted", "reject": "rejected", "undo": "undone"}[fields["action"]]

@@ -22,6 +22,11 @@ _PHASES: Final = MappingProxyType({"model": "answering", "tools": "working"})
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
+def change_words(kind: str, path: str, renamed_from: str | None) -> str:
+    """What is proposed, in words; of a rename both names."""
+    return f"{kind.replace('_', ' ')} {'' if renamed_from is None else f'{renamed_from} → '}{path}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -45,6 +50,16 @@ def counts_of_tests(fields: Mapping[str, Any]) -> str:
         return "no tests ran"
     more = [f"{skipped} skipped"] if skipped else []
     return ", ".join([f"{passed} passed", f"{failed} failed", *([counted(errors, "error")] if errors else []), *more])
+
+
+def egress_words(place: Mapping[str, Any]) -> str:
+    """What a call reached outside, or was refused, at one place."""
+    where = f"{place['host'] or 'a place that cannot be read'}:{place['port']}"
+    times = "" if place["attempts"] == 1 else f", {place['attempts']} times"
+    if not place["allowed"]:
+        return f"blocked by sandbox: {where}{times} ({place['reason']}; trace {place['trace_id']})"
+    sizes = f"{sized(place['sent_bytes'])} sent, {sized(place['received_bytes'])} received"
+    return f"reached {where}{times}: {sizes} (trace {place['trace_id']})"
 
 
 def retry_words(retry: Mapping[str, Any]) -> str:

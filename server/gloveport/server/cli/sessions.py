@@ -17,7 +17,15 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, with_client
-from gloveport.server.cli.phrases import call_title, counts_of_tests, local_time, phase_words, retry_words, short_ids
+from gloveport.server.cli.phrases import (
+    call_title,
+    change_words,
+    counts_of_tests,
+    local_time,
+    phase_words,
+    retry_words,
+    short_ids,
+)
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 
@@ -125,7 +133,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
         case "tests":
             return [(f"  {counts_of_tests(fields)}", "bold")]
         case "change":
-            return [(f"± {fields['changeKind']} {fields['path']}: {fields['state']}", "blue")]
+            words = change_words(fields["changeKind"], fields["path"], fields.get("renamedFrom"))
+            return [(f"± {words}: {fields['state']}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn":

@@ -11,6 +11,8 @@ from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
+    ChangeHunksParams,
+    ChangeHunksResult,
     ChangeListResult,
     ChangePreviewParams,
     ChangePreviewResult,
@@ -209,6 +211,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["change/list"], params: SessionParams, *, timeout_s: float | None = None
     ) -> ChangeListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/hunks"], params: ChangeHunksParams, *, timeout_s: float | None = None
+    ) -> ChangeHunksResult: ...
 
     @overload
     async def call(

@@ -73,12 +73,16 @@ class Follow(AsyncIterator[Update]):
         """The next change.
 
         Raises:
-            GloveportError: SESSION_UNKNOWN, or UNREACHABLE when the daemon went away.
+            GloveportError: SESSION_UNKNOWN, also when the session is deleted meanwhile, or UNREACHABLE when the daemon
+                went away.
         """
         if self._inbox is None and (begun := await self._begin()) is not None:
             return begun
         while True:
             batch = await self._take()
+            if batch.ended is not None:
+                await self.aclose()
+                raise GloveportError(ErrorCode.SESSION_UNKNOWN, f"this session is gone: {batch.ended}")
             if batch.resync:
                 return await self._begin_anew()
             try:

@@ -27,12 +27,24 @@ class BufferTable:
         """A document was closed, or its connection ended."""
         self._open.pop((connection_id, key), None)
 
+    def real_path(self, uri: str) -> str | None:
+        """The link-free path that a URI means; None when it means no file of this machine."""
+        shown = self._path_of(uri)
+        return None if shown is None or "\0" in shown else os.path.realpath(shown)
+
+    def shown(self, path: Path) -> bytes | None:
+        """What an open document shows of this file, as bytes of UTF-8 without a mark; None when none is open."""
+        wanted = os.path.realpath(path)
+        for buffer in self._open.values():
+            if self.real_path(buffer.uri) == wanted:
+                return buffer.text.encode("utf-8", "surrogatepass")
+        return None
+
     def unsaved(self, path: Path) -> bool:
         """Whether a client shows another text for this file than the disk holds."""
         wanted = os.path.realpath(path)
         for buffer in self._open.values():
-            shown = self._path_of(buffer.uri)
-            if shown is None or "\0" in shown or os.path.realpath(shown) != wanted:
+            if self.real_path(buffer.uri) != wanted:
                 continue
             try:
                 saved = path.read_bytes()

@@ -7,7 +7,9 @@ Must never: answer before the outcome is on disk.
 
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
@@ -33,11 +35,16 @@ from gloveport.server.turn.inputs import ApplyRequested
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.proposal import patch_of
 
+DECISION_FILES_MAX: Final = 4_000
+DECISION_BYTES_MAX: Final = 3 * 1024 * 1024
+"""Of the plan of one decision: with it, and with what its outcome says, one event and one append can be written."""
+
 
 def _info(change: ChangeProposed) -> ChangeInfo:
     return ChangeInfo(
         change_id=change.change_id,
         path=change.path,
+        renamed_from=change.renamed_from,
         kind=change.kind,
         base_hash=change.base_hash,
         result_hash=change.result_hash,
@@ -95,15 +102,23 @@ def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
             raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
 
 
+def _old_name(change: ChangeProposed) -> tuple[str, ...]:
+    return () if change.renamed_from is None else (change.renamed_from,)
+
+
 async def _check_kinds(actor: Actor, params: ChangeDecideParams) -> None:
     """What runs by itself is accepted one by one, and what no change may touch not at all: as things lie now."""
     chosen = [change for one in params.selections if (change := actor.state.changes.get(one.change_id)) is not None]
-    found = await places(actor.workspace, {change.path: change.kind == "symlink" for change in chosen})
+    ends = {change.path: (change.path, *_old_name(change)) for change in chosen}
+    links = {change.path: change.kind == "symlink" or change.result_mode == 0 for change in chosen}
+    found = await places(actor.workspace, {name: links.get(name, False) for names in ends.values() for name in names})
     never = sorted(path for path, place in found.items() if place.is_never_written)
     if never:
         raise GloveportError(ErrorCode.PROTECTED_PATH, f"{never[0]} is never written by an accept", paths=never)
-    alone = sorted(change.path for change in chosen if change.runs_by_itself or found[change.path].note)
-    if alone and len(found) > 1:
+    alone = sorted(
+        change.path for change in chosen if change.runs_by_itself or any(found[name].note for name in ends[change.path])
+    )
+    if alone and len(chosen) > 1:
         words = f"{', '.join(alone)}: what runs by itself is accepted one by one, not together with other files"
         hint = f"Accept {alone[0]} by itself, and the other files without it."
         raise GloveportError(ErrorCode.POLICY_DENIED, words, hint=hint, paths=alone)
@@ -179,10 +194,15 @@ async def _decide(
 ) -> ChangeDecideResult:
     for words in actor.waiting_applies.values():
         raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
+    record = plan.as_json()
+    if len(plan.decided) > DECISION_FILES_MAX or len(orjson.dumps(record)) > DECISION_BYTES_MAX:
+        words = f"{len(plan.decided)} files are too many, or too long, for one decision; nothing was written"
+        hint = f"Decide folder by folder, on {DECISION_FILES_MAX} files at most."
+        raise GloveportError(ErrorCode.LIMIT, words, hint=hint)
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
     result = ChangeDecideResult(apply_id=apply_id, paths=paths)
-    given = ApplyRequested(apply_id, action, plan.as_json(), caller.client_name or "client")
+    given = ApplyRequested(apply_id, action, record, caller.client_name or "client")
     start_effects(actor, await actor.submit(given, once.request(result)))
     return await settled(actor, result)
 

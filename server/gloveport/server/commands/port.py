@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import approval, change, data, place, session, tool, turn, views
+from gloveport.server.commands import approval, change, data, hunks, place, session, tool, turn, views
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
@@ -41,6 +41,7 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "approval/list": approval.listed,
         "grant/list": approval.grants,
         "change/list": change.listed,
+        "change/hunks": hunks.hunks,
         "change/preview": change.preview,
         "tool/why": tool.why,
         "workspace/list": place.workspaces,

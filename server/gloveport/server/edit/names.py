@@ -38,6 +38,11 @@ def fold_name(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", kept).casefold())
 
 
+def fold_path(path: str) -> str:
+    """A path whose parts are folded: two paths with one fold may be one file somewhere."""
+    return "/".join(fold_name(part) for part in path.split("/"))
+
+
 def is_git_name(name: str) -> bool:
     """True when one path part opens `.git` on some file system (case, ignorables, streams, short names)."""
     if name.isascii() and "git" not in name.lower():

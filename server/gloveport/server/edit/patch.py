@@ -16,11 +16,14 @@ _NO_NEWLINE: Final = b"\n\\ No newline at end of file\n"
 _ESCAPES: Final = MappingProxyType({0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t", 0x0A: "\\n"})
 
 
-def exact_patch(path: str, hunks: Sequence[Hunk], old_mode: str | None, new_mode: str | None) -> bytes:
-    """The patch of one file; a mode is None where a side is absent. Empty where lines cannot say it."""
+def exact_patch(names: tuple[str, str], hunks: Sequence[Hunk], old_mode: str | None, new_mode: str | None) -> bytes:
+    """The patch of one file with its names before and after; a mode is None where a side is absent.
+
+    Empty where lines cannot say it.
+    """
     if not all(_is_line(line) for hunk in hunks for line in _every_line(hunk)):
         return b""
-    old, new = _quoted(f"a/{path}"), _quoted(f"b/{path}")
+    old, new = _quoted(f"a/{names[0]}"), _quoted(f"b/{names[1]}")
     head = [f"diff --git {old} {new}"]
     if old_mode is None:
         head.append(f"new file mode {new_mode}")
@@ -28,6 +31,8 @@ def exact_patch(path: str, hunks: Sequence[Hunk], old_mode: str | None, new_mode
         head.append(f"deleted file mode {old_mode}")
     elif old_mode != new_mode:
         head += [f"old mode {old_mode}", f"new mode {new_mode}"]
+    if names[0] != names[1]:
+        head += [f"rename from {_quoted(names[0])}", f"rename to {_quoted(names[1])}"]
     if hunks:
         head.append(f"--- {'/dev/null' if old_mode is None else _ended(old)}")
         head.append(f"+++ {'/dev/null' if new_mode is None else _ended(new)}")

@@ -60,12 +60,14 @@ def diff_rows(hunk: Hunk) -> tuple[DiffRow, ...]:
     return tuple(rows)
 
 
-def unified_diff(path: str, hunks: Sequence[Hunk], *, created: bool = False, deleted: bool = False) -> str:
-    """Unified diff text of one file; empty when there are no hunks."""
+def unified_diff(names: tuple[str | None, str | None], hunks: Sequence[Hunk]) -> str:
+    """Unified diff text of one file, from its name before to its name after (None: absent); empty without hunks."""
     if not hunks:
         return ""
-    shown = visible(path)
-    parts = [f"--- {'/dev/null' if created else 'a/' + shown}", f"+++ {'/dev/null' if deleted else 'b/' + shown}"]
+    parts = [
+        f"{mark} {'/dev/null' if name is None else f'{side}/{visible(name)}'}"
+        for mark, side, name in zip(("---", "+++"), "ab", names, strict=True)
+    ]
     for hunk in hunks:
         rows = diff_rows(hunk)
         parts.append(_header(hunk))

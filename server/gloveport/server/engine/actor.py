@@ -29,6 +29,7 @@ from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.engine.room import Room
+from gloveport.server.engine.way_out import Notes
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import Phase, SessionState
@@ -73,6 +74,8 @@ class Running:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stop: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
+    notes: Notes = field(default_factory=Notes)
+    """What its runs tried to reach."""
 
 
 async def _leave() -> None:

@@ -176,15 +176,18 @@ async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) ->
     looked = await look(actor, _origin(state, started))
     reason = _REASONS[started.action]
     facts = [
-        fact.model_copy(update={"reason": reason}) if isinstance(fact, ChangeWithdrawn) else fact
+        fact.model_copy(update={"reason": reason})
+        if isinstance(fact, ChangeWithdrawn) and fact.reason == "reverted"
+        else fact
         for fact in looked.facts
     ]
     if holds and not looked.whole and reason != "reverted":
-        ended = {choice["change_id"]: choice["path"] for choice in _choices(started) if choice["whole"]}
+        told = {fact.change_id for fact in facts if isinstance(fact, ChangeWithdrawn)}
+        ended = {one["change_id"]: one["path"] for one in _choices(started) if one["whole"]}
         facts += [
             ChangeWithdrawn(change_id=name, path=path, reason=reason)
             for name, path in ended.items()
-            if name in state.changes
+            if name in state.changes and name not in told
         ]
     return tuple(facts)
 

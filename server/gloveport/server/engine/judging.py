@@ -15,7 +15,7 @@ from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
-from gloveport.server.engine.hands import Hands
+from gloveport.server.engine.hands import SANDBOX, Hands
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.capability import Scope
@@ -84,9 +84,15 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> R
         cwd=plan.cwd,
         file_digests=plan.file_digests,
         reversible=plan.reversible,
-        sandbox=sandbox_facts(hands) if plan.argv is not None else None,
+        sandbox=sandbox_facts(hands) if _is_jailed(plan) else None,
+        sends=plan.sends,
     )
     return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
+
+
+def _is_jailed(plan: ToolPlan) -> bool:
+    """True if the call starts something in the sandbox."""
+    return plan.executor.startswith(SANDBOX)
 
 
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
@@ -105,7 +111,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             executor=plan.executor,
             fingerprint=plan.fingerprint,
             label=plan.label,
-            security_context=hands.security_context() if plan.argv is not None else {"runs_in": "daemon"},
+            security_context=hands.security_context() if _is_jailed(plan) else {"runs_in": "daemon"},
         ),
         judgement=Judgement(
             verdict=decision.verdict.value,

@@ -5,7 +5,7 @@ Invariant: at most one pending proposal a path; a proposal keeps its id while it
 Must never: look at a file; where a link leads is asked of the workspace.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gloveport.protocol.errors import GloveportError
@@ -35,7 +35,8 @@ def _proposed(proposal: Proposal, origin: Origin, note: str | None) -> ChangePro
         call_id=origin.call_id,
         change_id=proposal.change_id,
         path=proposal.path,
-        kind=proposal.kind,
+        renamed_from=proposal.renamed_from,
+        kind=proposal.kind.value,
         base_hash=proposal.base_digest,
         result_hash=proposal.result_digest,
         base_mode=proposal.base_mode,
@@ -105,7 +106,7 @@ async def _lead(workspace: SessionWorkspace, path: str) -> str:
 
 
 async def changed_facts(
-    state: SessionState, proposals: Iterable[Proposal], origin: Origin, workspace: SessionWorkspace
+    state: SessionState, proposals: Sequence[Proposal], origin: Origin, workspace: SessionWorkspace
 ) -> tuple[EventBody, ...]:
     """What is newly proposed, proposed differently, or no difference now; of paths that are unknown nothing is said."""
     pending = dict(state.changes)
@@ -116,7 +117,16 @@ async def changed_facts(
             fresh.append(proposal)
     facts = await _proposed_all(workspace, fresh, origin)
     gone = [each for each in pending.values() if not workspace.is_unknown(each.path)]
-    return (*facts, *(ChangeWithdrawn(change_id=each.change_id, path=each.path, reason="reverted") for each in gone))
+    moved = {proposal.renamed_from for proposal in proposals}
+    return (
+        *facts,
+        *(
+            ChangeWithdrawn(
+                change_id=each.change_id, path=each.path, reason="superseded" if each.path in moved else "reverted"
+            )
+            for each in gone
+        ),
+    )
 
 
 async def _proposed_all(
@@ -124,6 +134,11 @@ async def _proposed_all(
 ) -> tuple[ChangeProposed, ...]:
     if not fresh:
         return ()
-    links = {one.path: one.result is not None and one.result.kind == "link" for one in fresh}
+    links = {path: one.is_link_at(path) for one in fresh for path in one.paths}
     found = await places(workspace, links)
-    return tuple(_proposed(proposal, origin, found[proposal.path].note) for proposal in fresh)
+    return tuple(_proposed(one, origin, _note(found, one.paths)) for one in fresh)
+
+
+def _note(found: Mapping[str, Place], paths: Sequence[str]) -> str | None:
+    """Why a proposal is accepted one by one only: what holds for one of its paths holds for it."""
+    return next((note for path in reversed(paths) if (note := found[path].note) is not None), None)

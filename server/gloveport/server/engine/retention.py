@@ -77,7 +77,7 @@ class Retention:
                     )
                 await self._write(actor, reason, by, request)
 
-            await self._sessions.retire(session_id, write)
+            await self._sessions.retire(session_id, reason, write)
             await self._folders.remove(session_id)
         self._wanted.set()
         return events

@@ -17,6 +17,7 @@ from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.engine.daemon_facts import DaemonFacts
 from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.pacing import Pacing
+from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
 from gloveport.server.models.contract import Provider
@@ -29,9 +30,11 @@ from gloveport.server.workspace.facade import SessionWorkspace
 
 
 class Publisher(Protocol):
-    """Who is told of appended events; never waits."""
+    """Who is told of appended events, and of the end of a stream; never waits."""
 
     def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None: ...
+
+    def end(self, stream: str, reason: str) -> None: ...
 
 
 class Auditor(Protocol):
@@ -88,6 +91,8 @@ class Room:
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]
+    ways: WaysOut
+    """How runs reach what the user lets them reach."""
     build: str = field(default_factory=build_version)
     """The mark of this program's files: snapshots of another build are folded anew."""
     form: Form = field(default_factory=make_form)

@@ -153,12 +153,16 @@ class Sessions:
             self._forget_idle(name)
             return actor
 
-    async def retire(self, session_id: str, write: Callable[[Actor], Awaitable[None]]) -> None:
-        """Let go of a session for good, once `write` has ended its stream. Raises what `open` and `write` raise."""
+    async def retire(self, session_id: str, reason: str, write: Callable[[Actor], Awaitable[None]]) -> None:
+        """Let go of a session for good, once `write` has ended its stream, and tell its followers the reason.
+
+        Raises what `open` and `write` raise.
+        """
         actor = await self.open(session_id)
         async with self._opening[actor.session_id]:
             await actor.retire(write)
             self._actors.pop(actor.session_id, None)
+        self.room.publisher.end(actor.stream, reason)
         self._opening.pop(actor.session_id, None)
 
     async def relist(self) -> int:

@@ -26,6 +26,8 @@ from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, strengt
 from gloveport.server.policy.words import effect_words
 
 CARD_VERSION: Final = 1
+EGRESS_LIST: Final = "egress_list"
+"""The claim of a rung that lets single hosts through and keeps the others out."""
 
 QUESTIONS: Final[Mapping[EffectKind, str]] = MappingProxyType(
     {
@@ -149,7 +151,10 @@ def _notes(request: Request, decision: Decision) -> Iterator[str]:
     sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
     if sandbox is None:
         return
-    if not sandbox.network and asked & (OUTGOING_KINDS | {EffectKind.install}):
+    places = [one for one in decision.effects if one.kind is EffectKind.network and one.fact("from") is None]
+    if not sandbox.network and places and EGRESS_LIST in sandbox.holds:
+        yield "Of all places only those named here are reached; the rest is refused and named."
+    elif not sandbox.network and asked & (OUTGOING_KINDS | {EffectKind.install}):
         yield "The sandbox has no network: what reaches out from it will fail, allowed or not."
     if sandbox.network:
         yield "The sandbox leaves the network open: the program can reach any host."

@@ -11,7 +11,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.protocol.journal.events import ChangeProposed
 from gloveport.server.engine.actor import Actor, is_fatal
-from gloveport.server.engine.tool_run import SANDBOX
+from gloveport.server.engine.hands import SANDBOX
 from gloveport.server.session.state import SessionState
 from gloveport.server.turn.inputs import CallReconciled
 from gloveport.server.workspace.mending import Expected
@@ -25,7 +25,8 @@ async def mend_worktree(actor: Actor) -> str:
     if actor.opened_workspace is None:
         return ""
     try:
-        paths = await actor.workspace.mend({one.path: _expected(one) for one in actor.state.changes.values()})
+        recorded = actor.state.changes.values()
+        paths = await actor.workspace.mend({path: each for one in recorded for path, each in _expected(one).items()})
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -37,13 +38,21 @@ async def mend_worktree(actor: Actor) -> str:
     return f"The machine went down; in the session's own copy these were put back to what is recorded: {named}{more}."
 
 
-def _expected(change: ChangeProposed) -> Expected:
+def _expected(change: ChangeProposed) -> dict[str, Expected]:
+    """What each path of a proposal was and shall be."""
     base = None if change.base_hash is None else Sha256(change.base_hash)
+    result = _result(change)
+    if change.renamed_from is None:
+        return {change.path: Expected(base, result)}
+    return {change.renamed_from: Expected(base, None), change.path: Expected(None, result)}
+
+
+def _result(change: ChangeProposed) -> FileState | None:
     if change.result_hash is None:
-        return Expected(base, None)
-    is_link = change.kind == "symlink" and not change.result_mode
+        return None
+    was_link = change.kind == "symlink" or (change.renamed_from is not None and not change.base_mode)
     mode = change.result_mode or 0
-    return Expected(base, FileState("link" if is_link else "file", Sha256(change.result_hash), mode))
+    return FileState("link" if was_link and not mode else "file", Sha256(change.result_hash), mode)
 
 
 def doubted(found: CallReconciled, state: SessionState) -> CallReconciled:

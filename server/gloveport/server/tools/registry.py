@@ -12,6 +12,7 @@ from gloveport.server.models.contract import ToolSpec
 from gloveport.server.tools.contract import Tool, ToolError
 from gloveport.server.tools.edits import DeleteFile, EditFile, WriteFile
 from gloveport.server.tools.files import ListFiles, ReadFile, Search
+from gloveport.server.tools.http import HttpRequest
 from gloveport.server.tools.plan import UpdatePlan
 from gloveport.server.tools.programs import RunCommand
 from gloveport.server.tools.tests import RunTests
@@ -61,6 +62,7 @@ def builtin_toolbox() -> Toolbox:
             DeleteFile(),
             RunCommand(),
             RunTests(),
+            HttpRequest(),
             UpdatePlan(),
         )
     )

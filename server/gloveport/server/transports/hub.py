@@ -45,6 +45,11 @@ class Hub:
         if (tail := self._tails.get(stream)) is not None:
             tail.extend([Entry(event, self._projections) for event in events], durable_seq)
 
+    def end(self, stream: str, reason: str) -> None:
+        """Tell the followers of `stream` that it is gone for good; called once the journal no longer has it."""
+        if (tail := self._tails.pop(stream, None)) is not None:
+            tail.end(reason)
+
     def pause(self, *, paused: bool) -> None:
         """While the journal cannot be read, who needs it waits; then everybody goes on from its place."""
         self._paused = paused

@@ -8,8 +8,9 @@ Must never: buffer events for later: what can't be sent now is read again from t
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import anyio
@@ -23,6 +24,8 @@ from gloveport.server.transports.tail import Entry, Tail
 
 BATCH_EVENTS_MAX: Final = 1024
 START: Final = ""
+_RESYNC: Final[Mapping[str, object]] = MappingProxyType({"resync": True})
+"""The follower has what the log has not: it subscribes anew."""
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -93,16 +96,18 @@ class Subscription:
             try:
                 sent = await self._send_next(send)
             except GloveportError:
-                if not self._tail.paused and self._tail.pauses == pauses:
+                if self._tail.ended is None and not self._tail.paused and self._tail.pauses == pauses:
                     raise
-                sent = False  # whoever reads on when the journal accepts again is woken then
+                sent = False  # whoever reads on when the journal accepts again, or is told the end, is woken then
             if not sent:
                 await self._news.wait()
 
     async def _send_next(self, send: Send) -> bool:
         """Send one notification if there is something to say and room to say it."""
+        if self._tail.ended is not None:
+            return await self._send_last(send, {"ended": self._tail.ended})
         if self._tail.epoch > self.epoch and not await self._stands(self._tail.epoch):
-            return await self._send_resync(send)
+            return await self._send_last(send, _RESYNC)
         if self.place.seq >= self._tail.head_seq:
             if not self._at_hand:  # a view that nobody asked for yet has no digest
                 await self._projections.old_items(self.stream, (), 0)
@@ -111,7 +116,7 @@ class Subscription:
         room = self._room_bytes()
         entries = await self._entries(room) if room > 0 else []
         if entries and entries[0].event.epoch > self.epoch and not await self._stands(entries[0].event.epoch):
-            return await self._send_resync(send)
+            return await self._send_last(send, _RESYNC)
         encoded = _fitting(await self._bytes_of(entries), room, alone=not self._flying)
         if not encoded:
             return False
@@ -131,10 +136,10 @@ class Subscription:
         self.epoch = max(self.epoch, epoch)
         return stands
 
-    async def _send_resync(self, send: Send) -> bool:
-        """The last word: the follower has what the log has not. It subscribes anew."""
+    async def _send_last(self, send: Send, word: Mapping[str, object]) -> bool:
+        """The last word: why nothing follows."""
         self._closed = True
-        await send(self._frame(self.place, self.place, None, [], resync=True))
+        await send(self._frame(self.place, self.place, None, [], word))
         return True
 
     async def _send_rest(self, send: Send) -> bool:
@@ -171,7 +176,12 @@ class Subscription:
         return min(self._window_bytes // 2, self._window_bytes - self._flying_bytes)
 
     def _frame(
-        self, after: Place, last: Place, durable: Place | None, events: list[bytes], *, resync: bool = False
+        self,
+        after: Place,
+        last: Place,
+        durable: Place | None,
+        events: list[bytes],
+        last_word: Mapping[str, object] | None = None,
     ) -> bytes:
         caught_up = last.seq >= self._tail.head_seq
         fields: dict[str, object] = {
@@ -180,8 +190,8 @@ class Subscription:
             "last": last.cursor,
             "durable": None if durable is None else durable.cursor,
         }
-        if resync:
-            fields["resync"] = True
+        if last_word is not None:
+            fields.update(last_word)
         elif caught_up:
             fields["caughtUp"] = True
             if (digest := self._projections.digest(self.stream, last.seq, self.first)) is not None:

@@ -77,6 +77,8 @@ class Tail:
         """Of the last event; a new one may begin further back, where a damaged end was set aside."""
         self.head_seq = 0
         self.durable_seq = 0
+        self.ended: str | None = None
+        """Why the stream is gone, in words; None while it is there."""
         self.wakers: set[Callable[[], None]] = set()
         self._entries: deque[Entry] = deque()
         self._bytes = 0
@@ -85,6 +87,12 @@ class Tail:
         """The journal cannot be read for now, or can be again."""
         self.paused = paused
         self.pauses += int(paused)
+        self._wake_all()
+
+    def end(self, reason: str) -> None:
+        """The stream is gone for good."""
+        self.ended = reason
+        self._clear()
         self._wake_all()
 
     def reach(self, head: Head) -> None:

@@ -7,9 +7,10 @@ Must never: drop content that is neither the step's before nor its after: it is 
 
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
@@ -25,6 +26,8 @@ from gloveport.server.workspace.plan import Decided, Plan, Side, Step
 from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
 from gloveport.server.workspace.store import ContentStore
 
+STAGED_AT_ONCE: Final = 64
+"""So many files are open at once, and made durable together."""
 _WORKTREE_MODE: Final = 0o600
 
 
@@ -46,6 +49,9 @@ class Trees:
     store: ContentStore
     limits: WorkspaceLimits
     save: Callable[[WorkspaceState], None]
+    twins: frozenset[str] = frozenset()
+    names: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """What lies in folders in which something new comes, by side and path: spellings by the folded name."""
 
     @classmethod
     @contextmanager
@@ -60,7 +66,7 @@ class Trees:
     ) -> Iterator["Trees"]:
         """Open the root when the plan touches it; it must still be the folder of the session's beginning."""
         if all(step.side == "worktree" for step in plan.steps):
-            yield cls(state, {"worktree": worktree}, store, limits, save)
+            yield cls(state, {"worktree": worktree}, store, limits, save, plan.twins)
             return
         if folder_identity(state.root) != state.identity:
             raise WorkspaceError(
@@ -69,11 +75,11 @@ class Trees:
                 hint="Start a new session in the new folder.",
             )
         with Root(state.root) as root:
-            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save)
+            yield cls(state, {"root": root, "worktree": worktree}, store, limits, save, plan.twins)
 
     def found(self, step: Step) -> FileState | None:
         """What lies at the step's path now."""
-        return path_state(self.handles[step.side], step.path, self.limits)
+        return path_state(self.handles[step.side], step.path, self.limits, exact=step.path in self.twins)
 
 
 @dataclass(slots=True)
@@ -83,6 +89,8 @@ class _Placing:
     trees: Trees
     step: Step
     staged: str
+    leaving: frozenset[str] = frozenset()
+    """Paths that the same plan takes away."""
     made: tuple[str, ...] = ()
     swapped: bool = False
 
@@ -97,23 +105,31 @@ class _Placing:
         if not fits(found, self.step.before, self.step.after):
             raise conflict(self.step, found)
 
-    def stage(self) -> None:
+    def stage(self) -> int | None:
+        """Write the new content beside its target; the descriptor of what is not durable yet."""
         after = self.step.after
         if after is None:
-            return
+            return None
         tree = self.trees.handles[self.step.side]
         self.made = tree.make_folders(self.step.path.rpartition("/")[0])
         data = self.trees.store.get(after.digest)
         with self._folder() as (fd, name):
             if self.step.before is None:
-                _refuse_look_alike(fd, name, self.step.path)
+                self._refuse_look_alike(fd, name)
             if after.kind == "link":
                 placing.stage_link(fd, self.staged, data, self.step.path)
-                return
-            like = tree.state(self.step.path)
-            placing.stage_file(fd, self.staged, data, self._mode(after, like), like, self.step.path)
-            if placing.is_regular(like):
-                placing.copy_attributes(fd, name, self.staged)
+                return None
+            source = self.step.path if self.step.origin is None else self.step.origin
+            like = tree.state(source)
+            written = placing.write_staged(fd, self.staged, data, self._mode(after, like), like, self.step.path)
+            try:
+                if placing.is_regular(like):
+                    with tree.folder(source.rpartition("/")[0]) as source_fd:
+                        placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            except BaseException:
+                os.close(written)
+                raise
+            return written
 
     def swap(self) -> None:
         """Put the new file in place and look at what came out: it must be the step's before."""
@@ -165,6 +181,19 @@ class _Placing:
         self.trees.handles[self.step.side].drop_folders(self.made)
         return not self.swapped
 
+    def _refuse_look_alike(self, fd: int, name: str) -> None:
+        path = self.step.path
+        place = f"{self.step.side}/{path.rpartition('/')[0]}"
+        if place not in self.trees.names:
+            self.trees.names[place] = _spellings(fd, path)
+        for other in self.trees.names[place].get(fold_name(name), ()):
+            if other != name and f"{path.removesuffix(name)}{other}" not in self.leaving:
+                raise WorkspaceError(
+                    ErrorCode.CHANGE_CONFLICT,
+                    f"{path}: {other!r} is there already and is the same name on some file systems",
+                    path=path,
+                )
+
     def _is_folder(self) -> bool:
         info = self.trees.handles[self.step.side].state(self.step.path)
         return info is not None and stat.S_ISDIR(info.st_mode)
@@ -193,8 +222,10 @@ class _Placing:
     def _mode(self, after: FileState, like: os.stat_result | None) -> int:
         mode = after.mode
         before = self.step.before
-        if like is not None and placing.is_regular(like) and before is not None and before.mode == mode:
-            mode = like.st_mode & 0o777
+        if like is not None and placing.is_regular(like):
+            moved = self.step.origin is not None and after.runnable == bool(like.st_mode & 0o100)
+            if moved or (before is not None and before.mode == mode):
+                mode = like.st_mode & 0o777
         return mode | _WORKTREE_MODE if self.step.side == "worktree" else mode
 
 
@@ -220,12 +251,13 @@ def conflict(step: Step, found: FileState | None) -> WorkspaceError:
 
 def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> None:
     """Do the given steps (with their indices in the plan) and move the base, or raise with all as it was."""
-    going = [_Placing(trees, step, plan.staged(index)) for index, step in steps]
+    leaving = frozenset(step.path for step in plan.steps if step.after is None)
+    going = [_Placing(trees, step, plan.staged(index), leaving) for index, step in steps]
     try:
         for each in going:
             each.check()
-        for each in going:
-            each.stage()
+        for start in range(0, len(going), STAGED_AT_ONCE):
+            _stage(going[start : start + STAGED_AT_ONCE])
         for each in going:
             each.swap()
         for each in going:
@@ -239,6 +271,19 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
         raise
     for each in going:
         each.settle()
+
+
+def _stage(going: Sequence[_Placing]) -> None:
+    """Stage these, durably."""
+    written: dict[int, str] = {}
+    try:
+        for each in going:
+            if (fd := each.stage()) is not None:
+                written[fd] = each.step.path
+        placing.sync_files(written)
+    finally:
+        for fd in written:
+            os.close(fd)
 
 
 def sync_names(plan: Plan, trees: Trees) -> None:
@@ -291,16 +336,11 @@ def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
         trees.state = state
 
 
-def _refuse_look_alike(fd: int, name: str, path: str) -> None:
-    wanted = fold_name(name)
+def _spellings(fd: int, path: str) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
     try:
-        others = os.listdir(fd)
+        for name in os.listdir(fd):
+            found[fold_name(name)].append(name)
     except OSError as error:
         raise os_failure(error, path) from None
-    for other in others:
-        if other != name and fold_name(other) == wanted:
-            raise WorkspaceError(
-                ErrorCode.CHANGE_CONFLICT,
-                f"{path}: {other!r} is there already and is the same name on some file systems",
-                path=path,
-            )
+    return found

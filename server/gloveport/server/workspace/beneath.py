@@ -169,6 +169,18 @@ class Root:
             raise WorkspaceError(ErrorCode.NOT_A_FILE, f"{path!r} leads to the root itself", path=path)
         return "/".join(split_path("/".join(done)))
 
+    def has_name(self, path: str) -> bool:
+        """True when each folder lists the next part of `path` as it is spelled."""
+        parts = split_path(path)
+        for depth, part in enumerate(parts):
+            try:
+                with self.folder("/".join(parts[:depth])) as fd:
+                    if part not in os.listdir(fd):
+                        return False
+            except OSError as error:
+                raise os_failure(error, path) from None
+        return True
+
     def make_folders(self, path: str) -> tuple[str, ...]:
         """Make the folder at `path` and those above it, as open as the folder above; the new ones, outermost first."""
         made: list[str] = []

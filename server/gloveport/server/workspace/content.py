@@ -17,15 +17,22 @@ from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.state import FileState
 
 
-def path_state(root: Root, path: str, limits: WorkspaceLimits) -> FileState | None:
+def path_state(root: Root, path: str, limits: WorkspaceLimits, *, exact: bool = False) -> FileState | None:
     """The state of `path`, None when nothing is there."""
-    return path_with_data(root, path, limits)[0]
+    return path_with_data(root, path, limits, exact=exact)[0]
 
 
-def path_with_data(root: Root, path: str, limits: WorkspaceLimits) -> tuple[FileState | None, bytes | None]:
-    """The state of `path` and its bytes (a link's target). A folder that holds no file is as good as absent."""
+def path_with_data(
+    root: Root, path: str, limits: WorkspaceLimits, *, exact: bool = False
+) -> tuple[FileState | None, bytes | None]:
+    """The state of `path` and its bytes (a link's target). A folder that holds no file is as good as absent.
+
+    With `exact`, a file that has this name only because the file system takes two names for one is not there.
+    """
     info = root.state(path)
     if info is None or (stat.S_ISDIR(info.st_mode) and root.is_hollow(path)):
+        return None, None
+    if exact and not root.has_name(path):
         return None, None
     folder, _, name = path.rpartition("/")
     with root.folder(folder) as fd:

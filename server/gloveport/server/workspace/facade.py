@@ -26,6 +26,7 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
@@ -259,6 +260,14 @@ class SessionWorkspace:
         """Unified diff and both texts of one proposal. Raises `change.unknown`."""
         return await self._run(self._preview, change_id)
 
+    async def content(self, digest: str | None) -> bytes | None:
+        """Bytes that a proposal names by their hash; None for no hash. Raises `journal.blob_missing`."""
+        return None if digest is None else await self._run(self._store.get, digest)
+
+    async def user_bytes(self, path: str) -> bytes | None:
+        """Bytes of a file of the user's folder (a link's target); None when there is none."""
+        return await self._look_up(self._user_bytes, path)
+
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
         """Plan to put the selected proposals or hunks into the user's folder.
 
@@ -377,6 +386,10 @@ class SessionWorkspace:
             if proposal.change_id == change_id:
                 return preview(proposal, self._store)
         raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+
+    def _user_bytes(self, path: str) -> bytes | None:
+        with Root(self.root) as root:
+            return path_with_data(root, path, self._limits)[1]
 
     def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
         planner = self._planner(self._proposals())

@@ -129,7 +129,7 @@ def write_file(
             mode = stat.S_IMODE(state.st_mode) & 0o777 if state else NEW_FILE_MODE
             stage_file(fd, _STAGED, data, mode, state, path)
             if state is not None:
-                copy_attributes(fd, name, _STAGED)
+                copy_attributes(fd, name, fd, _STAGED)
             _replace(fd, name, path)
     except BaseException:
         root.drop_folders(made)

@@ -5,8 +5,10 @@ Invariant: a plan read back from JSON equals the plan written; contents are name
 Must never: hold a step whose path could leave its tree: paths are checked again when a plan is read.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -14,7 +16,7 @@ from pydantic import JsonValue
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import ChangeId, HunkId, Sha256
 from gloveport.server.edit.hunks import content_digest
-from gloveport.server.edit.names import split_path
+from gloveport.server.edit.names import fold_path, split_path
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.state import FileState
 
@@ -47,13 +49,17 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One file of one tree goes from `before` to `after` (None: absent); `new_folders` did not exist before."""
+    """One file of one tree goes from `before` to `after` (None: absent); `new_folders` did not exist before.
+
+    A file that is new here takes owner and attributes from `origin`, the path of the same tree that it was moved from.
+    """
 
     side: Side
     path: str
     before: FileState | None
     after: FileState | None
     new_folders: tuple[str, ...] = ()
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class BaseStep:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """All steps of one decision: all are done, or none."""
 
@@ -80,9 +86,17 @@ class Plan:
         return tuple(sorted({step.path for step in self.steps}))
 
     @property
+    def twins(self) -> frozenset[str]:
+        """Paths of which the plan has another that some file systems take for the same."""
+        folds = Counter(fold_path(path) for path in self.paths)
+        return frozenset(path for path in self.paths if folds[fold_path(path)] > 1)
+
+    @cached_property
     def plan_id(self) -> Sha256:
-        """A name that depends on every step."""
-        return content_digest(*(repr(each).encode() for each in (self.action, self.steps, self.base_steps)))
+        """A name that depends on every step; made once, as each staged file asks for it."""
+        # A step without an origin has the name that it had before there were origins: staged files keep theirs.
+        steps = repr(self.steps).replace(", origin=None)", ")")
+        return content_digest(*(each.encode() for each in (repr(self.action), steps, repr(self.base_steps))))
 
     def staged(self, index: int) -> str:
         """Name of the staged file of one step, the same before and after a crash."""
@@ -100,6 +114,7 @@ class Plan:
                     "before": _state_out(step.before),
                     "after": _state_out(step.after),
                     "new_folders": list(step.new_folders),
+                    "origin": step.origin,
                 }
                 for step in self.steps
             ],
@@ -170,6 +185,7 @@ def _step_in(raw: Mapping[str, Any]) -> Step:
         _state_in(raw["before"]),
         _state_in(raw["after"]),
         tuple(_path_in(each) for each in raw["new_folders"]),
+        None if raw.get("origin") is None else _path_in(raw["origin"]),
     )
 
 

@@ -6,13 +6,13 @@ Must never: write into the user's folder or the worktree, or plan over content t
 """
 
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import Sha256
-from gloveport.server.edit.apply import apply_hunks, revert_hunks
+from gloveport.protocol.ids import ChangeId, Sha256
+from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk, diff_hunks
 from gloveport.server.edit.render import unified_diff
 from gloveport.server.workspace.beneath import Root
@@ -20,11 +20,13 @@ from gloveport.server.workspace.content import blocking, fits, path_state, path_
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.plan import BaseStep, Decided, Plan, Selected, Side, Step
-from gloveport.server.workspace.proposal import Proposal
+from gloveport.server.workspace.proposal import Proposal, entry_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
 CONFLICT_TEXT_MAX: Final = 8_000
+
+_Rule = Callable[[Change, tuple[Hunk, ...] | None], Ends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +45,49 @@ class Planner:
         base_steps: list[BaseStep] = []
         decided: list[Decided] = []
         with Root(self.state.root) as root:
-            chosen = self._chosen(selections)
-            _refuse_nested({proposal.path: proposal.result for proposal, _ in chosen})
-            for proposal, hunks in chosen:
-                after = self._accepted(proposal, hunks)
-                if after is not None:
-                    _refuse_blocked(root, proposal.path)
-                found, data = path_with_data(root, proposal.path, self.limits)
-                if not fits(found, after, proposal.base):
-                    if not fits(found, proposal.base, after):
-                        raise self._conflict(proposal, found, data)
-                    steps.append(
-                        Step("root", proposal.path, proposal.base, after, _missing_folders(root, proposal.path))
-                    )
-                base_steps.append(BaseStep(proposal.path, proposal.base, after))
-                decided.append(_decided(proposal, hunks, whole=after == proposal.result))
+            chosen = self._ended(selections, taken)
+            _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+            for proposal, hunks, ends in chosen:
+                for path, after in ends.items():
+                    before = proposal.based(path)
+                    if after is not None:
+                        _refuse_blocked(root, path)
+                    found, data = path_with_data(root, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
+                    if not fits(found, after, before):
+                        if not fits(found, before, after):
+                            raise self._moved_on(path, "root", before, found, data, after)
+                        origin = proposal.renamed_from if path == proposal.path else None
+                        steps.append(Step("root", path, before, after, _missing_folders(root, path), origin))
+                    base_steps.append(BaseStep(path, before, after))
+                whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
+                decided.append(_decided(proposal, hunks, whole=whole))
         return self._kept(Plan("accept", tuple(steps), tuple(base_steps), tuple(decided)))
 
     def reject(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks leave the worktree."""
         steps = []
         decided = []
-        chosen = self._chosen(selections)
-        _refuse_nested({proposal.path: proposal.base for proposal, _ in chosen})
-        for proposal, hunks in chosen:
-            after = self._rejected(proposal, hunks)
-            if after is not None:
-                _refuse_blocked(self.worktree, proposal.path)
-            before = path_state(self.worktree, proposal.path, self.limits)
-            if not fits(before, proposal.result, after):
-                raise _superseded(proposal.path)
-            folders = _missing_folders(self.worktree, proposal.path)
-            steps.append(Step("worktree", proposal.path, before, after, folders))
-            decided.append(_decided(proposal, hunks, whole=after == proposal.base))
+        chosen = self._ended(selections, left)
+        _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+        for proposal, hunks, ends in chosen:
+            for path, after in ends.items():
+                if after is not None:
+                    _refuse_blocked(self.worktree, path)
+                before = path_state(self.worktree, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
+                if not fits(before, proposal.proposed(path), after):
+                    raise _superseded(proposal.path)
+                folders = _missing_folders(self.worktree, path)
+                steps.append(Step("worktree", path, before, after, folders))
+            whole = ends == {path: proposal.based(path) for path in proposal.paths}
+            decided.append(_decided(proposal, hunks, whole=whole))
         return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
 
     def undo(self, done: Plan) -> Plan:
         """Every step of `done` backwards."""
+        origins = {step.origin: step.path for step in done.steps if step.origin is not None}
         steps = tuple(
-            Step(step.side, step.path, step.after, step.before, step.new_folders) for step in reversed(done.steps)
+            Step(step.side, step.path, step.after, step.before, step.new_folders, origins.get(step.path))
+            for step in reversed(done.steps)
         )
         base_steps = tuple(BaseStep(step.path, step.after, step.before) for step in reversed(done.base_steps))
         for base_step in base_steps:
@@ -94,12 +100,12 @@ class Planner:
                 )
         with Root(self.state.root) as root:
             for step in steps:
-                self._check_undo(step, root)
+                self._check_undo(step, root, exact=step.path in done.twins)
         return self._kept(Plan("undo", steps, base_steps, done.decided))
 
-    def _check_undo(self, step: Step, root: Root) -> None:
+    def _check_undo(self, step: Step, root: Root, *, exact: bool) -> None:
         tree = root if step.side == "root" else self.worktree
-        found, data = path_with_data(tree, step.path, self.limits)
+        found, data = path_with_data(tree, step.path, self.limits, exact=exact)
         if not fits(found, step.before, step.after):
             raise self._moved_on(step.path, step.side, step.before, found, data, step.after)
 
@@ -107,7 +113,7 @@ class Planner:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
         chosen: dict[str, tuple[Proposal, tuple[Hunk, ...] | None]] = {}
         for selected in selections:
-            proposal = next((each for name, each in by_id.items() if name == selected.change_id), None)
+            proposal = by_id.get(ChangeId(selected.change_id))
             if proposal is None:
                 raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {selected.change_id!r}")
             if proposal.digest != selected.digest:
@@ -119,15 +125,20 @@ class Planner:
             raise WorkspaceError(ErrorCode.INVALID_PARAMS, "nothing is selected")
         return [chosen[path] for path in sorted(chosen)]
 
-    def _accepted(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
-        if hunks is None or proposal.base is None or proposal.result is None:
-            return proposal.result
-        return replace(proposal.base, digest=self.store.put(apply_hunks(self._bytes(proposal.base), hunks)))
+    def _ended(
+        self, selections: Sequence[Selected], rule: _Rule
+    ) -> list[tuple[Proposal, tuple[Hunk, ...] | None, dict[str, FileState | None]]]:
+        """What is decided on, and what each of its paths shall hold."""
+        return [(proposal, hunks, self._ends(proposal, hunks, rule)) for proposal, hunks in self._chosen(selections)]
 
-    def _rejected(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None) -> FileState | None:
-        if hunks is None or proposal.base is None or proposal.result is None:
-            return proposal.base
-        return replace(proposal.result, digest=self.store.put(revert_hunks(self._bytes(proposal.result), hunks)))
+    def _ends(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None, rule: _Rule) -> dict[str, FileState | None]:
+        """What each path shall hold, the content kept in the store; the removals first."""
+        sides = (entry_of(proposal.base, self.store), entry_of(proposal.result, self.store))
+        ends = rule(Change(proposal.path, proposal.renamed_from, proposal.kind, *sides, proposal.hunks), hunks)
+        return {
+            path: None if entry is None else FileState(entry.kind, self.store.put(entry.data), entry.mode)
+            for path, entry in sorted(ends.items(), key=lambda end: end[1] is not None)
+        }
 
     def _bytes(self, state: FileState | None) -> bytes:
         return b"" if state is None else self.store.get(state.digest)
@@ -139,9 +150,6 @@ class Planner:
             self._bytes(end)
         self.store.sync()
         return plan
-
-    def _conflict(self, proposal: Proposal, found: FileState | None, data: bytes | None) -> WorkspaceError:
-        return self._moved_on(proposal.path, "root", proposal.base, found, data, proposal.result)
 
     def _moved_on(
         self,
@@ -236,7 +244,7 @@ def _side(path: str, base: bytes, data: bytes | None) -> str:
     if data is None:
         return f"{path} is absent"
     try:
-        text = unified_diff(path, diff_hunks(base, data, path))
+        text = unified_diff((path, path), diff_hunks(base, data, path))
     except GloveportError:
         text = ""
     return text[:CONFLICT_TEXT_MAX]

@@ -73,6 +73,15 @@ class WorkspaceState:
     boot_id: str = ""
     """The boot of the machine on which the worktree was last known to be as recorded; empty where that is unknown."""
 
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Old names by new ones of files that the agent moved by name; it counts while the old one is gone there."""
+
+    def moved(self, old: str, new: str) -> "WorkspaceState":
+        """A copy that remembers a move in the worktree; moves of one file are one, a move back is none."""
+        renamed = {name: origin for name, origin in self.renamed.items() if name not in (old, new)}
+        origin = self.renamed.get(old, old)
+        return replace(self, renamed=renamed if origin == new else {**renamed, new: origin})
+
     def with_base(self, changes: dict[str, FileState | None]) -> "WorkspaceState":
         """A copy whose base has the given paths set, or removed where None."""
         base = dict(self.base)
@@ -123,6 +132,7 @@ def save_state(folder: Path, state: WorkspaceState) -> None:
         "forced": sorted(state.forced),
         "excluded": list(state.excluded),
         "boot_id": state.boot_id,
+        "renamed": state.renamed,
     }
     fresh = folder / f"{STATE_NAME}.new"
     try:
@@ -177,7 +187,8 @@ def _state_in(body: Any) -> WorkspaceState:
     if not root.is_absolute():
         raise ValueError(root)
     excluded, boot_id = tuple(map(str, body["excluded"])), str(body.get("boot_id", ""))
-    return WorkspaceState(root, str(body["identity"]), info, base, forced, excluded, boot_id)
+    renamed = {_path_in(new): _path_in(old) for new, old in body.get("renamed", {}).items()}
+    return WorkspaceState(root, str(body["identity"]), info, base, forced, excluded, boot_id, renamed)
 
 
 def _path_in(raw: str) -> str:

@@ -5,7 +5,7 @@ Invariant: base and result hashes are SHA-256 of raw bytes; an apply's intent is
 Must never: hold file contents (they lie in the object store under their hashes).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
@@ -43,11 +43,17 @@ class HunkRecord(Record):
 
 
 class ChangeProposed(CallBody):
-    """The worktree's file differs from the workspace's; the proposal of one path as it stands now."""
+    """The worktree's file differs from the workspace's; the proposal of one path as it stands now.
+
+    Of a rename `path` is the new name, and what is said of the base is said of `renamed_from`.
+    """
+
+    version: ClassVar[int] = 2
 
     change_id: str
     path: str
-    kind: Literal["create", "modify", "delete", "mode", "symlink", "binary"]
+    renamed_from: str | None
+    kind: Literal["create", "modify", "delete", "rename", "case_rename", "mode", "symlink", "binary"]
     base_hash: HexDigest | None
     result_hash: HexDigest | None
     base_mode: int | None
@@ -59,11 +65,16 @@ class ChangeProposed(CallBody):
 
 
 class ChangeWithdrawn(EventBody):
-    """Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again."""
+    """Nothing of the proposal is left: it was decided whole, or the worktree's file is the workspace's again.
+
+    `superseded`: the path is now part of the proposal of another one, as a rename.
+    """
+
+    version: ClassVar[int] = 2
 
     change_id: str
     path: str
-    reason: Literal["accepted", "rejected", "reverted"]
+    reason: Literal["accepted", "rejected", "reverted", "superseded"]
 
 
 class HunkDecided(EventBody):

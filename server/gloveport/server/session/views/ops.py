@@ -204,6 +204,11 @@ def _tests(body: ev.TestRunFinished) -> tuple[Op, ...]:
     return (upsert(f"tests/{body.call_id}", "tests", casesLeftOut=body.cases_left_out, **fields),)
 
 
+def _egress(body: ev.EgressRecorded) -> tuple[Op, ...]:
+    places = [place.model_dump(mode="json") for place in body.places]
+    return (upsert(f"tool/{body.call_id}", "tool", egress=places, egressLeftOut=body.left_out),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -216,6 +221,7 @@ def _snapshot(body: ev.SnapshotTaken) -> tuple[Op, ...]:
 def _change(body: ev.ChangeProposed) -> tuple[Op, ...]:
     fields = {
         "path": body.path,
+        "renamedFrom": body.renamed_from,
         "changeKind": body.kind,
         "baseHash": body.base_hash,
         "resultHash": body.result_hash,
@@ -319,6 +325,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ToolStopRequested: _tool_stopping,
         ev.ResultSuperseded: _late,
         ev.TestRunFinished: _tests,
+        ev.EgressRecorded: _egress,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,

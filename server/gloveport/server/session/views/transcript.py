@@ -59,6 +59,7 @@ class TranscriptProjection:
         ev.ApprovalRequested,
         ev.ApprovalResolved,
         ev.TestRunFinished,
+        ev.EgressRecorded,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -196,11 +197,17 @@ class TranscriptProjection:
         counts = f"{body.passed} passed, {body.failed} failed, {body.errors} errors, {body.skipped} skipped"
         yield f"tests, as the code under test reported them: {counts}"
 
+    def _egress(self, body: ev.EgressRecorded) -> Iterable[str]:
+        for place in body.places:
+            where = f"{place.host or 'an unreadable place'}:{place.port}"
+            yield f"⇄ reached {where}" if place.allowed else f"⇄ blocked by sandbox: {where} ({place.reason})"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
     def _change(self, body: ev.ChangeProposed) -> Iterable[str]:
-        yield f"± proposed: {body.kind} {body.path}"
+        old = "" if body.renamed_from is None else f"{body.renamed_from} → "
+        yield f"± proposed: {body.kind.replace('_', ' ')} {old}{body.path}"
 
     def _hunks(self, body: ev.HunkDecided) -> Iterable[str]:
         count = len(body.digests)
@@ -251,6 +258,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.ApprovalRequested: TranscriptProjection._asked,
         ev.ApprovalResolved: TranscriptProjection._resolved,
         ev.TestRunFinished: TranscriptProjection._tests,
+        ev.EgressRecorded: TranscriptProjection._egress,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,

@@ -18,10 +18,11 @@ from pydantic import BaseModel, ValidationError
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.place import DaemonTold
 from gloveport.server.transports.bulletin import Bulletin
+from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.documents import Documents
 from gloveport.server.transports.lsp.envelope import MessageId, Notification, Request
 from gloveport.server.transports.lsp.follows import Follows
-from gloveport.server.transports.lsp.handlers import subscription
+from gloveport.server.transports.lsp.handlers import editing, subscription
 from gloveport.server.transports.lsp.handlers.lifecycle import InitializeParams, Lifecycle, Phase
 from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
@@ -67,6 +68,7 @@ class Desk:
     limits: Limits
     documents: Documents
     bulletin: Bulletin
+    asks: Asks
 
 
 class Dispatcher:
@@ -135,14 +137,18 @@ class Dispatcher:
         if request.method == "shutdown":
             return None
         method = self._desk.methods.get(request.method)
-        if method is None:
+        if method is None and self._feature(request.method) is None:
             return GloveportError(ErrorCode.METHOD_NOT_FOUND, f"no method {request.method[:METHOD_CHARS_SHOWN]!r}")
-        if method.decides and not self._desk.lifecycle.identity.deciding:
+        if method is not None and method.decides and not self._desk.lifecycle.identity.deciding:
             return GloveportError(ErrorCode.DECISION_TOKEN, "this connection may look but not decide")
         limits = self._desk.limits
         if len(self._flights) >= limits.running_max + limits.waiting_max:
             return GloveportError(ErrorCode.BUSY, "too many requests of this connection are under way")
         return None
+
+    def _feature(self, name: str) -> editing.Feature | None:
+        """What is served to editors, and to them alone."""
+        return editing.FEATURES.get(name) if self._desk.lifecycle.identity.speaks_documents else None
 
     def _lifecycle(self, request: Request) -> bytes:
         lifecycle = self._desk.lifecycle
@@ -194,12 +200,15 @@ class Dispatcher:
             then()
 
     async def _answer(self, request: Request, flight: _Flight) -> tuple[bytes, Callable[[], None] | None]:
-        method = self._desk.methods[request.method]
+        feature = self._feature(request.method)
+        shape = self._desk.methods[request.method] if feature is None else feature
         try:
-            params = method.params.model_validate({} if request.params is None else request.params)
+            params = shape.params.model_validate({} if request.params is None else request.params)
         except ValidationError as fault:
             return invalid_params_frame(request.id, fault), None
         try:
+            if feature is not None:
+                return result_frame(request.id, await feature.handler(params, self._editing())), None
             result, then = await self._perform(request.method, params)
             return result_frame(request.id, result), then
         except anyio.get_cancelled_exc_class() as error:
@@ -214,9 +223,14 @@ class Dispatcher:
         if handler is not None:
             answer = await handler(params, self._desk.follows)
             return answer.result, answer.then
+        return await self._desk.port.call(method, params, self._caller()), None
+
+    def _caller(self) -> Caller:
         identity = self._desk.lifecycle.identity
-        caller = Caller(self._desk.connection_id, identity.client_name, identity.deciding)
-        return await self._desk.port.call(method, params, caller), None
+        return Caller(self._desk.connection_id, identity.client_name, identity.deciding)
+
+    def _editing(self) -> editing.Desk:
+        return editing.Desk(self._desk.port, self._caller(), self._desk.lifecycle.identity, self._desk.asks)
 
     def _failure(self, request: Request, error: BaseException) -> bytes:
         if isinstance(error, GloveportError) and error.code is not ErrorCode.INTERNAL:

@@ -82,6 +82,7 @@ class Connection:
                 limits=service.limits,
                 documents=documents,
                 bulletin=service.bulletin,
+                asks=self.asks,
             )
             dispatcher = Dispatcher(desk)
             try:

@@ -22,7 +22,7 @@ MESSAGE_CHARS_MAX: Final = 2_000
 Result = BaseModel | Mapping[str, object] | None
 
 
-def result_frame(message_id: MessageId, result: Result) -> bytes:
+def result_frame(message_id: MessageId, result: object) -> bytes:
     """The reply with `result`. Raises TypeError or ValueError when the result can't be written as JSON."""
     body = result.model_dump_json(by_alias=True).encode() if isinstance(result, BaseModel) else orjson.dumps(result)
     frame = encode_frame(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(message_id), body))

@@ -6,6 +6,7 @@ Must never: stop the daemon, or say whether a wrong token was close.
 """
 
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Any
@@ -15,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
+from gloveport.server.transports.lsp.handlers.names import CAPABILITIES
 
 NAME_CHARS_MAX = 256
 
@@ -64,6 +66,7 @@ class Identity:
     deciding: bool
     speaks_documents: bool
     speaks_ours: bool = False
+    shows_documents: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,13 @@ class Lifecycle:
         documents = isinstance(params.capabilities.get("textDocument"), dict)
         name = params.client_info.name if params.client_info is not None else ""
         deciding = self._proved or self._proves(options.decision_token)
-        self.identity = Identity(name, deciding, documents, speaks_ours=options.protocol_version is not None)
+        self.identity = Identity(
+            name,
+            deciding,
+            documents,
+            speaks_ours=options.protocol_version is not None,
+            shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
+        )
         self.phase = Phase.SERVING
         ours = {
             "protocolVersion": PROTOCOL_VERSION,
@@ -129,6 +138,7 @@ class Lifecycle:
         return {
             "capabilities": {
                 **(_document_capabilities() if documents else {}),
+                **(CAPABILITIES if documents and not self.identity.speaks_ours else {}),
                 "experimental": {"gloveport": ours},
             },
             "serverInfo": {"name": "gloveport", "version": self._about.server_version},
@@ -143,6 +153,14 @@ class Lifecycle:
         if token is None or not self._may_decide or not right:
             return False
         return hmac.compare_digest(token.encode(errors="replace"), right.encode())
+
+
+def _declares(capabilities: Mapping[str, Any], *names: str) -> bool:
+    """Whether a client said true to a capability."""
+    found: object = capabilities
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found is True
 
 
 def _document_capabilities() -> dict[str, object]:

@@ -1,0 +1,343 @@
+"""Containers of an engine on this machine, hardened, one a run.
+
+Purpose: the rungs `docker` (the engine's own runtime) and `gvisor` (its runtime runsc) behind the same contract as
+the others: run folders, supervisors, attach, reap.
+Invariant: what is claimed was seen in trial runs; a container is made by the supervisor of its run, bears its labels
+and is gone when the end is written.
+Must never: bind the engine's socket inward, or run where the engine does not filter system calls.
+"""
+
+import functools
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.requests import EnginePlan, RunRequest
+from gloveport.sandbox.backends.context import describe_limits
+from gloveport.sandbox.backends.docker_choice import EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_engine import Engine
+from gloveport.sandbox.backends.docker_plan import (
+    LEASE_LABEL,
+    OWNER_LABEL,
+    PLACE_LABEL,
+    RUN_LABEL,
+    Facts,
+    Making,
+    name_user,
+    plan_container,
+    plan_view,
+)
+from gloveport.sandbox.backends.execution import is_supervised
+from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
+from gloveport.sandbox.backends.view import Hidden
+from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
+from gloveport.sandbox.interpreter import find_interpreter
+from gloveport.sandbox.profile import Limits, Profile
+from gloveport.sandbox.runner import rundir
+
+_HELD: Final = frozenset(
+    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
+     Claim.LOOPBACK, Claim.SYSCALL_FILTER, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.WALL_LIMIT,
+     Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
+     Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+)  # fmt: skip
+_NEVER_HELD: Final = (
+    (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
+    (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
+    (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
+)
+_NO_GROUPS: Final = "This engine runs without control groups: it takes such limits and holds none."
+_GROUP_CLAIMS: Final = (Claim.MEMORY_LIMIT, Claim.MEMORY_CAP, Claim.PROCESS_LIMIT, Claim.CPU_LIMIT)
+_LOOSE_COUNT: Final = (
+    Claim.PROCESS_LIMIT,
+    "The limit bounds the threads of the kernel inside: processes are bounded, but at several times the number.",
+)
+_NO_LIST: Final = (
+    Claim.EGRESS_LIST,
+    "gVisor shows no socket of this machine to code inside; all of the network is closed.",
+)
+IMAGE_PYTHON: Final = "/usr/bin/python3"
+"""What an image must hold for a list of hosts to be let through."""
+MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
+"""Engines take no smaller limit."""
+_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
+_MEMORY_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
+_EATER: Final = ("tail", "/dev/zero")
+"""Takes memory until it is killed; part of every base system."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a working trial found."""
+
+    facts: Facts
+    image: str
+    runtime: str
+    has_init: bool
+
+
+class DockerSandbox(SupervisedRung):
+    """Commands in containers of the engine's own runtime."""
+
+    name = "docker"
+    strength = Strength.CONTAINER
+    statement = (
+        "Code run here sees the session's copy of the project in a container: no network, none of your other files. "
+        "It shares your kernel: a flaw in the kernel is a way out. Whoever may use the engine may become root, unless "
+        "it is rootless; its socket is never shown to a container."
+    )
+    filter_holder = "kernel"
+    has_own_kernel = False
+
+    def __init__(
+        self,
+        runs_dir: Path,
+        hidden: Iterable[Path] = (),
+        exposed: Iterable[Path] = (),
+        choice: EngineChoice | None = None,
+    ) -> None:
+        super().__init__(RunFolders(runs_dir / self.name))
+        self._choice = choice or EngineChoice()
+        self._runs_dir = runs_dir / self.name
+        self._socket, self._refusal = _find(self._choice)
+        self._hidden = Hidden([runs_dir, *hidden, Path(self._socket)], exposed)
+        self._engine = Engine(self._socket)
+        self._turn = anyio.CapacityLimiter(1)
+        self._ready: _Ready | None = None
+
+    async def probe(self) -> Availability:
+        """Ask the engine, run `true`, and see a run that takes too much memory killed."""
+        try:
+            self._ready = await self._in_thread(self._look)
+        except SandboxError as error:
+            self._ready = None
+            return refuse_trial(error.message, error.hint)
+        fault = await self.try_run(trial_profile())
+        if fault is not None and self._ready.has_init:
+            self._ready = replace(self._ready, has_init=False)
+            fault = await self.try_run(trial_profile())
+        if fault is not None:
+            self._ready = None
+            return refuse_trial(fault, "Read the reason above; run the doctor again after mending it.")
+        return self._claim(await self._try_memory())
+
+    async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
+        """Check the view and the limits; the container itself is made at each start."""
+        if self._ready is None and not (availability := await self.probe()).ok:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
+        ready = self._ready
+        if ready is None:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
+        _check(profile, ready)
+        profile = self._lead_out(profile)
+        plan_view(profile, not self._choice.image, self._hidden)
+
+        def plan(command: Command, folder: Path) -> RunRequest:
+            return self._plan(ready, profile, command, lease_id, folder)
+
+        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, ready))
+
+    def _lead_out(self, profile: Profile) -> Profile:
+        """The profile with what its way out needs inside. Raises `SandboxError` where a list cannot be held."""
+        check_way_out(profile)
+        if profile.way_out is None:
+            return profile
+        if self.has_own_kernel:
+            refuse_egress(profile, self.name)
+        if self._choice.image:
+            return profile
+        return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+
+    def _words_of(self, profile: Profile, command: Command) -> tuple[str, ...]:
+        """The command, behind the bridge where there is a way out."""
+        if profile.way_out is None:
+            return command.argv
+        python = IMAGE_PYTHON if self._choice.image else find_interpreter().path
+        return (*bridge_argv(profile.way_out, python), *command.argv)
+
+    async def reap(self) -> tuple[str, ...]:
+        """Kill every run of an earlier daemon that was not attached, and remove containers that nobody follows."""
+        reaped = await super().reap()
+        if os.path.exists(self._socket):
+            try:
+                await self._in_thread(self._remove_strays)
+            except (SandboxError, OSError):
+                return reaped
+        return reaped
+
+    async def close(self) -> None:
+        """Let go of the fork server and the engine; runs go on."""
+        await super().close()
+        self._engine.close()
+
+    def _look(self) -> _Ready:
+        if self._refusal is not None:
+            raise self._refusal
+        facts = self._engine.look()
+        if not facts.filters_calls:
+            words = "This engine filters no system calls (its build or its kernel lacks seccomp)."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Use an engine with seccomp.")
+        image = self._choice.image
+        if not image:
+            image = self._engine.place_machine_image()
+        elif not self._engine.has_image(image):
+            raise SandboxError(
+                ErrorCode.SANDBOX_UNAVAILABLE,
+                f"The engine has no image {image!r}, and none is fetched.",
+                hint="Build or load it: scripts/image.py packs one from Debian packages.",
+            )
+        return _Ready(facts, image, self._pick_runtime(facts), has_init=True)
+
+    def _pick_runtime(self, facts: Facts) -> str:
+        fix = "Add it to the engine's configuration."
+        return self._need_runtime(facts, self._choice.runtime or facts.default_runtime, fix)
+
+    def _need_runtime(self, facts: Facts, runtime: str, fix: str) -> str:
+        if runtime not in facts.runtimes:
+            known = ", ".join(facts.runtimes)
+            words = f"The engine has no runtime {runtime!r}; it has: {known}."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=fix)
+        return runtime
+
+    def forget_trial(self) -> None:
+        """What the trial found is not enough: nothing is prepared before another one."""
+        self._ready = None
+
+    async def _try_memory(self) -> str | None:
+        """Words about why the memory limit is not held, None when a trial saw it held."""
+        if self._ready is None or not self._ready.facts.holds_limits or not self._ready.facts.limits_memory:
+            return _NO_GROUPS
+        run_id = f"trial-{secrets.token_hex(8)}"
+        try:
+            lease = await self.prepare(trial_profile(_MEMORY_TRIAL), run_id)
+            try:
+                result = await (await lease.start(Command(_EATER, run_id))).result()
+            finally:
+                await lease.release()
+        except SandboxError as error:
+            return error.message
+        if result.kind is ResultKind.OOM:
+            return None
+        return f"A run that took more memory than its limit was not killed for it: {result.evidence}."
+
+    def _claim(self, memory_fault: str | None) -> Availability:
+        ready = self._ready
+        holds, not_held = set(_HELD), list(_NEVER_HELD)
+        if memory_fault is None and ready is not None and ready.facts.limits_processes:
+            holds |= set(_GROUP_CLAIMS)
+        else:
+            words = memory_fault or _NO_GROUPS
+            not_held += [(claim, words) for claim in _GROUP_CLAIMS]
+        if self.has_own_kernel:
+            not_held.append(_NO_LIST)
+        else:
+            holds.add(Claim.EGRESS_LIST)
+        if self.has_own_kernel and Claim.PROCESS_LIMIT in holds:
+            holds.remove(Claim.PROCESS_LIMIT)
+            not_held.append(_LOOSE_COUNT)
+        return Availability(True, "", "", frozenset(holds), tuple(not_held))
+
+    def _plan(self, ready: _Ready, profile: Profile, command: Command, lease_id: str, folder: Path) -> RunRequest:
+        labels = {
+            RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
+        }  # fmt: skip
+        making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, self.has_own_kernel, labels)
+        create = plan_container(profile, self._words_of(profile, command), making, self._hidden, ready.facts)
+        name = f"gloveport-{command.run_id[:48]}-{secrets.token_hex(6)}"
+        return RunRequest(
+            run_id=command.run_id,
+            argv=command.argv,
+            working_dir=profile.working_dir,
+            environment=(),
+            stdin=command.stdin,
+            blobs=(),
+            wrapper_depth=0,
+            limits=plan_limits(profile, None),
+            cgroup=None,
+            engine=EnginePlan(self._socket, name, create, ""),
+        )
+
+    def _owner(self) -> str:
+        """This very folder of runs: a copy of it owns none of its containers."""
+        found = self._runs_dir.stat()
+        return f"{_machine_id()}-{found.st_dev}-{found.st_ino}"
+
+    def _remove_strays(self) -> None:
+        """Containers of this folder whose supervisor is dead and whose run nobody here follows."""
+        if not self._runs_dir.is_dir():
+            return
+        for container in self._engine.list_ours(self._owner()):
+            run_id = str(container["Labels"].get(RUN_LABEL, ""))
+            status = rundir.read_status(self._runs_dir / run_id) if rundir.is_run_id(run_id) else None
+            if not self.folders.is_ours(run_id) and (status is None or not is_supervised(status)):
+                self._engine.remove(str(container["Id"]))
+
+    def _describe(self, profile: Profile, ready: _Ready) -> Mapping[str, object]:
+        facts = ready.facts
+        groups = int(facts.cgroup_version) if facts.holds_limits and facts.cgroup_version.isdigit() else None
+        return {
+            "sandbox": self.name,
+            "isolation": f"container ({ready.runtime})",
+            "engine": f"{facts.version}{' rootless' if facts.rootless else ''}",
+            "users_remapped": "by the engine, not for this run" if facts.remaps_users else "no",
+            "image": ready.image,
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
+            "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.filter_holder}",
+            "capabilities": "none",
+            "uid": name_user(facts),
+            "environment_names": sorted(profile.environment),
+            "mounts": [
+                {"target": placing.target, "cover": placing.cover.name.lower(), "source": placing.source}
+                for placing in plan_view(profile, not self._choice.image, self._hidden)
+            ],
+            **describe_limits(profile, groups),
+        }
+
+    async def _in_thread(self, action: Callable[[], Answer]) -> Answer:
+        """One call to the engine at a time: its client is not made for more."""
+        return await anyio.to_thread.run_sync(action, limiter=self._turn)
+
+
+def _find(choice: EngineChoice) -> tuple[str, SandboxError | None]:
+    try:
+        return find_socket(choice.host), None
+    except SandboxError as error:
+        return os.devnull, error
+
+
+@functools.cache
+def _machine_id() -> str:
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip()[:16] or "here"
+    except OSError:
+        return "here"
+
+
+def trial_profile(limits: Limits = _TRIAL) -> Profile:
+    """What a trial run is made with."""
+    return Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=limits)
+
+
+def refuse_trial(reason: str, fix: str) -> Availability:
+    """A rung that does not work here."""
+    return Availability(False, reason, fix, frozenset(), ())
+
+
+def _check(profile: Profile, ready: _Ready) -> None:
+    """Refuse what an engine cannot hold."""
+    limits = profile.limits
+    asks = limits.memory_bytes_max is not None or limits.processes_max is not None
+    if asks and not ready.facts.holds_limits:
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, _NO_GROUPS, hint="Ask for no such limit, or mend the engine.")
+    if limits.memory_bytes_max is not None and limits.memory_bytes_max < MEMORY_BYTES_MIN:
+        words = f"A container needs a memory limit of at least {MEMORY_BYTES_MIN} bytes."
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for more.")

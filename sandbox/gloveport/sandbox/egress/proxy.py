@@ -1,0 +1,291 @@
+"""The proxy of one lease.
+
+Purpose: serve what comes out of a jail: requests, tunnels and SOCKS, each decided by itself.
+Invariant: list, names, addresses and the first words of TLS are all held against the same place before a byte goes out;
+the decision is noted before anything is connected to.
+Must never: connect to a name, follow a redirect, or let one connection's end harm another.
+"""
+
+import itertools
+import logging
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import anyio
+from anyio.abc import ByteStream
+
+from gloveport.sandbox.egress.entries import Entry, Via, decide
+from gloveport.sandbox.egress.exchange import carry
+from gloveport.sandbox.egress.head import (
+    END,
+    HTTP_PORT,
+    HeadFault,
+    RequestHead,
+    forwarded,
+    read_absolute,
+    read_connect,
+    read_head,
+    read_origin,
+)
+from gloveport.sandbox.egress.hello import HANDSHAKE_RECORD, HelloFault
+from gloveport.sandbox.egress.hosts import Authority
+from gloveport.sandbox.egress.limits import EgressLimits
+from gloveport.sandbox.egress.resolver import AddressRefused, Pins, Resolver
+from gloveport.sandbox.egress.socks import VERSION, Reply, SocksFault, answer, read_request
+from gloveport.sandbox.egress.tunnel import pipe, take_hello
+from gloveport.sandbox.egress.watch import Contact, ContactEnd, Watch
+from gloveport.sandbox.egress.wire import Allowance, Wire, WireEnd
+
+BLOCKED: Final = "Blocked by sandbox"
+GRANTED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_PHRASES: Final = MappingProxyType(
+    {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
+)
+
+_log = logging.getLogger("gloveport.egress")
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """An attempt that goes through, and the addresses that it may be connected to."""
+
+    trace_id: str
+    way: str
+    place: Authority
+    entry: Entry
+    addresses: tuple[str, ...]
+
+
+class Blocked(Exception):  # noqa: N818 - a decision, not a fault of this program
+    """An attempt that does not go through. `status`: of HTTP."""
+
+    def __init__(self, place: Authority | None, reason: str, trace_id: str, status: int = 403) -> None:
+        self.status = status
+        where = place or "a request that cannot be read"
+        super().__init__(f"{BLOCKED}: {where}\n{reason}\ntrace {trace_id}\n")
+
+
+class Proxy:
+    """Serves the connections of one lease. `trace` begins each trace id."""
+
+    def __init__(
+        self, entries: tuple[Entry, ...], watch: Watch, resolver: Resolver, limits: EgressLimits, trace: str
+    ) -> None:
+        self._entries, self._watch, self._limits = entries, watch, limits
+        self._pins = Pins(resolver)
+        self._trace, self._numbers = trace, itertools.count(1)
+        self._allowance = Allowance(limits.total_bytes_max)
+        self._open, self._idle = 0, anyio.Event()
+
+    async def wait_idle(self) -> None:
+        """Wait until no connection is open."""
+        while self._open:
+            await self._idle.wait()
+
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve one connection to its end; whatever it does, only it ends."""
+        client = Wire(stream, self._limits.idle_s)
+        self._open += 1
+        try:
+            if self._open > self._limits.connections_max:
+                raise Blocked(None, f"limit connections_max of {self._limits.connections_max}", self._trace, 503)
+            first = await client.read_exactly(1)
+            client.unread(first)
+            await (self._serve_socks(client) if first[0] == VERSION else self._serve_http(client))
+        except Blocked as blocked:
+            await _say(client, blocked)
+        except (WireEnd, OSError):
+            pass
+        except Exception:  # noqa: BLE001 - outer edge: hostile bytes end their own connection and nothing else
+            _log.exception("a connection of %s ended unexpectedly", self._trace)
+        finally:
+            await client.close()
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    # ---- the ways in ----
+
+    async def _serve_http(self, client: Wire) -> None:
+        while (head := await self._read_head(client)) is not None:
+            try:
+                if head.method == "CONNECT":
+                    place, path = read_connect(head), b""
+                else:
+                    place, path = read_absolute(head)
+            except HeadFault as fault:
+                raise await self._block(None, str(fault), "http", head.method, status=400) from fault
+            if head.method == "CONNECT":
+                await self._serve_tunnel(client, place, "connect", GRANTED)
+                return
+            passed = await self._judge(place, Via.HTTP, "http", head.method)
+            if not await self._exchange(client, passed, head, path, HTTP_PORT):
+                return
+
+    async def _serve_socks(self, client: Wire) -> None:
+        try:
+            place = await read_request(client)
+        except SocksFault as fault:
+            await self._block(None, str(fault), "socks")
+            await client.write(fault.reply)
+            return
+        try:
+            await self._serve_tunnel(client, place, "socks", answer(Reply.GRANTED))
+        except Blocked:
+            await client.write(answer(Reply.REFUSED))
+
+    async def _serve_tunnel(self, client: Wire, place: Authority, way: str, granted: bytes) -> None:
+        """A tunnel: raw where its entry says so, else TLS to the same name; plain HTTP only where SOCKS carries it."""
+        passed = await self._judge(place, Via.TUNNEL, way)
+        upstream = await self._connect(passed)
+        cut = ""
+        try:
+            await client.write(granted)
+            if not passed.entry.raw:
+                if way == "socks" and not await _begins_tls(client):
+                    await upstream.close()
+                    await self._serve_fixed(client, place)
+                    return
+                await upstream.write(await self._take_hello(client, passed))
+            cut = await pipe(client, upstream, self._limits.idle_s)
+        except WireEnd as error:
+            cut = str(error)
+            raise
+        finally:
+            await self._end(passed, upstream, None, cut)
+
+    async def _serve_fixed(self, client: Wire, place: Authority) -> None:
+        """Plain requests in a tunnel: each must name the tunnel's own place and is decided by itself."""
+        while (head := await self._read_head(client)) is not None:
+            try:
+                path = read_origin(head, place, HTTP_PORT)
+            except HeadFault as fault:
+                blocked = await self._block(place, str(fault), "socks", head.method, status=400)
+                await _say(client, blocked)
+                return
+            try:
+                passed = await self._judge(place, Via.HTTP, "socks", head.method)
+                if not await self._exchange(client, passed, head, path, HTTP_PORT):
+                    return
+            except Blocked as blocked:
+                await _say(client, blocked)
+                return
+
+    # ---- what they share ----
+
+    async def _read_head(self, client: Wire) -> RequestHead | None:
+        """The next request's head; None where the client is done. Raises Blocked or WireEnd."""
+        first = await client.read()
+        if not first:
+            return None
+        client.unread(first)
+        raw = b""
+        with anyio.move_on_after(self._limits.head_s):
+            raw = await client.read_until(END, self._limits.head_bytes_max)
+        if not raw:
+            raise WireEnd(f"limit head_s of {self._limits.head_s:g} s")
+        try:
+            return read_head(raw)
+        except HeadFault as fault:
+            raise await self._block(None, str(fault), "http", status=400) from fault
+
+    async def _judge(self, place: Authority, via: Via, way: str, method: str = "") -> Passed:
+        """Decide an attempt, note the decision, and give what may be connected to. Raises Blocked."""
+        verdict = decide(self._entries, place, via, method)
+        if verdict.entry is None:
+            raise await self._block(place, verdict.reason, way, method)
+        try:
+            addresses = await self._pins.find(place.host, verdict.entry.reach, self._limits.resolve_s)
+        except AddressRefused as refused:
+            raise await self._block(place, str(refused), way, method) from refused
+        trace_id = self._next_trace()
+        await self._watch.decided(Contact(trace_id, way, method, place, True, verdict.reason))
+        return Passed(trace_id, way, place, verdict.entry, addresses)
+
+    async def _block(
+        self,
+        place: Authority | None,
+        reason: str,
+        way: str,
+        method: str = "",
+        *,
+        status: int = 403,
+        trace_id: str | None = None,
+    ) -> Blocked:
+        """Note a refusal; the caller raises or says it."""
+        trace_id = self._next_trace() if trace_id is None else trace_id
+        await self._watch.decided(Contact(trace_id, way, method, place, False, reason))
+        return Blocked(place, reason, trace_id, status)
+
+    def _next_trace(self) -> str:
+        number = next(self._numbers)
+        if number > self._limits.requests_max:
+            raise WireEnd(f"limit requests_max of {self._limits.requests_max}")
+        return f"{self._trace}-{number}"
+
+    async def _connect(self, passed: Passed) -> Wire:
+        """A connection to one of the checked addresses. Raises Blocked (502)."""
+        for address in passed.addresses:
+            with anyio.move_on_after(self._limits.connect_s):
+                try:
+                    stream = await anyio.connect_tcp(address, passed.place.port)
+                except OSError:
+                    continue
+                return Wire(stream, self._limits.idle_s, self._allowance)
+        self._pins.forget(passed.place.host)
+        await self._watch.ended(ContactEnd(passed.trace_id, passed.addresses[0], 0, 0, None, "no connection"))
+        raise Blocked(passed.place, "it is allowed, but does not take connections", passed.trace_id, 502)
+
+    async def _exchange(self, client: Wire, passed: Passed, head: RequestHead, path: bytes, port_default: int) -> bool:
+        """One request and its answer; False when the client's connection is not to be used again."""
+        upstream = await self._connect(passed)
+        status, cut = None, ""
+        try:
+            headers = forwarded(head, passed.place, port_default)
+            carried = await carry(client, upstream, head, path, headers, self._limits.head_bytes_max)
+            status, cut = carried.status, "" if carried.whole else "it was not carried to its end"
+            return carried.whole and not head.wants_close
+        except WireEnd as error:
+            cut = str(error)
+            raise Blocked(passed.place, cut, passed.trace_id, 502) from error
+        finally:
+            await self._end(passed, upstream, status, cut)
+
+    async def _take_hello(self, client: Wire, passed: Passed) -> bytes:
+        try:
+            with anyio.fail_after(self._limits.head_s):
+                return await take_hello(client, passed.place.host)
+        except TimeoutError as error:
+            raise WireEnd(f"limit head_s of {self._limits.head_s:g} s") from error
+        except HelloFault as fault:
+            await self._block(passed.place, str(fault), passed.way, trace_id=passed.trace_id)
+            raise WireEnd(str(fault)) from fault
+
+    async def _end(self, passed: Passed, upstream: Wire, status: int | None, cut: str) -> None:
+        with anyio.CancelScope(shield=True):
+            await upstream.close()
+            await self._watch.ended(
+                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut)
+            )
+
+
+async def _begins_tls(client: Wire) -> bool:
+    first = await client.read_exactly(1)
+    client.unread(first)
+    return first[0] == HANDSHAKE_RECORD
+
+
+async def _say(client: Wire, blocked: Blocked) -> None:
+    """Answer with words, and end."""
+    body = str(blocked).encode()
+    head = (
+        f"HTTP/1.1 {blocked.status} {_PHRASES[blocked.status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    try:
+        await client.write(head.encode() + body)
+        await client.end()
+    except WireEnd:
+        return

@@ -1,0 +1,293 @@
+"""The life of one run in a container of an engine.
+
+Purpose: what the supervisor does for a tree of its own, done for a container: start, output, limits, end, verdict.
+Invariant: the verdict stands on the engine's own state of the container and on our acts; when the end is written
+the container is gone.
+Must never: write an end while the engine cannot say how the container ended; no end means lost.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
+from gloveport.protocol.jail.requests import EnginePlan, RunRequest
+from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
+from gloveport.sandbox.runner.limits import Watchdog
+from gloveport.sandbox.runner.spool import CHUNK_BYTES
+from gloveport.sandbox.runner.supervise import Run
+from gloveport.sandbox.runner.verdict import Ending
+
+AWAY_S: Final = 20.0
+"""How long an engine may be away before its run counts as lost."""
+ASK_AGAIN_S: Final = 0.25
+DRAIN_S: Final = 5.0
+"""How long output may still come after the container's end."""
+KILL_ENGINE_AGAIN_S: Final = 2.0
+_FRAME_HEAD: Final = 8
+
+
+class EngineWatch(Watchdog):
+    """Samples a container's CPU time and memory by asking the engine."""
+
+    def __init__(self, request: RunRequest, engine: EngineSocket, name: str) -> None:
+        super().__init__(request)
+        self._engine, self._name, self._interval_s = engine, name, ASK_AGAIN_S
+        self.cpu_s = 0.0
+        self.next_at = None if request.limits.cpu_s is None else time.monotonic()
+
+    def check(self, now: float) -> Ending | None:
+        """Ask if due and name the limit that was passed."""
+        if self.next_at is None or now < self.next_at:
+            return None
+        with contextlib.suppress(EngineError, OSError, KeyError, TypeError):
+            used = self._engine.call("GET", f"/containers/{self._name}/stats?stream=false&one-shot=true")
+            self.cpu_s = used["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9
+            self.peak_bytes = max(self.peak_bytes, int(used["memory_stats"].get("max_usage", 0)))
+        self.next_at = time.monotonic() + self._interval_s
+        limit = self._limits.cpu_s
+        if limit is None or self.cpu_s < limit:
+            return None
+        return Ending(ExitKind.TIMEOUT, f"CPU limit: {self.cpu_s:.1f} s used of {limit} s")
+
+
+class EngineRun(Run):
+    """Mutable state of a run in a container."""
+
+    def __init__(self, folder: Path, request: RunRequest, plan: EnginePlan, wake_fd: int) -> None:
+        super().__init__(folder, request, wake_fd)
+        self._plan, self._engine = plan, EngineSocket(plan.address)
+        self._path = f"/containers/{plan.name}"
+        self._watch = EngineWatch(request, self._engine, plan.name)
+        self.watchdog = self._watch
+        self._exec_id = ""
+        self._stream: socket.socket | None = None
+        self._waiting: socket.socket | None = None
+        self._frames, self._told = b"", b""
+        self._drained = False
+        self._drain_until = 0.0
+        self._ask_at: float | None = None
+        self._away_since: float | None = None
+        self.lost = False
+
+    def perform(self) -> RunExit | None:
+        """Run to the end of the container and describe it; None when the engine never came back."""
+        self.signals = self._take_signals()
+        failure = None
+        try:
+            self._start()
+        except (OSError, EngineError, KeyError, TypeError) as error:
+            failure = f"never started: {error}"
+            self.childless = True
+        self._write_status(RunState.RUNNING)
+        if failure is None:
+            self._loop()
+        if self.lost:
+            return None
+        kills = self._clear(failure is None)
+        return self._describe(failure, kills, None)
+
+    def _start(self) -> None:
+        if self._plan.execute:
+            filters = json.dumps({"container": [self._plan.name], "event": ["exec_die", "die"]})
+            self._waiting, self._told = self._engine.open("GET", f"/events?filters={_quote(filters)}")
+            self._exec_id = self._engine.call("POST", f"{self._path}/exec", self._plan.execute)["Id"]
+            start = json.dumps({"Detach": False, "Tty": False})
+            stream, self._frames = self._engine.open("POST", f"/exec/{self._exec_id}/start", start)
+        else:
+            self._engine.call("POST", f"/containers/create?name={self._plan.name}", self._plan.create)
+            self._waiting, self._told = self._engine.open("POST", f"{self._path}/wait?condition=next-exit")
+            attach = f"{self._path}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+            stream, self._frames = self._engine.open("POST", attach)
+            self._engine.call("POST", f"{self._path}/start")
+        self._follow(stream)
+        self.began = self.last_output = time.monotonic()
+
+    def _follow(self, stream: socket.socket) -> None:
+        """Poll the container's streams and the engine's word about its end."""
+        self._stream = stream
+        self.output, self.stdin = stream.fileno(), os.dup(stream.fileno())
+        self.status = -1
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.setblocking(False)
+            self.poller.register(waiting.fileno(), select.POLLIN)
+        stream.setblocking(False)
+        self.poller.register(self.output, select.POLLIN)
+        self.poller.register(self.stdin, select.POLLOUT)
+
+    def _loop(self) -> None:
+        while not self.lost and (self.main_status is None or not self._drained):
+            for fd, event in self.poller.poll(self._pause_ms()):
+                self._serve(fd, event)
+            self._hold_limits()
+            self._ask_state()
+            if self.main_status is not None and time.monotonic() >= self._drain_until:
+                self._drained = True
+        self.childless = True
+
+    def _serve(self, fd: int, event: int) -> None:
+        if self._waiting is not None and fd == self._waiting.fileno():
+            self._read_end(self._waiting)
+        elif fd == self.output:
+            self._read_output()
+        else:
+            super()._serve(fd, event)
+
+    def _reap(self) -> None:
+        """No process of the run is a child of this one."""
+
+    def _read_end(self, waiting: socket.socket) -> None:
+        """The engine's answer: the exit status of the container, or the events of the command inside."""
+        try:
+            piece = waiting.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        self._told += piece
+        status = self._status_told()
+        if status is not None:
+            self._take_end(status)
+        if not piece or status is not None:
+            self.poller.unregister(waiting.fileno())
+            waiting.close()
+            self._waiting = None
+            self._ask_at = time.monotonic()
+
+    def _status_told(self) -> int | None:
+        for line in self._told.splitlines():
+            try:
+                word = json.loads(line)
+                if not self._exec_id:
+                    return int(word["StatusCode"])
+                told = word["Actor"]["Attributes"]
+                if word["Action"] == "die" or told.get("execID") == self._exec_id:
+                    return int(told["exitCode"])
+            except (ValueError, KeyError, TypeError):
+                continue
+        return None
+
+    def _take_end(self, status: int) -> None:
+        if self.main_status is None:
+            self.main_status = status
+            self._drain_until = time.monotonic() + DRAIN_S
+            if self._exec_id:
+                self._signal(signal.SIGKILL)
+
+    def _ask_state(self) -> None:
+        """Where the engine's word did not come, its state of the container is looked at again and again."""
+        now = time.monotonic()
+        if self.main_status is not None or self._ask_at is None or now < self._ask_at:
+            return
+        self._ask_at = now + ASK_AGAIN_S
+        path = f"/exec/{self._exec_id}/json" if self._exec_id else f"{self._path}/json"
+        try:
+            seen: dict[str, Any] = self._engine.call("GET", path)
+            self._away_since = None
+            state = seen if self._exec_id else seen["State"]
+            if not state["Running"]:
+                self._take_end(int(state["ExitCode"] or 0))
+        except EngineError as error:
+            self.lost = error.status == GONE
+        except (OSError, KeyError, TypeError, ValueError):
+            self._away_since = self._away_since or now
+            self.lost = now - self._away_since > AWAY_S
+
+    def _read_output(self) -> bool:
+        """Take what has come; False at the end or when nothing is there."""
+        try:
+            piece = os.read(self.output, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            piece = b""
+        if not piece:
+            with contextlib.suppress(KeyError):
+                self.poller.unregister(self.output)
+            self._drained = True
+            self._ask_at = self._ask_at or time.monotonic()
+            return False
+        self._frames += piece
+        self._take_frames()
+        return True
+
+    def _take_frames(self) -> None:
+        """Each frame: stream number, three zeros, length, bytes."""
+        while len(self._frames) >= _FRAME_HEAD:
+            length = int.from_bytes(self._frames[4:_FRAME_HEAD], "big")
+            if len(self._frames) < _FRAME_HEAD + length:
+                return
+            body = self._frames[_FRAME_HEAD : _FRAME_HEAD + length]
+            self._frames = self._frames[_FRAME_HEAD + length :]
+            for start in range(0, length, CHUNK_BYTES):
+                self.spool.write(body[start : start + CHUNK_BYTES])
+            self.last_output = time.monotonic()
+            self._wake()
+
+    def _feed_stdin(self) -> None:
+        try:
+            if self.stdin_left:
+                self.stdin_left = self.stdin_left[os.write(self.stdin, self.stdin_left[:CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.stdin_left = self.stdin_left[:0]
+        if not self.stdin_left:
+            self.poller.unregister(self.stdin)
+            os.close(self.stdin)
+            if self._stream is not None:
+                with contextlib.suppress(OSError):
+                    self._stream.shutdown(socket.SHUT_WR)
+
+    def _ask_tree(self) -> None:
+        """TERM: the container's init hands it on; inside an idle container everything but its first process gets it."""
+        if not self._exec_id:
+            self._signal(signal.SIGTERM)
+            return
+        with contextlib.suppress(EngineError, OSError, KeyError, TypeError):
+            body = json.dumps({"Cmd": ["sh", "-c", "kill -TERM -1"], "AttachStdout": False, "AttachStderr": False})
+            told = self._engine.call("POST", f"{self._path}/exec", body)
+            self._engine.call("POST", f"/exec/{told['Id']}/start", json.dumps({"Detach": True}))
+
+    def _kill_tree(self) -> None:
+        self._signal(signal.SIGKILL)
+        self.kill_at = time.monotonic() + KILL_ENGINE_AGAIN_S
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(EngineError, OSError):
+            self._engine.call("POST", f"{self._path}/kill?signal={number}")
+
+    def _pause_ms(self) -> int:
+        pause = super()._pause_ms()
+        if self._ask_at is None:
+            return pause
+        return min(pause, max(0, int((self._ask_at - time.monotonic()) * 1000) + 1))
+
+    def _measure(self) -> tuple[float, int | None]:
+        return self._watch.cpu_s, self._watch.peak_bytes or None
+
+    def _clear(self, began: bool) -> int:
+        """End and remove the container; 1 when the engine says that it was killed for its memory."""
+        killed = 0
+        try:
+            if began and self._exec_id:
+                self._signal(signal.SIGKILL)
+                self._engine.call("POST", f"{self._path}/wait?condition=not-running")
+            if began:
+                killed = int(bool(self._engine.call("GET", f"{self._path}/json")["State"]["OOMKilled"]))
+            self._engine.call("DELETE", f"{self._path}?force=1&v=1")
+        except (EngineError, OSError, KeyError, TypeError):
+            return killed
+        return killed
+
+
+def _quote(text: str) -> str:
+    """A query value, percent-encoded (the standard library's own is slow to load)."""
+    return "".join(chr(byte) if chr(byte).isalnum() else f"%{byte:02X}" for byte in text.encode())

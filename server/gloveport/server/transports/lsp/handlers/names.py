@@ -1,0 +1,26 @@
+"""Names of what is offered to editors that know nothing of us.
+
+Purpose: the commands of code lenses and code actions, and the capabilities that announce them.
+Invariant: a command that is not in `DECIDING` changes nothing.
+Must never: be offered to a client of our own protocol, which draws what is pending itself.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+ACCEPT_HUNK: Final = "gloveport.acceptHunk"
+REJECT_HUNK: Final = "gloveport.rejectHunk"
+ACCEPT_FILE: Final = "gloveport.acceptFile"
+REJECT_FILE: Final = "gloveport.rejectFile"
+NEXT_HUNK: Final = "gloveport.nextHunk"
+UNDO: Final = "gloveport.undo"
+COMMANDS: Final = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_FILE, REJECT_FILE, NEXT_HUNK, UNDO)
+DECIDING: Final = frozenset(COMMANDS) - {NEXT_HUNK}
+CAPABILITIES: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "codeLensProvider": {"resolveProvider": False},
+        "codeActionProvider": True,
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+    }
+)

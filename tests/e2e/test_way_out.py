@@ -1,0 +1,122 @@
+"""The agent reaches outside through the whole daemon: asked first, one place, noted, and the rest refused by name."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.daemon import Daemon, run_turn, running_daemon, send, start_session, trust
+from tests.kit.egress import Server, answering, serving
+from tests.kit.require import require_bubblewrap
+
+from gloveport.protocol.wire.turn import WhyParams
+
+TRY = """
+import os, sys, urllib.request, urllib.error
+os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")  # the server of this test lies on loopback
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://127.0.0.1:3128"}))
+for url in sys.argv[1:]:
+    try:
+        print("GOT", opener.open(url, timeout=10).read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+"""
+
+
+def calls(script: Path, *wanted: dict[str, Any]) -> None:
+    """A model that makes these calls."""
+    steps: list[dict[str, Any]] = [{"when": {"turn": 0}, "calls": list(wanted)}, {"text": "Done."}]
+    script.write_text(json.dumps({"name": "out", "steps": steps}))
+
+
+@asynccontextmanager
+async def told(
+    tmp_path: Path, server: Server, *wanted: dict[str, Any]
+) -> AsyncIterator[tuple[Daemon, list[dict[str, Any]], Any]]:
+    """The daemon after a turn with these calls, its tool items, and what `why` says of the first."""
+    require_bubblewrap()
+    root, script = tmp_path / "root", tmp_path / "script.json"
+    root.mkdir()
+    (root / "try.py").write_text(TRY)
+    calls(script, *wanted)
+    with running_daemon(started=False) as daemon:
+        daemon.write_settings(
+            f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n'
+            f'[network]\nplaces = ["127.0.0.1:{server.port} loopback"]\n'
+        )
+        daemon.start()
+        async with daemon.client() as client:
+            await trust(client, root)
+            session = await start_session(client, root, provider="scripted", model="test")
+            await send(client, session.session_id, "fetch it")
+            assert await run_turn(client, session.session_id) == "completed"
+            follow = client.follow(session.session_id)
+            await anext(follow)
+            items = follow.view.items()
+            tool = next(item for item in items if item["kind"] == "tool")
+            params = WhyParams(session_id=session.session_id, call_id=tool["id"].removeprefix("tool/"))
+            yield daemon, items, await client.call("tool/why", params)
+
+
+def log_of(daemon: Daemon) -> list[dict[str, Any]]:
+    """The lines of the way out's log."""
+    return [json.loads(line) for line in (daemon.home / "egress.jsonl").read_text().splitlines()]
+
+
+async def test_one_request_is_asked_made_and_noted(tmp_path: Path) -> None:
+    async with serving(answering(b"hello", headers="Set-Cookie: a=b\r\nETag: x\r\n")) as server:
+        url = f"http://127.0.0.1:{server.port}/a?b=c"
+        call = {"name": "http_request", "arguments": {"url": url, "headers": {"X-One": "1"}}}
+        async with told(tmp_path, server, call) as (daemon, items, why):
+            card = next(item for item in items if item["kind"] == "approval")["fields"]["card"]
+            tool = next(item for item in items if item["kind"] == "tool")["fields"]
+            lines = log_of(daemon)
+            audit = (daemon.home / "audit.jsonl").read_text()
+    assert tool["state"] == "ok", tool
+    assert "HTTP 200" in tool["result"]
+    assert "hello" in tool["result"]
+    assert "etag: x" in tool["result"].lower()
+    assert "a=b" not in tool["result"]
+    assert card["destinations"] == [f"127.0.0.1:{server.port}"]
+    assert f"GET {url}" in card["effects"][0]["words"]
+    assert "X-One: 1" in card["effects"][0]["words"]
+    assert [option["scope"] for option in card["options"]] == ["once"]
+    assert b"x-one: 1" in bytes(server.received[0]).lower()
+    (place,) = tool["egress"]
+    assert (place["host"], place["port"], place["allowed"], place["attempts"]) == ("127.0.0.1", server.port, True, 1)
+    assert place["received_bytes"] > 5
+    assert [line["trace_id"] for line in lines] == [place["trace_id"]] * 2
+    assert len(why.network) == 1
+    assert f"reached 127.0.0.1:{server.port}, 1 times" in why.network[0]
+    assert place["trace_id"] in why.network[0]
+    assert '"action":"egress"' in audit
+
+
+async def test_a_command_reaches_what_it_named_and_nothing_else(tmp_path: Path) -> None:
+    async with serving(answering(b"hello")) as server, serving(answering(b"other")) as other:
+        urls = [f"http://127.0.0.1:{port}/" for port in (server.port, other.port)]
+        arguments = {"argv": ["python3", "try.py", *urls], "network": [f"127.0.0.1:{server.port}"]}
+        async with told(tmp_path, server, {"name": "run_command", "arguments": arguments}) as (_daemon, items, why):
+            card = next(item for item in items if item["kind"] == "approval")["fields"]["card"]
+            tool = next(item for item in items if item["kind"] == "tool")["fields"]
+    assert "GOT hello" in tool["result"], tool
+    assert f"Blocked by sandbox: 127.0.0.1:{other.port}" in tool["result"]
+    assert other.received == []
+    assert card["destinations"] == [f"127.0.0.1:{server.port}"]
+    assert any("only those named here are reached" in note for note in card["notes"])
+    assert [(place["port"], place["allowed"]) for place in tool["egress"]] == [(server.port, True), (other.port, False)]
+    assert f"blocked by sandbox: 127.0.0.1:{other.port}" in why.network[1]
+
+
+@pytest.mark.parametrize(
+    "place", ["127.0.0.1", "http://a.example", "a.example:443 raw", "A.example:443", "*.a.example:443"]
+)
+async def test_a_place_is_spelled_plainly(tmp_path: Path, place: str) -> None:
+    async with serving(answering(b"hello")) as server:
+        arguments = {"argv": ["true"], "network": [place]}
+        async with told(tmp_path, server, {"name": "run_command", "arguments": arguments}) as (_daemon, items, _why):
+            tool = next(item for item in items if item["kind"] == "tool")["fields"]
+            assert not any(item["kind"] == "approval" for item in items)
+    assert tool["state"] == "invalid", tool
