@@ -24,6 +24,15 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [network]
     places = ["db.example:5432 private raw"]  # how places are reached that are not public
 
+    [[credentials]]
+    name = "forge"                 # the name under which the agent may ask to use it; it never sees the value
+    value_env = "FORGE_TOKEN"      # name of the variable that holds the value
+    place = "api.example:443"      # where it may be sent, over TLS
+    header = "Authorization"       # in which header
+    form = "Bearer {}"             # how the header is written
+    methods = ["GET", "HEAD"]      # of which requests
+    path = "/"                     # and for which paths: one, or all below it where it ends in a slash
+
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
@@ -47,7 +56,7 @@ from gloveport.server.secrets.value import Secret
 
 SETTINGS_FILE: Final = "config.toml"
 SETTINGS_BYTES_MAX: Final = 256 * 1024
-MODELS_MAX: Final = 64
+ENTRIES_MAX: Final = 64
 DEMO_MODEL: Final = "demo"
 NO_MODEL_HINT: Final = (
     f"Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into {SETTINGS_FILE}; the README shows one."
@@ -58,9 +67,12 @@ UNSET: Final = "unset"
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
-_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox", "engine", "retention", "network"})
+_TOP_KEYS: Final = frozenset(
+    {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine"}
+)
 _ENGINE_KEYS: Final = frozenset({"host", "image"})
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
+_CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path"})
 _NETWORK_KEYS: Final = frozenset({"places"})
 PLACES_MAX: Final = 64
 TOLD_GIGABYTES: Final = 5
@@ -97,6 +109,19 @@ class RetentionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """A credential that the agent may use and never sees: where it goes, in which header of which requests."""
+
+    name: str
+    value: Secret = field(repr=False)
+    place: str
+    header: str = "Authorization"
+    form: str = "Bearer {}"
+    methods: tuple[str, ...] = ("GET", "HEAD")
+    path: str = "/"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung.
 
@@ -108,6 +133,7 @@ class Settings:
     sandbox: Mapping[str, str]
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     places: tuple[str, ...] = ()
+    credentials: tuple[Credential, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
@@ -133,7 +159,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
     path = home / SETTINGS_FILE
     plain = _read(path)
     _only(plain, _TOP_KEYS, path, "")
-    models = [_model(entry, path, environment) for entry in _entries(plain, path)]
+    models = [_model(entry, path, environment) for entry in _entries(plain, path, "models")]
     models += [
         ModelChoice(provider, _OWN_MODELS[provider], key=Secret(environment[variable]))
         for provider, variable in _KEY_VARIABLES.items()
@@ -152,6 +178,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         _sandbox(plain, path),
         _retention(plain, path),
         _places(plain, path),
+        tuple(_credential(entry, path, environment) for entry in _entries(plain, path, "credentials")),
         _engine(plain, path),
     )
 
@@ -174,12 +201,12 @@ def _read(path: Path) -> dict[str, Any]:
         raise _wrong(path, str(error)) from error
 
 
-def _entries(plain: Mapping[str, Any], path: Path) -> list[Mapping[str, Any]]:
-    entries = plain.get("models", [])
+def _entries(plain: Mapping[str, Any], path: Path, name: str) -> list[Mapping[str, Any]]:
+    entries = plain.get(name, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _wrong(path, "models is a list of tables ([[models]])")
-    if len(entries) > MODELS_MAX:
-        raise _wrong(path, f"at most {MODELS_MAX} models")
+        raise _wrong(path, f"{name} is a list of tables ([[{name}]])")
+    if len(entries) > ENTRIES_MAX:
+        raise _wrong(path, f"at most {ENTRIES_MAX} {name}")
     return entries
 
 
@@ -198,6 +225,20 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
         key=Secret(value) if value else None,
         script=Path(entry["script"]) if "script" in entry else None,
     )
+
+
+def _credential(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> Credential:
+    _only(entry, _CREDENTIAL_KEYS, path, "credentials.")
+    methods = entry.get("methods", ["GET", "HEAD"])
+    texts = {name: value for name, value in entry.items() if name != "methods"}
+    if not all(isinstance(value, str) and value for value in texts.values()):
+        raise _wrong(path, "every value of a credential but methods is a non-empty text")
+    if not isinstance(methods, list) or not all(isinstance(one, str) for one in methods):
+        raise _wrong(path, "credentials.methods is a list of texts")
+    if not {"name", "value_env", "place"} <= texts.keys() or "{}" not in texts.get("form", "{}"):
+        raise _wrong(path, "a credential needs name, value_env and place, and its form has a {}")
+    value = Secret(environment.get(texts.pop("value_env"), ""))
+    return Credential(**texts, value=value, methods=tuple(methods))
 
 
 def _level(plain: Mapping[str, Any], path: Path) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.kit.history.editing import Editing
+from tests.kit.history.editing import Editing, below_dependencies
 from tests.kit.history.oracle import Folder, Place, merged
 from tests.kit.history.pieces import Piece
 from tests.kit.history.repository import Changed, Commit, Side
@@ -109,7 +109,8 @@ class Play:
         for tree in (Folder(self.root), self.user, self.agent):
             tree.put(BYSTANDER, Side("100644", b"one\ntwo\nthree\n"))
             for each in self.commit.changed:
-                if each.old is not None and not each.old.is_submodule:
+                mine = tree is not self.agent or not below_dependencies(each.old_path)
+                if each.old is not None and not each.old.is_submodule and mine:
                     tree.put(each.old_path, each.old)
         for each in self.commit.changed:
             if any(side is not None and side.is_submodule for side in (each.old, each.new)):

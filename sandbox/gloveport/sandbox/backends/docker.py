@@ -36,7 +36,7 @@ from gloveport.sandbox.backends.docker_plan import (
 )
 from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden
+from gloveport.sandbox.backends.view import Hidden, find_written
 from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
 from gloveport.sandbox.interpreter import find_interpreter
@@ -264,6 +264,7 @@ class DockerSandbox(SupervisedRung):
             limits=plan_limits(profile, None),
             cgroup=None,
             engine=EnginePlan(self._socket, name, create, ""),
+            written=tuple(sorted(find_written(profile))),
         )
 
     def _owner(self) -> str:

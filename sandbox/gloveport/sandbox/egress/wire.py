@@ -39,6 +39,10 @@ class Wire:
         self._ahead = b""
         self.received = self.sent = 0
 
+    def over(self, stream: ByteStream) -> "Wire":
+        """A wire over a stream that itself goes over this one's: the same bounds and the same allowance."""
+        return Wire(stream, self.idle_s, self._allowance)
+
     async def read(self) -> bytes:
         """The next piece; empty at the end."""
         if self._ahead:

@@ -91,6 +91,7 @@ class EngineRun(Run):
         if self.lost:
             return None
         kills = self._clear(failure is None)
+        self._strip_set_id()
         return self._describe(failure, kills, None)
 
     def _start(self) -> None:

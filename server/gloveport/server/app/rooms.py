@@ -191,7 +191,9 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
-        ways=WaysOut(front.places.data_dir, front.now_us, lambda: front.settings().places),
+        ways=WaysOut(
+            front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
@@ -48,6 +49,7 @@ from gloveport.server.workspace.reconcile import (
 from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
+    FileState,
     SnapshotInfo,
     WorkspaceState,
     folder_identity,
@@ -56,7 +58,7 @@ from gloveport.server.workspace.state import (
     save_state,
 )
 from gloveport.server.workspace.walk import NotCovered, Walk
-from gloveport.server.workspace.withheld import KeptContent, Links, find_withheld, kept_content
+from gloveport.server.workspace.withheld import Names, find_withheld
 
 Result = TypeVar("Result")
 
@@ -100,8 +102,7 @@ class SessionWorkspace:
         self._not_covered_in_root: tuple[NotCovered, ...] = ()
         self._look = Look(self._tree, limits, taken.seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
-        self._links_known: tuple[object, Links] | None = None
-        self._kept_content: tuple[object, object, KeptContent] | None = None
+        self._names = Names(self._store)
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
         weakref.finalize(self, self._stack.close)
 
@@ -215,15 +216,15 @@ class SessionWorkspace:
 
     async def withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
         """The files of the worktree that a rule keeps: by their name, or as copies of what has such a name."""
-        return await self._run(self._withheld, is_kept)
+        return await self._run(lambda: find_withheld(self.worktree, self._names.kept(self._state, is_kept), is_kept))
 
     async def kept_origin(self, digest: str | None, is_kept: Callable[[str], bool]) -> str | None:
         """The kept path of the base whose content has this hash, if any."""
-        return await self._run(lambda: self._kept(is_kept).origins.get(Sha256(digest or "")))
+        return await self._run(lambda: self._names.kept(self._state, is_kept).origins.get(Sha256(digest or "")))
 
     async def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Other names of link-free paths, through links that the user has; paths without any are left out."""
-        return await self._run(self._aliases, paths)
+        return await self._run(lambda: self._names.aliases(self._state, paths))
 
     async def write(
         self,
@@ -251,6 +252,18 @@ class SessionWorkspace:
     ) -> None:
         """Remove a file of the worktree; `unless` as for `write`."""
         await self._run(_unless, unless, files.delete_file, self._tree, path, self._limits, expected, at)
+
+    async def entry(self, path: str) -> tuple[FileState | None, bytes | None]:
+        """What lies at a link-free path of the worktree as it is spelled, and its bytes (a link's target)."""
+        return await self._run(partial(path_with_data, self._tree, path, self._limits, exact=True))
+
+    async def edit(self, edits: Sequence[FileEdit], *, unless: Callable[[], bool] = _never) -> None:
+        """Change files of the worktree, all or none; `unless` as for `write`. Raises `change.conflict`."""
+        await self._run(_unless, unless, self._edited, edits)
+
+    async def put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
+        """Give paths that hold the second hash their first content again, all or none; the paths."""
+        return await self._run(self._put_back, marks)
 
     async def proposals(self) -> tuple[Proposal, ...]:
         """Every pending difference between the base and the worktree, ordered by path."""
@@ -343,38 +356,31 @@ class SessionWorkspace:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args), abandon_on_cancel=True)
 
-    def _withheld(self, is_kept: Callable[[str], bool]) -> frozenset[str]:
-        return find_withheld(self.worktree, self._kept(is_kept), is_kept)
-
-    def _aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        links = self._links()
-        found = {path: links.aliases(path) for path in paths} if links.targets else {}
-        return {path: names for path, names in found.items() if names}
-
-    def _links(self) -> Links:
-        if self._links_known is None or self._links_known[0] is not self._state.base:
-            self._links_known = (self._state.base, Links.of(self._state, self._store))
-        return self._links_known[1]
-
-    def _kept(self, is_kept: Callable[[str], bool]) -> KeptContent:
-        known = self._kept_content
-        if known is None or known[0] is not self._state.base or known[1] is not is_kept:
-            found = kept_content(self._state, self._store, self._links(), is_kept)
-            # What was kept before the user changed or moved it may still lie somewhere in the worktree.
-            former = known[2] if known is not None and known[1] is is_kept else found
-            known = self._kept_content = (self._state.base, is_kept, former | found)
-        return known[2]
-
     def _write(self, path: str, data: bytes, expected: Sha256 | None, at: str | None) -> Sha256:
         real = files.write_file(self._tree, path, data, self._limits, expected, at)
         found = files.digest_file(self._tree, real, self._limits)
         if found is None:
             raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)
+        self._noted(real)
+        return found
+
+    def _edited(self, edits: Sequence[FileEdit]) -> None:
+        self._applied(plan_edits(edits, self._tree, self._store, self._limits), apply_plan)
+        if any(edit.moved_from is not None for edit in edits):
+            self._save(with_moves(self._state, edits))
+        for edit in edits:
+            if edit.data is not None:
+                self._noted(edit.path)
+
+    def _put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
+        return self._applied(put_back(marks, self._state, self._tree, self._store, self._limits), apply_plan).paths
+
+    def _noted(self, real: str) -> None:
+        """Remember a path that a rule ignores and the agent wrote by name."""
         known = real in self._state.base or real in self._state.forced
         if not known and not Walk(self._tree, self._limits).covers(real):
             self._state.forced.add(real)
             save_state(self.session_dir, self._state)
-        return found
 
     def _proposals(self) -> tuple[Proposal, ...]:
         found = self._comparison.proposals(self._state)

@@ -57,7 +57,7 @@ class Planner:
                         if not fits(found, before, after):
                             raise self._moved_on(path, "root", before, found, data, after)
                         origin = proposal.renamed_from if path == proposal.path else None
-                        steps.append(Step("root", path, before, after, _missing_folders(root, path), origin))
+                        steps.append(Step("root", path, before, after, missing_folders(root, path), origin))
                     base_steps.append(BaseStep(path, before, after))
                 whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
                 decided.append(_decided(proposal, hunks, whole=whole))
@@ -76,7 +76,7 @@ class Planner:
                 before = path_state(self.worktree, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
                 if not fits(before, proposal.proposed(path), after):
                     raise _superseded(proposal.path)
-                folders = _missing_folders(self.worktree, path)
+                folders = missing_folders(self.worktree, path)
                 steps.append(Step("worktree", path, before, after, folders))
             whole = ends == {path: proposal.based(path) for path in proposal.paths}
             decided.append(_decided(proposal, hunks, whole=whole))
@@ -84,7 +84,7 @@ class Planner:
 
     def undo(self, done: Plan) -> Plan:
         """Every step of `done` backwards."""
-        origins = {step.origin: step.path for step in done.steps if step.origin is not None}
+        origins, twins = {step.origin: step.path for step in done.steps if step.origin is not None}, done.twins
         steps = tuple(
             Step(step.side, step.path, step.after, step.before, step.new_folders, origins.get(step.path))
             for step in reversed(done.steps)
@@ -100,7 +100,7 @@ class Planner:
                 )
         with Root(self.state.root) as root:
             for step in steps:
-                self._check_undo(step, root, exact=step.path in done.twins)
+                self._check_undo(step, root, exact=step.path in twins)
         return self._kept(Plan("undo", steps, base_steps, done.decided))
 
     def _check_undo(self, step: Step, root: Root, *, exact: bool) -> None:
@@ -233,7 +233,8 @@ def _superseded(path: str) -> WorkspaceError:
     return WorkspaceError(ErrorCode.CHANGE_SUPERSEDED, f"{path}: the proposal is not the one that was shown", path=path)
 
 
-def _missing_folders(root: Root, path: str) -> tuple[str, ...]:
+def missing_folders(root: Root, path: str) -> tuple[str, ...]:
+    """The folders above a path that are not there, outermost first."""
     parts = path.split("/")[:-1]
     folders = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
     return tuple(folder for folder in folders if root.state(folder) is None)
