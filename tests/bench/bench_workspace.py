@@ -19,6 +19,7 @@ from gloveport.server.workspace.plan import Selected
 
 FILES = 5_000
 ROUNDS = 5
+ACCEPTED = 2_000
 
 
 def generate(root: Path, files: int) -> None:
@@ -37,6 +38,24 @@ async def timed(call: Callable[[], Awaitable[object]]) -> float:
     begun = time.perf_counter()
     await call()
     return time.perf_counter() - begun
+
+
+async def accepted(base: Path, files: int) -> float:
+    """Seconds in which so many changed files are planned, written and looked at again."""
+    root = base / "many"
+    generate(root, files)
+    workspace = await SessionWorkspace.create(root, base / "session-many")
+    for path in workspace.worktree.rglob("*.py"):
+        path.write_bytes(b"changed\n")
+    chosen = [Selected(each.change_id, each.digest) for each in await workspace.proposals()]
+    begun = time.perf_counter()
+    await workspace.apply(await workspace.plan_accept(chosen))
+    await workspace.proposals()
+    lasted = time.perf_counter() - begun
+    workspace.close()
+    shutil.rmtree(root)
+    shutil.rmtree(base / "session-many")
+    return lasted
 
 
 def shown(name: str, seconds: list[float], plain: float) -> None:
@@ -86,6 +105,8 @@ async def measure(base: Path, files: int) -> None:
     print(f"{files} files, median of {ROUNDS}")
     for name, seconds in rows.items():
         shown(name, seconds, plain)
+    few, many = await accepted(base, ACCEPTED // 4), await accepted(base, ACCEPTED)
+    print(f"accept of {ACCEPTED} files {many:.2f} s, {many / few:.1f} x that of a quarter of them")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import split_lines
-from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.matching import SEARCH_STEPS_MAX, Range, _Search, changed_ranges
 from gloveport.server.edit.render import diff_rows, unified_diff
 
 
@@ -97,6 +97,16 @@ def test_matching_leaves_equal_lines_outside_its_ranges(old: list[int], new: lis
         built += new[place.new_start : place.new_end]
         at = place.old_end
     assert built + old[at:] == new
+
+
+@given(st.lists(st.integers(0, 5)), st.lists(st.integers(6, 9)))
+def test_texts_without_a_common_line_are_told_apart_at_once(old: list[int], new: list[int]) -> None:
+    """A file that was written anew costs its reading, not a search."""
+    ranges = [Range(0, len(old), 0, len(new))] if old or new else []
+    assert changed_ranges(old, new) == ranges
+    search = _Search(old, new)
+    search.run()
+    assert search.steps_left == SEARCH_STEPS_MAX
 
 
 def test_matching_is_bounded_on_hostile_input() -> None:

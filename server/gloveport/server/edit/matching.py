@@ -124,6 +124,8 @@ class _Search:
     def _shortest(self, region: _Region) -> None:
         old_part = self.old[region.old_start : region.old_end]
         new_part = self.new[region.new_start : region.new_end]
+        if set(old_part).isdisjoint(new_part):
+            return  # nothing corresponds, as a file that was written anew: the search would find that out slowly
         trace = self._trace(old_part, new_part)
         if trace is None:
             return

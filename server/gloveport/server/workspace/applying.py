@@ -7,9 +7,10 @@ Must never: drop content that is neither the step's before nor its after: it is 
 
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
@@ -25,6 +26,8 @@ from gloveport.server.workspace.plan import Decided, Plan, Side, Step
 from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
 from gloveport.server.workspace.store import ContentStore
 
+STAGED_AT_ONCE: Final = 64
+"""So many files are open at once, and made durable together."""
 _WORKTREE_MODE: Final = 0o600
 
 
@@ -47,6 +50,8 @@ class Trees:
     limits: WorkspaceLimits
     save: Callable[[WorkspaceState], None]
     twins: frozenset[str] = frozenset()
+    names: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """What lies in folders in which something new comes, by side and path: spellings by the folded name."""
 
     @classmethod
     @contextmanager
@@ -100,25 +105,32 @@ class _Placing:
         if not fits(found, self.step.before, self.step.after):
             raise conflict(self.step, found)
 
-    def stage(self) -> None:
+    def stage(self) -> int | None:
+        """Write the new content beside its target; the descriptor of what is not durable yet."""
         after = self.step.after
         if after is None:
-            return
+            return None
         tree = self.trees.handles[self.step.side]
+        self._refuse_alike_folder(tree)
         self.made = tree.make_folders(self.step.path.rpartition("/")[0])
         data = self.trees.store.get(after.digest)
         with self._folder() as (fd, name):
             if self.step.before is None:
-                _refuse_look_alike(fd, name, self.step.path, self.leaving)
+                self._refuse_look_alike(fd, name)
             if after.kind == "link":
                 placing.stage_link(fd, self.staged, data, self.step.path)
-                return
+                return None
             source = self.step.path if self.step.origin is None else self.step.origin
             like = tree.state(source)
-            placing.stage_file(fd, self.staged, data, self._mode(after, like), like, self.step.path)
-            if placing.is_regular(like):
-                with tree.folder(source.rpartition("/")[0]) as source_fd:
-                    placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            written = placing.write_staged(fd, self.staged, data, self._mode(after, like), like, self.step.path)
+            try:
+                if placing.is_regular(like):
+                    with tree.folder(source.rpartition("/")[0]) as source_fd:
+                        placing.copy_attributes(source_fd, source.rpartition("/")[2], fd, self.staged)
+            except BaseException:
+                os.close(written)
+                raise
+            return written
 
     def swap(self) -> None:
         """Put the new file in place and look at what came out: it must be the step's before."""
@@ -170,6 +182,31 @@ class _Placing:
         self.trees.handles[self.step.side].drop_folders(self.made)
         return not self.swapped
 
+    def _refuse_alike_folder(self, tree: Root) -> None:
+        """A new folder beside one of the same folded name, unless the plan takes that one's files away."""
+        above, _, name = next(iter(self.step.new_folders), "").rpartition("/")
+        if not name:
+            return
+        with tree.folder(above) as fd:
+            others = self._spelled(fd, above, name)
+        for other in others:
+            below = f"{above}/{other}/" if above else f"{other}/"
+            if other != name and not any(path.startswith(below) for path in self.leaving):
+                raise _alike(self.step.path, other)
+
+    def _spelled(self, fd: int, folder: str, name: str) -> Sequence[str]:
+        """The names in a folder that are one with `name` somewhere; a folder is listed once a plan."""
+        place = f"{self.step.side}/{folder}"
+        if place not in self.trees.names:
+            self.trees.names[place] = _spellings(fd, folder)
+        return self.trees.names[place].get(fold_name(name), ())
+
+    def _refuse_look_alike(self, fd: int, name: str) -> None:
+        path = self.step.path
+        for other in self._spelled(fd, path.rpartition("/")[0], name):
+            if other != name and f"{path.removesuffix(name)}{other}" not in self.leaving:
+                raise _alike(path, other)
+
     def _is_folder(self) -> bool:
         info = self.trees.handles[self.step.side].state(self.step.path)
         return info is not None and stat.S_ISDIR(info.st_mode)
@@ -212,6 +249,13 @@ def apply_plan(plan: Plan, trees: Trees) -> Applied:
     return Applied(plan.paths, plan.decided, plan.as_json())
 
 
+def check_plan(plan: Plan, trees: Trees) -> None:
+    """Raise when the base or a path is no longer what the plan was made on."""
+    _check_base(plan, trees)
+    for index, step in enumerate(plan.steps):
+        _Placing(trees, step, plan.staged(index)).check()
+
+
 def conflict(step: Step, found: FileState | None) -> WorkspaceError:
     """The refusal of a step whose path holds something else."""
     return WorkspaceError(
@@ -232,8 +276,8 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
     try:
         for each in going:
             each.check()
-        for each in going:
-            each.stage()
+        for start in range(0, len(going), STAGED_AT_ONCE):
+            _stage(going[start : start + STAGED_AT_ONCE])
         for each in going:
             each.swap()
         for each in going:
@@ -247,6 +291,19 @@ def carry_out(plan: Plan, steps: Iterable[tuple[int, Step]], trees: Trees) -> No
         raise
     for each in going:
         each.settle()
+
+
+def _stage(going: Sequence[_Placing]) -> None:
+    """Stage these, durably."""
+    written: dict[int, str] = {}
+    try:
+        for each in going:
+            if (fd := each.stage()) is not None:
+                written[fd] = each.step.path
+        placing.sync_files(written)
+    finally:
+        for fd in written:
+            os.close(fd)
 
 
 def sync_names(plan: Plan, trees: Trees) -> None:
@@ -276,6 +333,11 @@ def same_content(state: FileState, other: FileState | None) -> bool:
     return other is not None and (state.kind, state.digest) == (other.kind, other.digest)
 
 
+def _alike(path: str, other: str) -> WorkspaceError:
+    words = f"{path}: {other!r} is there already and is the same name on some file systems"
+    return WorkspaceError(ErrorCode.CHANGE_CONFLICT, words, path=path)
+
+
 def _unsettled(left: Sequence[Step]) -> WorkspaceError:
     paths = [step.path for step in left]
     return WorkspaceError(
@@ -299,16 +361,11 @@ def set_base(trees: Trees, changes: dict[str, FileState | None]) -> None:
         trees.state = state
 
 
-def _refuse_look_alike(fd: int, name: str, path: str, leaving: frozenset[str]) -> None:
-    wanted, folder = fold_name(name), path.removesuffix(name)
+def _spellings(fd: int, path: str) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
     try:
-        others = os.listdir(fd)
+        for name in os.listdir(fd):
+            found[fold_name(name)].append(name)
     except OSError as error:
         raise os_failure(error, path) from None
-    for other in others:
-        if other != name and fold_name(other) == wanted and f"{folder}{other}" not in leaving:
-            raise WorkspaceError(
-                ErrorCode.CHANGE_CONFLICT,
-                f"{path}: {other!r} is there already and is the same name on some file systems",
-                path=path,
-            )
+    return found

@@ -9,17 +9,34 @@ Must never: overwrite content that is not the expected one, or follow a link.
 import errno
 import os
 import stat
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
 from gloveport.server.workspace.errors import os_failure
 from gloveport.server.workspace.syscalls import RENAME_EXCHANGE, RENAME_NOREPLACE, renameat2
 
+SYNCS_AT_ONCE: Final = 8
+
 _NOT_HERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 def stage_file(folder_fd: int, staged: str, data: bytes, mode: int, like: os.stat_result | None, path: str) -> None:
     """Write `data` under the name `staged`, durably; owner and mode as told (`like`: the file it shall replace)."""
+    fd = write_staged(folder_fd, staged, data, mode, like, path)
+    try:
+        sync_files({fd: path})
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(staged, dir_fd=folder_fd)
+        raise
+    finally:
+        os.close(fd)
+
+
+def write_staged(folder_fd: int, staged: str, data: bytes, mode: int, like: os.stat_result | None, path: str) -> int:
+    """As `stage_file`, but not durable yet; the open descriptor, for `sync_files`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with suppress(FileNotFoundError):
@@ -33,13 +50,28 @@ def stage_file(folder_fd: int, staged: str, data: bytes, mode: int, like: os.sta
                 with suppress(PermissionError):
                     os.fchown(fd, like.st_uid, like.st_gid)
             os.fchmod(fd, mode)
-            os.fsync(fd)
-        finally:
+        except BaseException:
             os.close(fd)
+            raise
     except OSError as error:
         with suppress(OSError):
             os.unlink(staged, dir_fd=folder_fd)
         raise os_failure(error, path, writing=True) from None
+    return fd
+
+
+def sync_files(written: Mapping[int, str]) -> None:
+    """Make what was written to open files durable; their paths name them in errors.
+
+    Several at once: a file system writes its own log once for all that ask at the same time.
+    """
+    with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+        syncing = [(path, pool.submit(os.fsync, fd)) for fd, path in written.items()]
+        for path, synced in syncing:
+            try:
+                synced.result()
+            except OSError as error:
+                raise os_failure(error, path, writing=True) from None
 
 
 def stage_link(folder_fd: int, staged: str, target: bytes, path: str) -> None:
