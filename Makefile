@@ -13,11 +13,12 @@ N ?= 200
 TIER ?= kill
 SEED ?= 1
 CRASH_ARGS ?=
+E2E_ARGS ?=
 # A real model is used when one of these keys is set; its SDK is installed only then.
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo crash mutate simulate test check bench schema lock realworld e2e client clean bootstrap-dev
+.PHONY: help demo crash mutate simulate test check bench schema lock realworld e2e e2e-vscode client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
@@ -28,7 +29,8 @@ help:
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
 	@echo "make realworld  third-party packages and repositories (needs the package index)"
-	@echo "make e2e        the end-to-end tests alone"
+	@echo "make e2e        the end-to-end tests alone, those in a real VS Code last"
+	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
@@ -81,6 +83,12 @@ realworld: bootstrap-dev
 
 e2e: bootstrap-dev
 	@$(BIN)/python -m pytest tests/e2e -q -rs $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory e2e-vscode
+
+# E2E_ARGS names tests: E2E_ARGS=chat, E2E_ARGS='-t reload'. GLOVEPORT_E2E_CACHE says where VS Code lies.
+e2e-vscode: bootstrap-dev client
+	@client-vscode/e2e/install >/dev/null
+	@cd client-vscode && GLOVEPORT_PYTHON=$${GLOVEPORT_PYTHON:-$(abspath $(BIN))/python} npm run --silent e2e -- $(E2E_ARGS)
 
 schema: bootstrap-dev
 	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write

@@ -1,29 +1,26 @@
-// Bundles the extension, or with --tests the tests, into dist/. The editor's own module stays outside.
-import { readdir, rm } from "node:fs/promises";
+// Bundles the extension and its webview into dist/. The editor's own module stays outside.
+import { rm } from "node:fs/promises";
 import { build } from "esbuild";
 
-const shared = { bundle: true, platform: "node", target: "node20", sourcemap: true, logLevel: "warning" };
+const shared = { bundle: true, minify: true, sourcemap: false, logLevel: "warning", legalComments: "linked" };
 
-if (process.argv.includes("--tests")) {
-  await rm("dist/test", { recursive: true, force: true });
-  const names = (await readdir("test")).filter((name) => name.endsWith(".test.ts"));
-  await build({
-    ...shared,
-    entryPoints: names.map((name) => `test/${name}`),
-    outdir: "dist/test",
-    outExtension: { ".js": ".cjs" },
-    format: "cjs",
-  });
-} else {
-  await build({
+await rm("dist", { recursive: true, force: true });
+await Promise.all([
+  build({
     ...shared,
     entryPoints: ["src/vscode/extension.ts"],
     outfile: "dist/extension.cjs",
+    platform: "node",
+    target: "node20",
     format: "cjs",
     external: ["vscode"],
-    minify: true,
-    sourcemap: false,
-    metafile: true,
-    legalComments: "linked",
-  });
-}
+  }),
+  build({
+    ...shared,
+    entryPoints: { panel: "src/webview/main.ts", report: "src/webview/report.ts" },
+    outdir: "dist",
+    platform: "browser",
+    target: "chrome122",
+    format: "iife",
+  }),
+]);

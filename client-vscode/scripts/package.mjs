@@ -12,7 +12,16 @@ for (const key of ["scripts", "devDependencies", "private", "type"]) {
 }
 
 const escape = (text) => text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
-const TYPES = { cjs: "application/javascript", json: "application/json", svg: "image/svg+xml", md: "text/markdown", txt: "text/plain" };
+const TYPES = {
+  cjs: "application/javascript",
+  js: "application/javascript",
+  css: "text/css",
+  json: "application/json",
+  svg: "image/svg+xml",
+  md: "text/markdown",
+  txt: "text/plain",
+  png: "image/png",
+};
 
 const vsix = `<?xml version="1.0" encoding="utf-8"?>
 <PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011">
@@ -49,9 +58,12 @@ add(vsix, "extension.vsixmanifest");
 add(types, "[Content_Types].xml");
 add(`${JSON.stringify(shipped, null, 2)}\n`, "extension/package.json");
 add(await readFile("../LICENSE"), "extension/LICENSE.txt");
-add(await readFile("dist/extension.cjs"), "extension/dist/extension.cjs");
-for (const name of (await readdir("media")).sort()) {
-  add(await readFile(`media/${name}`), `extension/media/${name}`);
+for (const folder of ["dist", "media"]) {
+  for (const name of (await readdir(folder, { recursive: true })).sort()) {
+    if (/\.[a-zA-Z]+$/.test(name)) {
+      add(await readFile(`${folder}/${name}`), `extension/${folder}/${name}`);
+    }
+  }
 }
 zip.end();
 const target = `gloveport-${manifest.version}.vsix`;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
-import test from "node:test";
+import { test } from "vitest";
 import { StreamMessageReader, StreamMessageWriter, createMessageConnection } from "vscode-jsonrpc/node";
 import type { MessageConnection } from "vscode-jsonrpc/node";
 import type { ItemListParams, SessionEvents, SubscribeParams, SubscribeResult, WireEvent } from "../../protocol/typescript/wire.ts";
@@ -61,7 +61,7 @@ class SmallDaemon {
   }
 
   send(seq: number, ops: readonly ViewOp[], extra: Partial<SessionEvents> = {}): Promise<void> {
-    const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops as unknown as WireEvent["ops"] };
+    const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops };
     const batch = { subscriptionId: `s${this.subscriptions}`, after: "c", last: `c${seq}`, durable: `c${seq}`, events: [event], ...extra };
     return this.wire.sendNotification("session/events", batch);
   }
@@ -123,7 +123,10 @@ test("streamed text is reduced, acknowledged and in sync only on an equal digest
   assert.match(renderTranscript(follower.view.items()), /Agent \(streaming\)\n {2}Hello 𝒳/);
   await end();
   const acks = daemon.asked.filter(([method]) => method === "session/ack").map(([, params]) => params);
-  assert.deepEqual(acks, [{ subscriptionId: "s1", seq: 1 }, { subscriptionId: "s1", seq: 2 }]);
+  assert.deepEqual(acks, [
+    { subscriptionId: "s1", seq: 1 },
+    { subscriptionId: "s1", seq: 2 },
+  ]);
 });
 
 test("the newest items alone, older ones as wanted, and nothing that happens meanwhile is lost", async () => {

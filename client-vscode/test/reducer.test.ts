@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import test from "node:test";
+import { test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import { View, ViewGapError, canonicalJson, compareCodePoints, joinText } from "../src/common/reducer.ts";
 import type { ViewOp } from "../src/common/reducer.ts";

@@ -180,6 +180,28 @@ export interface EffectRecord {
   readonly target: string;
 }
 
+/** What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt. `credentials` are the names of those whose value was sent there. `host` is empty where what was asked for names no place that can be read; `port` is 0 then. */
+export interface EgressPlace {
+  readonly host: string;
+  readonly port: number;
+  readonly allowed: boolean;
+  readonly reason: string;
+  readonly trace_id: string;
+  readonly attempts: number;
+  readonly sent_bytes: number;
+  readonly received_bytes: number;
+  readonly credentials: readonly string[];
+}
+
+/** What a call reached outside, and what it was refused; `left_out` counts places beyond those listed. */
+export interface EgressRecorded {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly places: readonly EgressPlace[];
+  readonly left_out: number;
+}
+
 /** The session's record contradicts itself. `read_only`: nothing can be built on it; else it was mended. */
 export interface FaultsFound {
   readonly findings: readonly string[];
@@ -707,6 +729,7 @@ export interface Events {
   readonly "UserMessageEdited": UserMessageEdited;
   readonly "ToolStopRequested": ToolStopRequested;
   readonly "ResultSuperseded": ResultSuperseded;
+  readonly "EgressRecorded": EgressRecorded;
 }
 
 export type EventType = keyof Events;

@@ -75,7 +75,7 @@ async def test_network_outside_is_closed_and_loopback_inside_works(rig: Rig) -> 
     assert agrees(rig, Claim.NO_NETWORK, report["connect_host"][port] != "done")
     assert (report["loopback"], report["loopback_6"], report["unix"]) == ("done", "done", "done")
     if Claim.NO_NETWORK in rig.availability.holds:
-        assert report["connect_outside"] == "ENETUNREACH"
+        assert report["connect_outside"] in ("ENETUNREACH", "EHOSTUNREACH")
 
 
 async def test_calls_are_filtered(rig: Rig) -> None:
@@ -96,7 +96,8 @@ async def test_debuggers_work_for_builds_and_not_for_small_tools(rig: Rig) -> No
 
 async def test_rights_are_dropped(rig: Rig) -> None:
     status = (await rig.look())["status"]
-    assert status["NoNewPrivs"] == "1"
+    source = "import ctypes; print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))"  # PR_GET_NO_NEW_PRIVS
+    assert (await rig.python(source)).output == b"1\n"
     if Claim.NO_CAPABILITIES in rig.availability.holds:
         assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
 
@@ -105,7 +106,9 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
     assert Claim.ONLY_PIPES in rig.availability.holds
     descriptors = (await rig.look())["descriptors"]
     assert set(descriptors) == {"0", "1", "2"}
-    assert all(target.startswith("pipe:") for target in descriptors.values())
+    # gVisor shows by that name what its own process got from the engine: pipes, as any engine gives.
+    kind = "host:" if rig.name == "gvisor" else "pipe:"
+    assert all(target.startswith(kind) for target in descriptors.values())
 
 
 async def test_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
@@ -130,6 +133,9 @@ async def test_process_limit(rig: Rig) -> None:
     )
     result = await rig.python(source, limits=Limits(wall_s=20.0, processes_max=20))
     forked = int(result.output.split()[0]) if result.output else 0
+    if Claim.PROCESS_LIMIT not in rig.availability.holds:
+        assert forked < 500  # declared: a bound, but not this one
+        return
     assert forked <= 20 or (result.kind is ResultKind.KILLED and "processes" in result.evidence)
 
 

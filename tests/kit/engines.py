@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import Final
 
 from tests.kit.require import require
 
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 
 START_S: Final = 60.0
 STOP_S: Final = 30.0
 GVISOR_RUNTIME: Final = "runsc"
-_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+IMAGE: Final = "gloveport/python"
+PACKER: Final = Path(__file__).resolve().parents[2] / "scripts" / "image.py"
+_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 class TestEngine:
@@ -34,7 +37,8 @@ class TestEngine:
 
     def __init__(self, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpe-", dir="/tmp"))
-        self.socket = self.folder / "docker.sock"
+        self.socket = self.folder / "front" / "docker.sock"
+        self.socket.parent.mkdir(mode=0o700)
         self._write_config()
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -111,6 +115,17 @@ def shared_engine() -> TestEngine:
     engine = TestEngine()
     atexit.register(engine.stop)
     return engine
+
+
+@functools.cache
+def hands_image() -> str:
+    """The reference of the hands' image in the shared engine, packed from this machine's Debian packages."""
+    require(shutil.which("dpkg-query") is not None, "the image is packed from Debian packages")
+    packed = subprocess.run([sys.executable, str(PACKER)], check=True, capture_output=True).stdout
+    engine = shared_engine()
+    argv = ["docker", "-H", engine.choice.host, "import", "-", IMAGE]
+    subprocess.run(argv, input=packed, check=True, capture_output=True, env={"PATH": _PATH, "HOME": str(engine.folder)})
+    return IMAGE
 
 
 def require_gvisor() -> None:

@@ -50,6 +50,7 @@ from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
+from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
@@ -393,7 +394,7 @@ class Home:
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        told, redactor = Told(), Redactor([SECRET])
+        told, redactor, buffers = Told(), Redactor([SECRET]), BufferTable(uri_path)
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -414,6 +415,8 @@ class Home:
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),
+            editors=buffers,
+            ways=WaysOut(self.data, self.now_us),
         )
         trust = Trust(journal, "unset", now_us)
         await trust.load()
@@ -431,7 +434,7 @@ class Home:
             rungs=Rungs(("memory",), self.ladder.describe, self.ladder.doctor),
             audit=audit,
             facts=Facts(os.getpid(), "0", 1, 0, self.data, self.data / DATABASE_FILE, self.data / AUDIT_FILE),
-            buffers=BufferTable(uri_path),
+            buffers=buffers,
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,

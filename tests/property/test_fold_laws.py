@@ -20,7 +20,7 @@ from gloveport.server.session.views.ops import project_ops
 NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
     "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
-    "BreakerClosed", "SessionDeleted",
+    "BreakerClosed", "SessionDeleted", "EgressRecorded",
 }  # fmt: skip
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {

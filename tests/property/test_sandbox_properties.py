@@ -25,14 +25,22 @@ from gloveport.protocol.jail.replies import (
     encode_status,
 )
 from gloveport.protocol.jail.requests import CgroupPlan, RunLimits, RunRequest, decode_request, encode_request
-from gloveport.sandbox.backends.seccomp import ARCHITECTURES, NEW_NAMESPACE_FLAGS, build_filter
+from gloveport.sandbox.backends.seccomp import (
+    ARCHITECTURES,
+    NEW_NAMESPACE_FLAGS,
+    REPORTED,
+    SET_ID_BITS,
+    build_filter,
+    name_calls,
+    name_set_id_calls,
+)
 from gloveport.sandbox.backends.view import Cover, Hidden, plan_mounts
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.profile import Access, Mount, is_below
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader, SpoolWriter
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
 
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERRNO, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 numbers = st.integers(0, 2**40)
 maybe = st.none() | numbers
@@ -136,16 +144,21 @@ def run_filter(program: bytes, arch: int, number: int, arguments: tuple[int, ...
     machine=st.sampled_from(sorted(ARCHITECTURES)),
     kind=st.sampled_from(["build", "small"]),
     number=st.integers(0, 600),
-    arguments=st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 300)),
+    arguments=st.tuples(
+        st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 300), st.integers(0, 0o7777)
+    ),
 )
 @settings(deadline=None)
 def test_filter_decides_every_call(machine: str, kind: str, number: int, arguments: tuple[int, ...]) -> None:
     program, architecture = build_filter(kind, machine), ARCHITECTURES[machine]
+    reporting = build_filter(kind, machine, REPORTED)
     assert program is not None
+    assert reporting is not None
+    counted, set_id = name_calls(kind, machine)[1], name_set_id_calls(machine)
     names = {value: name for name, value in architecture.numbers.items()}
     name = names.get(number, "")
     verdict = run_filter(program, architecture.audit, number, arguments)
-    first, second, third = (value & 0xFFFFFFFF for value in arguments)
+    first, second, third = (value & 0xFFFFFFFF for value in arguments[:3])
     if name == "clone":
         expected = _ERRNO | errno.EPERM if first & NEW_NAMESPACE_FLAGS else _ALLOW
     elif name == "clone3":
@@ -158,8 +171,16 @@ def test_filter_decides_every_call(machine: str, kind: str, number: int, argumen
     elif name in ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"):
         expected = _ERRNO | errno.EPERM if kind == "small" else _ALLOW
     else:
-        expected = _ERRNO | errno.EPERM if name else _ALLOW
+        expected = _ERRNO | errno.EPERM if name and number not in (*counted.values(), *set_id) else _ALLOW
     assert verdict == expected, name
+    # The filter that reports refuses nothing by itself and lets nothing through that the silent one refuses.
+    reported = run_filter(reporting, architecture.audit, number, arguments)
+    if verdict != _ALLOW and name != "clone3" and number < 0x40000000:
+        assert reported == _NOTIFY, name
+    elif verdict == _ALLOW:
+        mode = arguments[set_id[number]] if set_id.get(number, -1) >= 0 else 0
+        noted = number in counted.values() or name == "openat2" or bool(mode & SET_ID_BITS)
+        assert reported == (_NOTIFY if noted else _ALLOW), name
 
 
 @pytest.mark.parametrize("machine", sorted(ARCHITECTURES))

@@ -6,7 +6,7 @@
  * Must never: show a view with a hole, or keep a cursor that a power loss could take back.
  */
 
-import type { SessionEvents } from "../../../protocol/typescript/wire.ts";
+import type { SessionEvents, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 import { PAGE_ITEMS, View, ViewGapError } from "./reducer.ts";
 import type { Sha256 } from "./reducer.ts";
 import type { Rpc } from "./rpc.ts";
@@ -17,6 +17,12 @@ export interface FollowerOptions {
   readonly sha256: Sha256;
   readonly onChange: () => void;
   readonly onFault: (error: unknown) => void;
+  /** The view began anew: everything that is held. */
+  readonly onLoad?: () => void;
+  /** Events that were applied, in order. */
+  readonly onEvents?: (events: readonly WireEvent[]) => void;
+  /** Older items were put before those that were held. */
+  readonly onOlder?: (items: readonly ViewItem[], first: number) => void;
 }
 
 /** Items that `older` takes in at once. */
@@ -39,10 +45,11 @@ export class SessionFollower {
   private resyncs = 0;
   private stopped = false;
 
-  constructor(rpc: Rpc, options: FollowerOptions) {
+  /** With `view`, one that a follower before this one kept, `start` may go on from its durable cursor. */
+  constructor(rpc: Rpc, options: FollowerOptions, view?: View) {
     this.rpc = rpc;
     this.options = options;
-    this.view = new View(options.sha256);
+    this.view = view ?? new View(options.sha256);
     this.unlisten = rpc.onEvents((batch) => this.take(batch));
   }
 
@@ -56,6 +63,7 @@ export class SessionFollower {
       const reply = await this.rpc.call("session/subscribe", { sessionId, after, windowBytes, newestOnly: true, itemsFrom });
       if (reply.mode === "snapshot") {
         this.view.load(reply.snapshot?.items ?? [], 0, reply.snapshot?.itemsBefore ?? 0);
+        this.options.onLoad?.();
       }
       this.subscriptionId = reply.subscriptionId;
     } finally {
@@ -80,6 +88,7 @@ export class SessionFollower {
       const { sessionId } = this.options;
       const page = await this.rpc.call("session/item/list", { sessionId, before: first, limit: first - begin });
       this.view.prepend(page.items, begin);
+      this.options.onOlder?.(page.items, begin);
     } finally {
       this.early = null;
       this.takeAll(waiting);
@@ -100,6 +109,13 @@ export class SessionFollower {
     await this.leave();
   }
 
+  /** The connection is gone: listen no more; the view stays for the next follower. */
+  drop(): void {
+    this.stopped = true;
+    this.inSync = false;
+    this.unlisten();
+  }
+
   private take(batch: SessionEvents): void {
     if (this.early !== null) {
       this.early.push(batch);
@@ -118,8 +134,9 @@ export class SessionFollower {
       return;
     }
     try {
-      for (const event of batch.events) {
-        this.view.applyEvent(event);
+      const applied = batch.events.filter((event) => this.view.applyEvent(event));
+      if (applied.length > 0) {
+        this.options.onEvents?.(applied);
       }
     } catch (error) {
       if (!(error instanceof ViewGapError)) {

@@ -197,6 +197,12 @@ export class View {
     return this.order.map((id) => this.item(id));
   }
 
+  /** An item that is held. */
+  find(id: string): ViewItem | undefined {
+    const held = this.held.get(id);
+    return held === undefined ? undefined : { id, kind: held.kind, fields: held.fields };
+  }
+
   private item(id: string): ViewItem {
     const { kind, fields } = this.held.get(id) as Held;
     return { id, kind, fields };
@@ -217,7 +223,12 @@ export class View {
       return known;
     }
     const at = page * PAGE_ITEMS - this.first;
-    const made = this.sha256(this.order.slice(at, at + PAGE_ITEMS).map((id) => this.itemDigest(id)).join("\n"));
+    const made = this.sha256(
+      this.order
+        .slice(at, at + PAGE_ITEMS)
+        .map((id) => this.itemDigest(id))
+        .join("\n"),
+    );
     this.pages.set(page, made);
     return made;
   }

@@ -26,16 +26,16 @@ function toolHead(fields: ViewItem["fields"]): string {
 }
 
 const RENDERERS: Readonly<Record<string, Render>> = {
-  "session": (f) => `${text(f, "title") || "Session"} · ${text(f, "root")} · ${text(f, "model")} · ${text(f, "sandbox")} (${text(f, "trustLevel")})`,
+  session: (f) => `${text(f, "title") || "Session"} · ${text(f, "root")} · ${text(f, "model")} · ${text(f, "sandbox")} (${text(f, "trustLevel")})`,
   "message.user": (f) => block(`You${text(f, "state") === "delivered" ? "" : ` (${text(f, "state")})`}`, text(f, "text")),
   "message.assistant": (f) => block(`Agent${text(f, "state") === "done" ? "" : ` (${text(f, "state")})`}`, text(f, "text")),
-  "turn": (f) => [`Turn ${text(f, "state")}`, text(f, "message"), text(f, "hint")].filter((part) => part !== "").join(" · "),
-  "steering": (f) => block(`${text(f, "verb")}: ${text(f, "steeringKind")} (${text(f, "rule") || "as you chose"})`, text(f, "words")),
-  "tool": (f) => block(toolHead(f), text(f, "output") || text(f, "result")),
-  "approval": (f) => `Approval ${text(f, "state")}`,
-  "change": (f) => `Change ${text(f, "path")} · ${text(f, "state")}`,
-  "apply": (f) => [`${text(f, "action")} ${text(f, "state")}`, text(f, "message")].filter((part) => part !== "").join(" · "),
-  "tests": (f) => `Tests ${text(f, "passed")} passed, ${text(f, "failed")} failed, ${text(f, "errors")} errors, ${text(f, "skipped")} skipped`,
+  turn: (f) => [`Turn ${text(f, "state")}`, text(f, "message"), text(f, "hint")].filter((part) => part !== "").join(" · "),
+  steering: (f) => block(`${text(f, "verb")}: ${text(f, "steeringKind")} (${text(f, "rule") || "as you chose"})`, text(f, "words")),
+  tool: (f) => block(toolHead(f), text(f, "output") || text(f, "result")),
+  approval: (f) => `Approval ${text(f, "state")}`,
+  change: (f) => `Change ${text(f, "path")} · ${text(f, "state")}`,
+  apply: (f) => [`${text(f, "action")} ${text(f, "state")}`, text(f, "message")].filter((part) => part !== "").join(" · "),
+  tests: (f) => `Tests ${text(f, "passed")} passed, ${text(f, "failed")} failed, ${text(f, "errors")} errors, ${text(f, "skipped")} skipped`,
 };
 
 /** The items as text, one paragraph each; kinds without words of their own are left out, as are those `before`. */

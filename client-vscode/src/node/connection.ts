@@ -20,6 +20,8 @@ export interface ClientIdentity {
   readonly name: string;
   readonly version: string;
   readonly decisionToken?: string;
+  /** The client tells of its open documents, and may be asked to edit them. */
+  readonly documents?: boolean;
 }
 
 export class Connection implements Rpc {
@@ -51,7 +53,7 @@ export class Connection implements Rpc {
     await opened.request("initialize", {
       processId: process.pid,
       rootUri: null,
-      capabilities: {},
+      capabilities: identity.documents === true ? { workspace: { applyEdit: true }, textDocument: { synchronization: {} } } : {},
       clientInfo: { name: identity.name, version: identity.version },
       initializationOptions: { protocolVersion: PROTOCOL_VERSION, decisionToken: identity.decisionToken ?? null },
     });
@@ -74,6 +76,16 @@ export class Connection implements Rpc {
     return () => this.hearers.delete(hearer);
   }
 
+  /** Tell something that is not answered, such as a change of an open document; nothing once the connection is closed. */
+  tell(method: string, params: object): void {
+    this.connection.sendNotification(method, params).catch(() => undefined);
+  }
+
+  /** Answer what the daemon asks of this editor. */
+  onAsked(method: string, answer: (params: unknown) => Promise<unknown>): void {
+    this.connection.onRequest(method, answer);
+  }
+
   /** Say goodbye as LSP wants it; never throws. */
   async close(): Promise<void> {
     await this.request("shutdown", null).catch(() => undefined);
@@ -93,6 +105,11 @@ export class Connection implements Rpc {
   }
 }
 
+/** The program is not there or cannot run. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+}
+
 export interface Spawned {
   readonly connection: Connection;
   readonly child: ChildProcess;
@@ -104,13 +121,18 @@ export async function spawnConnection(
   args: readonly string[],
   identity: ClientIdentity,
   onLog: (line: string) => void,
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<Spawned> {
-  const child = spawn(command, [...args], { stdio: ["pipe", "pipe", "pipe"] });
-  child.stderr.setEncoding("utf8").on("data", (chunk: string) => onLog(chunk.trimEnd()));
+  const child = spawn(command, [...args], { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment } });
+  let last = "";
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    last = chunk.trimEnd().split("\n").at(-1) ?? "";
+    onLog(chunk.trimEnd());
+  });
   child.stdin.on("error", () => undefined); // a dead child is told by its exit
   const died = new Promise<never>((_, reject) => {
-    child.once("error", (error) => reject(new RpcError(`${command} can't be started: ${error.message}.`, undefined)));
-    child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}).`, undefined)));
+    child.once("error", (error) => reject(new StartError(`${command} can't be started: ${error.message}.`)));
+    child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}). ${last}`.trim(), undefined)));
   });
   died.catch(() => undefined);
   try {

@@ -2,119 +2,114 @@
  * The extension's composition root.
  *
  * Purpose: commands and views, wired to one connection.
- * Invariant: a restricted workspace can look, not start or decide.
+ * Invariant: `activate` never rejects: what is missing is told where it is wanted; a restricted workspace can look, not
+ * start or decide.
  * Must never: collect or send telemetry.
  */
 
-import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import type { DaemonTold, SessionInfo } from "../../../protocol/typescript/wire.ts";
+import type { DaemonTold } from "../../../protocol/typescript/wire.ts";
+import { Actions } from "./actions.ts";
+import { Buffers } from "./buffers.ts";
+import { Commands } from "./commands.ts";
 import { Daemon } from "./daemon.ts";
-import { SCHEME, SessionDocuments, SessionTree } from "./sessions.ts";
+import { Documents } from "./documents.ts";
+import { HunkCommands } from "./hunkCommands.ts";
+import { HunkMarks } from "./hunkMarks.ts";
+import { Notifier } from "./notify.ts";
+import { PanelView, VIEW_ID } from "./panelView.ts";
+import { Pickers, keptKeys } from "./pickers.ts";
+import type { Pictured } from "./picture.ts";
+import { Reports } from "./reports.ts";
+import { Review } from "./review.ts";
+import { Sessions } from "./sessions.ts";
+import { Status } from "./status.ts";
+import { TestResults } from "./testing.ts";
+import { Tree, grantRows, sandboxRows, sessionRows, snapshotRows } from "./trees.ts";
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Gloveport", { log: true });
-  const version = (context.extension.packageJSON as { readonly version: string }).version;
+  const { version } = context.extension.packageJSON as { readonly version: string };
+  const { extensionUri, secrets } = context;
   const daemon = new Daemon(log, version);
-  const tree = new SessionTree(daemon);
-  const documents = new SessionDocuments(daemon, log, () => tree.refresh());
-
-  /** A command whose failure is shown in words and kept in the log. */
-  const command = (name: string, run: (session?: SessionInfo) => Promise<unknown> | unknown): vscode.Disposable =>
-    vscode.commands.registerCommand(`gloveport.${name}`, async (session?: SessionInfo) => {
-      try {
-        await run(session);
-      } catch (error) {
-        const words = error instanceof Error ? error.message : String(error);
-        log.error(words);
-        void vscode.window.showErrorMessage(`Gloveport: ${words}`);
-      }
-    });
+  const sessions = new Sessions(daemon, context.workspaceState, log);
+  const actions = new Actions(daemon, sessions);
+  const documents = new Documents();
+  const review = new Review(daemon, sessions, documents, log);
+  const status = new Status(daemon, sessions, actions);
+  const reports = new Reports(extensionUri, daemon, actions, status, log);
+  const pickers = new Pickers(daemon, sessions, actions, secrets);
+  const pictured: Pictured = { daemon, sessions, standing: "", model: "" };
+  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, review, reports });
+  const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
+  const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
+  commands.panel = panel;
+  commands.hunks = new HunkCommands(sessions, actions, review, marks, (words) => panel.draft(words));
+  daemon.wanted = () => sessions.wantsLink || panel.visible;
+  daemon.environment = () => keptKeys(secrets);
 
   context.subscriptions.push(
-    log,
-    daemon,
-    tree,
-    documents,
-    vscode.window.registerTreeDataProvider("gloveport.sessions", tree),
-    vscode.workspace.registerTextDocumentContentProvider(SCHEME, documents),
-    vscode.workspace.onDidCloseTextDocument((document) => {
-      if (document.uri.scheme === SCHEME) {
-        documents.close(document.uri);
-      }
-    }),
+    ...[log, daemon, sessions, documents, review, status, panel, marks],
+    new Buffers(daemon),
+    new Notifier(sessions, actions, panel, log),
+    new TestResults(sessions),
+    vscode.window.registerWebviewViewProvider(VIEW_ID, panel),
+    vscode.window.registerUriHandler({ handleUri: () => void panel.focus("composer") }), // it focuses, whatever the address says
+    daemon.onTold((notice) => showNotice(log, pictured, panel, notice)),
     daemon.onLost(() => {
-      documents.standing = "";
-      tree.refresh();
+      pictured.standing = "";
+      panel.refresh();
     }),
-    daemon.onTold((notice) => showNotice(log, documents, notice)),
-    command("startSession", () => startSession(daemon, documents, tree)),
-    command("openSession", (session) => session && documents.open(session.sessionId)),
-    command("sendMessage", (session) => session && sendMessage(daemon, documents, session.sessionId)),
-    command("cancelTurn", (session) => session && cancelTurn(daemon, session.sessionId)),
-    command("refreshSessions", async () => {
-      tree.refresh();
-      await documents.reconnect();
-    }),
-    command("showOutput", () => log.show()),
+    ...trees(daemon, sessions),
+    ...commands.register(),
   );
+  sessions.resume().catch((error: unknown) => log.warn(String(error)));
 }
 
 export function deactivate(): void {
   // Everything is disposed with the context; the daemon goes on with its turns.
 }
 
-/** The daemon saves nothing, or saves again: shown at once, and at the end of every open session's text. */
-function showNotice(log: vscode.LogOutputChannel, documents: SessionDocuments, notice: DaemonTold): void {
-  documents.standing = notice.accepting ? "" : notice.words;
+function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[] {
+  const grants = new Tree(grantRows(daemon, sessions));
+  const list = new Tree(sessionRows(sessions));
+  const snapshots = new Tree(snapshotRows(sessions));
+  const sandboxes = new Tree(sandboxRows(daemon));
+  const register = (name: string, tree: Tree): vscode.Disposable => vscode.window.registerTreeDataProvider(`gloveport.${name}`, tree);
+  return [
+    ...[grants, list, snapshots, sandboxes],
+    register("grants", grants),
+    register("sessions", list),
+    register("snapshots", snapshots),
+    register("sandboxes", sandboxes),
+    sessions.onList(() => list.refresh()),
+    sessions.onSwitch(() => [grants, snapshots].forEach((tree) => tree.refresh())),
+    sessions.onEvents(({ events }) => {
+      if (events.some(({ type }) => /^(Grant|Turn)/.test(type))) {
+        grants.refresh();
+      }
+      if (events.some(({ type }) => type === "SnapshotTaken")) {
+        snapshots.refresh();
+      }
+    }),
+    daemon.onLink(({ kind }) => {
+      if (kind === "ready" || kind === "lost") {
+        [grants, sandboxes].forEach((tree) => tree.refresh());
+      }
+    }),
+  ];
+}
+
+/** The daemon saves nothing, or saves again: it stands in the panel until it is untrue. */
+function showNotice(log: vscode.LogOutputChannel, pictured: Pictured, panel: PanelView, notice: DaemonTold): void {
+  pictured.standing = notice.accepting ? "" : notice.words;
+  panel.refresh();
   if (notice.accepting) {
     log.info(notice.words);
-    void vscode.window.showInformationMessage(`Gloveport: ${notice.words}`);
-  } else {
-    log.error(notice.words);
-    void vscode.window.showErrorMessage(`Gloveport: ${notice.words}`);
-  }
-}
-
-async function startSession(daemon: Daemon, documents: SessionDocuments, tree: SessionTree): Promise<void> {
-  if (!vscode.workspace.isTrusted) {
-    throw new Error("This workspace is restricted. Trust it before an agent works in it.");
-  }
-  const root = await chooseFolder();
-  const text = root && (await askMessage("What should be done?"));
-  if (!text) {
     return;
   }
-  const connection = await daemon.connect();
-  const session = await connection.call("session/start", { clientRequestId: randomUUID(), root });
-  await documents.open(session.sessionId);
-  await connection.call("turn/start", { clientRequestId: randomUUID(), sessionId: session.sessionId, text });
-  tree.refresh();
-}
-
-async function sendMessage(daemon: Daemon, documents: SessionDocuments, sessionId: string): Promise<void> {
-  const text = await askMessage("Message");
-  if (text) {
-    await documents.open(sessionId);
-    const connection = await daemon.connect();
-    await connection.call("turn/queue", { clientRequestId: randomUUID(), sessionId, text });
+  log.error(notice.words);
+  if (!panel.visible) {
+    void vscode.window.showErrorMessage(`Gloveport: ${notice.words}`);
   }
-}
-
-async function cancelTurn(daemon: Daemon, sessionId: string): Promise<void> {
-  const connection = await daemon.connect();
-  await connection.call("turn/cancel", { clientRequestId: randomUUID(), sessionId });
-}
-
-async function chooseFolder(): Promise<string | undefined> {
-  const folders = (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file");
-  if (folders.length === 0) {
-    throw new Error("Open a folder first; an agent works in a folder.");
-  }
-  const picked = folders.length === 1 ? folders[0] : await vscode.window.showWorkspaceFolderPick();
-  return picked?.uri.fsPath;
-}
-
-async function askMessage(prompt: string): Promise<string | undefined> {
-  return vscode.window.showInputBox({ prompt, ignoreFocusOut: true });
 }

@@ -44,6 +44,8 @@ class Claim(StrEnum):
     LOOPBACK = "loopback"
     EGRESS_LIST = "egress_list"
     SYSCALL_FILTER = "seccomp"
+    NAMED_DENIALS = "named_denials"
+    LANDLOCK = "landlock"
     NO_NEW_NAMESPACES = "no_new_namespaces"
     NO_CAPABILITIES = "no_capabilities"
     MEMORY_LIMIT = "memory_limit"
@@ -87,7 +89,11 @@ class ResultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The end of a run. `output` holds stdout and stderr as they arrived, head and tail when `truncated`."""
+    """The end of a run. `output` holds stdout and stderr as they arrived, head and tail when `truncated`.
+
+    `denied`: calls that the sandbox refused, in words with how often, the first one first; `alarms`: thresholds that
+    were passed; `dump`: what the processes were doing when they were ended.
+    """
 
     kind: ResultKind
     exit_code: int | None
@@ -99,6 +105,9 @@ class Result:
     output: bytes
     output_bytes_total: int
     truncated: bool
+    denied: tuple[tuple[str, int], ...] = ()
+    alarms: tuple[str, ...] = ()
+    dump: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,14 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """The one way out of a jail: the host's folder with the socket that leads there, and fixed ports inside."""
+    """The one way out of a jail: the host's folder with the socket that leads there, and fixed ports inside.
+
+    `has_bundle`: the folder holds roots of trust that programs inside are pointed to.
+    """
 
     folder: str
     forwards: tuple[Forward, ...] = ()
+    has_bundle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class Profile:
 
     `way_out` is where the list is held; a profile has both or neither.
     `covered` are files below the mounts, by their path inside, whose content is not shown.
-    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries).
+    `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
+    row of the breaker's thresholds, empty takes the tool kind's.
     """
 
     label: str
@@ -108,6 +113,7 @@ class Profile:
     egress: tuple[str, ...] = ()
     grace_s: float = 2.0
     covered: tuple[str, ...] = ()
+    hand: str = ""
     way_out: WayOut | None = None
 
     def __post_init__(self) -> None:

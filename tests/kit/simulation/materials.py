@@ -6,11 +6,11 @@ Invariant: a function of its arguments and the random source alone.
 
 import hashlib
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
-from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, PlanItem, TestCase
+from gloveport.protocol.journal.events.tool import EffectRecord, EgressPlace, FileFingerprint, PlanItem, TestCase
 from gloveport.server.turn import inputs as inp
 
 PIECES: Final = (
@@ -131,9 +131,16 @@ def change(turn_id: str, revision: int, call_id: str, number: int) -> ev.ChangeP
     )
 
 
+def _place(allowed: bool) -> EgressPlace:
+    return EgressPlace(
+        host="api.example", port=443, allowed=allowed, reason="listed 😀", trace_id="t-1", attempts=2, sent_bytes=5,
+        received_bytes=7, credentials=("forge",),
+    )  # fmt: skip
+
+
 def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: int) -> tuple[ev.EventBody, ...]:
     """What a tool changed: nothing, a plan, test results, a proposal."""
-    born = {"turn_id": turn_id, "goal_revision": revision}
+    born: dict[str, Any] = {"turn_id": turn_id, "goal_revision": revision}
     kind = rng.randrange(5)
     if kind == 0:
         items = (
@@ -148,6 +155,7 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                 {**born, "call_id": call_id, "framework": "pytest", "passed": 1, "failed": 1, "errors": 0,
                  "skipped": 0, "cases": (case,), "cases_left_out": 0}
             ),
+            ev.EgressRecorded(**born, call_id=call_id, places=(_place(True), _place(False)), left_out=1),
         )  # fmt: skip
     return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
 

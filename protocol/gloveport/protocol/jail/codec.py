@@ -116,6 +116,18 @@ class Fields:
             found.append((item[0], item[1]))
         return tuple(found)
 
+    def text_or_none(self, name: str) -> str:
+        """A string field that an older version did not write; then empty."""
+        return "" if self._values.get(name) is None else self.text(name)
+
+    def texts_or_none(self, name: str) -> tuple[str, ...]:
+        """A list of strings that an older version did not write; then empty."""
+        return () if self._values.get(name) is None else self.texts(name)
+
+    def pairs_or_none(self, name: str) -> tuple[tuple[str, str], ...]:
+        """A list of pairs that an older version did not write; then empty."""
+        return () if self._values.get(name) is None else self.pairs(name)
+
     def inner(self, name: str) -> "Fields | None":
         """A nested object, or None when null or absent."""
         value = self._values.get(name)

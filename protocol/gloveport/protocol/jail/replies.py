@@ -46,7 +46,11 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunExit:
-    """The end of a run. Times in seconds, memory and output in bytes."""
+    """The end of a run. Times in seconds, memory and output in bytes.
+
+    `denied`: refused calls in words with how often, the first one first. `alarms`: thresholds that were passed.
+    `dump`: what the processes were doing when the breaker ended them.
+    """
 
     kind: ExitKind
     exit_code: int | None
@@ -56,6 +60,9 @@ class RunExit:
     cpu_s: float
     memory_peak_bytes: int | None
     output_bytes_total: int
+    denied: tuple[tuple[str, str], ...] = ()
+    alarms: tuple[str, ...] = ()
+    dump: str = ""
 
 
 def encode_status(status: RunStatus) -> bytes:
@@ -102,4 +109,7 @@ def decode_exit(raw: bytes) -> RunExit:
         cpu_s=body.number("cpu_s"),
         memory_peak_bytes=body.integer_or_none("memory_peak_bytes"),
         output_bytes_total=body.integer("output_bytes_total"),
+        denied=body.pairs_or_none("denied"),
+        alarms=body.texts_or_none("alarms"),
+        dump=body.text_or_none("dump"),
     )

@@ -16,6 +16,9 @@ BLOB_FD_FIRST: Final = 10
 STATUS_FD: Final = 9
 """Where a wrapper reports its own state, when `wrapper_depth` is above 0."""
 
+WATCH_FD: Final = 8
+"""Where the started program hands over the listener of its call filter, when the request has a `watch`."""
+
 
 @dataclass(frozen=True, slots=True)
 class CgroupPlan:
@@ -26,6 +29,33 @@ class CgroupPlan:
     writes: tuple[tuple[str, str], ...]
     events_file: str
     peak_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPlan:
+    """System calls that the run's filter reports: `(number, name)`.
+
+    `refused` are always answered with an error; all others go on to the kernel's own judgement, `counted` are counted.
+    `set_id`: calls that can set set-id bits, as `(number, index of the argument that holds the mode)`; -1 in memory.
+    """
+
+    refused: tuple[tuple[str, str], ...]
+    counted: tuple[tuple[str, str], ...]
+    set_id: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerPlan:
+    """Thresholds beyond the limits; null is none. `ends` False: they are noted and the run goes on.
+
+    `cpu_share` of one core for `cpu_window_s` seconds on end; bytes of the whole tree; counted calls a second.
+    """
+
+    ends: bool
+    cpu_share: float | None
+    cpu_window_s: float
+    memory_soft_bytes: int | None
+    calls_per_s_max: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +79,8 @@ class EnginePlan:
     """A run in a container of an engine. `address` is the path of the engine's socket.
 
     `create` and `execute` are JSON bodies of the engine's interface. Without `execute` the container `name` is made
-    from `create` and is the run; with it the container is there already, idle, and the command is executed in it.
+    from `create` and is the run; with it the container waits already, unused, and the command is executed in it; one
+    that does not wait any more is made from `create`.
     """
 
     address: str
@@ -61,6 +92,8 @@ class EnginePlan:
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
+
+    `written`: folders of this machine that the run may write; set-id bits are taken from their files at its end.
 
     With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone.
     """
@@ -74,12 +107,16 @@ class RunRequest:
     wrapper_depth: int
     limits: RunLimits
     cgroup: CgroupPlan | None
+    watch: WatchPlan | None = None
+    breaker: BreakerPlan | None = None
+    written: tuple[str, ...] = ()
     engine: EnginePlan | None = None
 
 
 def encode_request(request: RunRequest) -> bytes:
     """The bytes of `request.json`."""
     limits, cgroup, engine = request.limits, request.cgroup, request.engine
+    watch, breaker = request.watch, request.breaker
     return dump_body(
         {
             "run_id": request.run_id,
@@ -91,6 +128,9 @@ def encode_request(request: RunRequest) -> bytes:
             "wrapper_depth": request.wrapper_depth,
             "limits": {name: getattr(limits, name) for name in RunLimits.__slots__},
             "cgroup": None if cgroup is None else {name: getattr(cgroup, name) for name in CgroupPlan.__slots__},
+            "watch": None if watch is None else {name: getattr(watch, name) for name in WatchPlan.__slots__},
+            "breaker": None if breaker is None else {name: getattr(breaker, name) for name in BreakerPlan.__slots__},
+            "written": list(request.written),
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
         }
     )
@@ -113,6 +153,9 @@ def decode_request(raw: bytes) -> RunRequest:
         wrapper_depth=body.integer("wrapper_depth"),
         limits=_limits(limits),
         cgroup=_cgroup(body.inner("cgroup")),
+        watch=_watch(body.inner("watch")),
+        breaker=_breaker(body.inner("breaker")),
+        written=body.texts_or_none("written"),
         engine=_engine(body.inner("engine")),
     )
 
@@ -141,6 +184,24 @@ def _cgroup(body: Fields | None) -> CgroupPlan | None:
         writes=body.pairs("writes"),
         events_file=body.text("events_file"),
         peak_file=body.text("peak_file"),
+    )
+
+
+def _watch(body: Fields | None) -> WatchPlan | None:
+    if body is None:
+        return None
+    return WatchPlan(refused=body.pairs("refused"), counted=body.pairs("counted"), set_id=body.pairs_or_none("set_id"))
+
+
+def _breaker(body: Fields | None) -> BreakerPlan | None:
+    if body is None:
+        return None
+    return BreakerPlan(
+        ends=body.flag("ends"),
+        cpu_share=body.number_or_none("cpu_share"),
+        cpu_window_s=body.number("cpu_window_s"),
+        memory_soft_bytes=body.integer_or_none("memory_soft_bytes"),
+        calls_per_s_max=body.integer_or_none("calls_per_s_max"),
     )
 
 

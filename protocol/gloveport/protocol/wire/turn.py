@@ -170,7 +170,7 @@ class WhyParams(SessionParams):
 
 
 class WhyResult(WireModel):
-    """The decision, the evidence of the outcome and what can be done."""
+    """The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done."""
 
     call_id: str
     tool: str
@@ -178,3 +178,4 @@ class WhyResult(WireModel):
     outcome: str
     evidence: str
     hint: str
+    network: tuple[str, ...] = ()

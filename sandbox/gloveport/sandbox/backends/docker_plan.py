@@ -18,6 +18,7 @@ from typing import Any, Final
 from gloveport.sandbox.backends.bubblewrap_options import ETC_SHOWN, PATH_DEFAULT, ROOT_LINKS
 from gloveport.sandbox.backends.seccomp import describe_filter
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
+from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 
 TMP: Final = "/tmp"  # noqa: S108 - a place inside the container
@@ -25,11 +26,23 @@ SHM_BYTES: Final = 64 * 1024 * 1024
 MEMLOCK_BYTES: Final = 64 * 1024 * 1024
 INIT_PROCESSES: Final = 1
 """The engine's init stands beside the command and counts as a process."""
-RUN_LABEL, LEASE_LABEL, OWNER_LABEL, PLACE_LABEL = (
-    f"gloveport.{name}" for name in ("run", "lease", "owner", "place")
+GVISOR_THREADS: Final = 256
+GVISOR_THREADS_EACH: Final = 8
+"""What gVisor itself takes of a limit of processes, in sum and for each process inside."""
+RUN_LABEL, LEASE_LABEL, OWNER_LABEL, PLACE_LABEL, POOL_LABEL = (
+    f"gloveport.{name}" for name in ("run", "lease", "owner", "place", "pool")
 )  # fmt: skip
 _FOLDERS: Final = ("dev", "etc", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
 _IPV6: Final = "/proc/sys/net/ipv6"
+_MASKED: Final = (
+    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+)  # fmt: skip
+_READ_ONLY: Final = tuple(
+    f"/proc/{name}" for name in ("bus", "fs", "irq", "mtrr", "pressure", "sys", "sysrq-trigger")
+)  # fmt: skip
+"""Kernel settings that the host's root could write by its uid alone, without any capability."""
 _NO_SOURCE: Final = frozenset({Cover.EMPTY_FILE, Cover.COVERED})
 
 
@@ -62,6 +75,7 @@ class Making:
     shows_machine: bool
     runtime: str
     has_init: bool
+    has_own_kernel: bool
     labels: Mapping[str, str]
 
 
@@ -175,7 +189,7 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": _plan_security(profile.tool_kind),
+        "SecurityOpt": _plan_security(profile.tool_kind, making),
         "Mounts": mounts,
         "Tmpfs": tmpfs,
         "ShmSize": min(limits.tmp_bytes_max, SHM_BYTES),
@@ -187,16 +201,29 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
         "LogConfig": {"Type": "none"},
         "Ulimits": _plan_ulimits(limits),
         "Runtime": making.runtime,
+        "MaskedPaths": list(_MASKED),
+        "ReadonlyPaths": list(_READ_ONLY),
     }
     if os.path.exists(_IPV6):
         host["Sysctls"] = {"net.ipv6.conf.all.disable_ipv6": "0"}  # else ::1 is not there
+    if profile.way_out is not None:
+        host["ExtraHosts"] = [f"{name}:{address}" for address, name in _split_hosts(host_lines(profile.way_out))]
     if facts.remaps_users:
         host["UsernsMode"] = "host"
     if limits.memory_bytes_max is not None:
         host |= {"Memory": limits.memory_bytes_max, "MemorySwap": limits.memory_bytes_max}
     if limits.processes_max is not None:
-        host["PidsLimit"] = limits.processes_max + INIT_PROCESSES * making.has_init
+        host["PidsLimit"] = _count_processes(limits.processes_max, int(profile.way_out is not None), making)
     return host
+
+
+def _split_hosts(lines: bytes) -> list[list[str]]:
+    return [line.split() for line in lines.decode("ascii").splitlines()]
+
+
+def _count_processes(wanted: int, bridges: int, making: Making) -> int:
+    inside = wanted + bridges + INIT_PROCESSES * making.has_init
+    return GVISOR_THREADS + GVISOR_THREADS_EACH * inside if making.has_own_kernel else inside
 
 
 def _plan_mount(placing: Placing) -> dict[str, Any]:
@@ -211,9 +238,9 @@ def _plan_mount(placing: Placing) -> dict[str, Any]:
     }
 
 
-def _plan_security(tool_kind: str) -> list[str]:
+def _plan_security(tool_kind: str, making: Making) -> list[str]:
     options = ["no-new-privileges:true"]
-    if (rules := describe_filter(tool_kind)) is not None:
+    if (rules := describe_filter(tool_kind, has_clone3=not making.has_own_kernel)) is not None:
         options.append(f"seccomp={json.dumps(rules, separators=(',', ':'))}")
     return options
 

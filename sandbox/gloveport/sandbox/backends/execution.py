@@ -170,6 +170,7 @@ class SupervisedExecution:
         return Result(
             ResultKind(end.kind.value), end.exit_code, end.signal, end.evidence, end.wall_s, end.cpu_s,
             end.memory_peak_bytes, output, total, truncated,
+            tuple((words, int(times)) for words, times in end.denied if times.isdecimal()), end.alarms, end.dump,
         )  # fmt: skip
 
 

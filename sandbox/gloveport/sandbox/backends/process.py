@@ -20,6 +20,7 @@ from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, Supervise
 from gloveport.sandbox.backends.view import refuse_covers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import refuse_egress
+from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
 
 _HELD: Final = frozenset(
@@ -35,6 +36,8 @@ _NOT_HELD: Final = (
     (Claim.NO_NETWORK, "Code run here reaches every network you reach."),
     (Claim.EGRESS_LIST, "Code run here reaches every network you reach; no list of hosts can be held."),
     (Claim.SYSCALL_FILTER, "No system call is filtered."),
+    (Claim.NAMED_DENIALS, "Nothing is refused, so nothing is named."),
+    (Claim.LANDLOCK, "No rules of Landlock are set."),
     (Claim.NO_NEW_NAMESPACES, "Namespaces may be made as far as your system lets you."),
     (Claim.NO_CAPABILITIES, "Code run here has the rights of this daemon."),
     (Claim.HIDES_DAEMON, "Code run here can read your keys and the daemon's files, and answer approvals."),
@@ -96,6 +99,7 @@ class ProcessSandbox(SupervisedRung):
             wrapper_depth=0,
             limits=plan_limits(profile, None),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits),
+            breaker=plan_breaker(profile),
         )
 
     def _describe(self, profile: Profile) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _JUMP_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERRNO, _KILL, _NOTIFY = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32_FIRST: Final = 0x40000000
 _INSTRUCTION = struct.Struct("=HBBI")
@@ -35,14 +35,14 @@ _ALWAYS_DENIED: Final = (
     "perf_event_open", "open_by_handle_at", "bpf", "userfaultfd", "io_uring_setup", "io_uring_enter",
     "io_uring_register", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
     "acct", "quotactl", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
-    "setdomainname", "vhangup",
+    "setdomainname", "vhangup", "fanotify_init", "quotactl_fd", "lookup_dcookie",
 )  # fmt: skip
 _DENIED_TO_SMALL: Final = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp")
 
 _LATE_NUMBERS: Final = MappingProxyType(
     {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
      "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
-     "mount_setattr": 442}
+     "mount_setattr": 442, "quotactl_fd": 443, "openat2": 437, "fchmodat2": 452}
 )  # fmt: skip
 _X86_64: Final = MappingProxyType(
     {"mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "swapon": 167, "swapoff": 168, "reboot": 169,
@@ -51,7 +51,9 @@ _X86_64: Final = MappingProxyType(
      "open_by_handle_at": 304, "bpf": 321, "userfaultfd": 323, "acct": 163, "quotactl": 179, "syslog": 103,
      "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305, "sethostname": 170,
      "setdomainname": 171, "vhangup": 153, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
-     "kcmp": 312, "clone": 56, "ioctl": 16, "socket": 41, "socketpair": 53}
+     "kcmp": 312, "clone": 56, "ioctl": 16, "socket": 41, "socketpair": 53, "fanotify_init": 300,
+     "lookup_dcookie": 212, "open": 2, "openat": 257, "execve": 59, "execveat": 322, "creat": 85, "chmod": 90,
+     "fchmod": 91, "fchmodat": 268, "mknod": 133, "mknodat": 259}
 )  # fmt: skip
 _AARCH64: Final = MappingProxyType(
     {"mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "swapon": 224, "swapoff": 225, "reboot": 142,
@@ -60,7 +62,8 @@ _AARCH64: Final = MappingProxyType(
      "open_by_handle_at": 265, "bpf": 280, "userfaultfd": 282, "acct": 89, "quotactl": 60, "syslog": 116,
      "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "sethostname": 161,
      "setdomainname": 162, "vhangup": 58, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
-     "kcmp": 272, "clone": 220, "ioctl": 29, "socket": 198, "socketpair": 199}
+     "kcmp": 272, "clone": 220, "ioctl": 29, "socket": 198, "socketpair": 199, "fanotify_init": 262,
+     "lookup_dcookie": 18, "openat": 56, "execve": 221, "execveat": 281, "fchmod": 52, "fchmodat": 53, "mknodat": 33}
 )  # fmt: skip
 
 
@@ -81,31 +84,97 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = MappingProxyType(
 )
 
 
-def build_filter(tool_kind: str, machine: str | None = None) -> bytes | None:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the filter answers to a refused call, to a refused socket family, and to a counted call."""
+
+    refused: int = _ERRNO | errno.EPERM
+    family: int = _ERRNO | errno.EAFNOSUPPORT
+    counted: int = _ALLOW
+
+
+SILENT: Final = Answers()
+REPORTED: Final = Answers(_NOTIFY, _NOTIFY, _NOTIFY)
+"""Every refusal goes to a supervisor that names it and answers with the error; counted calls go on from there."""
+BY_ARGUMENT: Final = ("clone", "ioctl", "socket", "socketpair")
+_COUNTED: Final = MappingProxyType(
+    {"small": ("open", "openat", "openat2", "execve", "execveat"), "build": ("execve", "execveat")}
+)
+
+
+SET_ID_BITS: Final = 0o6000
+MODE_ARGUMENT: Final = MappingProxyType(
+    {"creat": 1, "open": 2, "openat": 3, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1,
+     "mknodat": 2}
+)  # fmt: skip
+"""Where each call that can set the set-user-id and set-group-id bits says so."""
+
+
+def name_calls(tool_kind: str, machine: str | None = None) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """The calls that a filter for this kind refuses (some by argument) and those that it counts, with their numbers."""
+    architecture = ARCHITECTURES.get(machine or platform.machine())
+    numbers = {} if architecture is None else architecture.numbers
+    denied = _ALWAYS_DENIED + (_DENIED_TO_SMALL if tool_kind == "small" else ()) + BY_ARGUMENT
+    return (
+        {name: numbers[name] for name in denied if name in numbers},
+        {name: numbers[name] for name in _COUNTED[tool_kind] if name in numbers},
+    )
+
+
+def name_set_id_calls(machine: str | None = None) -> Mapping[int, int]:
+    """Number -> argument that holds the mode; -1 where it lies in memory."""
+    architecture = ARCHITECTURES.get(machine or platform.machine())
+    numbers = {} if architecture is None else architecture.numbers
+    where = {**MODE_ARGUMENT, "openat2": -1}
+    return {numbers[name]: index for name, index in where.items() if name in numbers}
+
+
+def build_filter(tool_kind: str, machine: str | None = None, answers: Answers = SILENT) -> bytes | None:
     """The filter for a tool kind on this machine; None where the architecture is not known here."""
     architecture = ARCHITECTURES.get(machine or platform.machine())
     if architecture is None:
         return None
     numbers = architecture.numbers
-    denied = _ALWAYS_DENIED + (_DENIED_TO_SMALL if tool_kind == "small" else ())
+    refused, counted = name_calls(tool_kind, machine)
     program = [_op(_LOAD, _ARCH_AT), _op(_JUMP_EQUAL, architecture.audit, 1, 0), _op(_RETURN, _KILL)]
     program.append(_op(_LOAD, _NUMBER_AT))
     if architecture.has_x32:
         program += [_op(_JUMP_ABOVE, _X32_FIRST, 0, 1), _op(_RETURN, _ERRNO | errno.ENOSYS)]
-    for name in denied:
-        program += _when_number(numbers[name], [_op(_RETURN, _ERRNO | errno.EPERM)])
+    for name, number in refused.items():
+        if name not in BY_ARGUMENT:
+            program += _when_number(number, [_op(_RETURN, answers.refused)])
     # Its flags lie in memory, where a filter cannot look; programs fall back to clone.
     program += _when_number(numbers["clone3"], [_op(_RETURN, _ERRNO | errno.ENOSYS)])
-    program += _when_number(numbers["clone"], _deny_namespaces())
-    program += _when_number(numbers["ioctl"], _deny_terminal_injection())
+    program += _when_number(numbers["clone"], _deny_namespaces(answers.refused))
+    program += _when_number(numbers["ioctl"], _deny_terminal_injection(answers.refused))
     for name in ("socket", "socketpair"):
-        program += _when_number(numbers[name], _allow_families())
+        program += _when_number(numbers[name], _allow_families(answers.family))
+    if answers.counted != _ALLOW:
+        program += _report(numbers, counted, answers.counted)
     program.append(_op(_RETURN, _ALLOW))
     return b"".join(program)
 
 
-def describe_filter(tool_kind: str, machine: str | None = None) -> Mapping[str, object] | None:
+def _report(numbers: Mapping[str, int], counted: Mapping[str, int], answer: int) -> list[bytes]:
+    """Counted calls, and those that set a set-id bit; of openat2 every one, since its mode lies in memory."""
+    program: list[bytes] = []
+    for number in counted.values():
+        program += _when_number(number, [_op(_RETURN, answer)])
+    for name, index in MODE_ARGUMENT.items():
+        if name in numbers and name not in counted:
+            program += _when_number(numbers[name], _report_set_id(index, answer))
+    if "openat2" not in counted:
+        program += _when_number(numbers["openat2"], [_op(_RETURN, answer)])
+    return program
+
+
+def describe_filter(
+    tool_kind: str, machine: str | None = None, *, has_clone3: bool = True
+) -> Mapping[str, object] | None:
     """The same filter as a profile for container engines, JSON-ready; None where the architecture is not known.
+
+    Without `has_clone3` that call is left to the kernel: gVisor has none and answers EPERM to all that is refused,
+    on which no program falls back to clone.
 
     Arguments are compared by the 32 bits that the kernel looks at: what lies above them would slip past an equality.
     """
@@ -120,7 +189,7 @@ def describe_filter(tool_kind: str, machine: str | None = None) -> Mapping[str, 
         "architectures": [f"SCMP_ARCH_{name.upper()}"],
         "syscalls": [
             _refuse(denied, errno.EPERM),
-            _refuse(("clone3",), errno.ENOSYS),
+            *[_refuse(("clone3",), errno.ENOSYS)] * has_clone3,
             *(_refuse(("clone",), errno.EPERM, _masked(0, flag, flag)) for flag in _NEW_NAMESPACE_BITS),
             *(_refuse(("ioctl",), errno.EPERM, _masked(1, _LOW_BITS, call)) for call in _TERMINAL_INJECTIONS),
             *(_refuse(both, errno.EAFNOSUPPORT, _masked(0, _LOW_BITS, family)) for family in families),
@@ -158,27 +227,27 @@ def _argument(index: int) -> bytes:
     return _op(_LOAD, _ARGUMENTS_AT + 8 * index)
 
 
-def _deny_namespaces() -> list[bytes]:
+def _deny_namespaces(refused: int) -> list[bytes]:
     return [
         _argument(0),
         _op(_JUMP_ANY, NEW_NAMESPACE_FLAGS, 0, 1),
-        _op(_RETURN, _ERRNO | errno.EPERM),
+        _op(_RETURN, refused),
         _op(_RETURN, _ALLOW),
     ]
 
 
-def _deny_terminal_injection() -> list[bytes]:
+def _deny_terminal_injection(refused: int) -> list[bytes]:
     first, second = _TERMINAL_INJECTIONS
     return [
         _argument(1),
         _op(_JUMP_EQUAL, first, 1, 0),
         _op(_JUMP_EQUAL, second, 0, 1),
-        _op(_RETURN, _ERRNO | errno.EPERM),
+        _op(_RETURN, refused),
         _op(_RETURN, _ALLOW),
     ]
 
 
-def _allow_families() -> list[bytes]:
+def _allow_families(refused: int) -> list[bytes]:
     """UNIX and INET; netlink for routes alone, which programs use to list interfaces."""
     unix, inet, inet6 = _FAMILIES_ALLOWED
     return [
@@ -190,5 +259,9 @@ def _allow_families() -> list[bytes]:
         _argument(2),
         _op(_JUMP_EQUAL, _NETLINK_ROUTE, 0, 1),
         _op(_RETURN, _ALLOW),
-        _op(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
+        _op(_RETURN, refused),
     ]
+
+
+def _report_set_id(index: int, answer: int) -> list[bytes]:
+    return [_argument(index), _op(_JUMP_ANY, SET_ID_BITS, 0, 1), _op(_RETURN, answer), _op(_RETURN, _ALLOW)]

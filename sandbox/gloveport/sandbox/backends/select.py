@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.sandbox.backends.docker_engine import EngineChoice
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
 
-NAMES: Final = ("docker", "bubblewrap", "process")
+NAMES: Final = ("gvisor", "bubblewrap", "docker", "process")
 """Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
 
 
@@ -37,6 +37,10 @@ def open_backend(
         from gloveport.sandbox.backends.docker import DockerSandbox
 
         return DockerSandbox(runs_dir, hidden, exposed, engine)
+    if name == "gvisor":
+        from gloveport.sandbox.backends.docker_gvisor import GvisorSandbox
+
+        return GvisorSandbox(runs_dir, hidden, exposed, engine)
     if name == "process":
         from gloveport.sandbox.backends.process import ProcessSandbox
 

@@ -30,8 +30,9 @@ from gloveport.sandbox.backends.execution import (
     read_own_status,
 )
 from gloveport.sandbox.backends.launcher import Launcher
+from gloveport.sandbox.backends.view import find_bendable, find_written
 from gloveport.sandbox.contract import Command, ResultKind, SandboxError
-from gloveport.sandbox.profile import Profile
+from gloveport.sandbox.profile import Profile, is_below
 from gloveport.sandbox.runner import rundir
 from gloveport.sandbox.runner.spool import COUNT_FILE
 
@@ -56,6 +57,8 @@ class RunFolders:
         self._dir, self._scratch = runs_dir, scratch
         self._launcher = Launcher()
         self._followed: dict[str, SupervisedExecution] = {}
+        self._written: dict[str, frozenset[str]] = {}
+        """What each run that was started here may write, by real path, until it is forgotten."""
         self._own: set[str] = set()
         """Runs that this program begins or has begun: from before their folder is there until they are forgotten."""
 
@@ -70,6 +73,7 @@ class RunFolders:
         except SandboxError:
             if is_new and not folder.exists():
                 self._own.discard(command.run_id)
+                self._written.pop(command.run_id, None)
             raise
 
     async def _start(self, command: Command, folder: Path, plan: PlanRun) -> SupervisedExecution:
@@ -130,6 +134,20 @@ class RunFolders:
         execution.detach()
         raise SandboxError(ErrorCode.SANDBOX_LOST, f"The run did not report within {START_S:g} s; it may have begun.")
 
+    def note_written(self, run_id: str, folders: frozenset[str]) -> None:
+        """Remember what a run may write, before it begins."""
+        self._written[run_id] = folders
+
+    def check_unbent(self, run_id: str, bendable: frozenset[str]) -> None:
+        """Refuse a start whose mount targets a living run could replace by links between our look and the mount."""
+        for other, written in self._written.items():
+            execution = self._followed.get(other)
+            if other == run_id or (execution is not None and execution.is_over()):
+                continue
+            if any(is_below(one, two) or is_below(two, one) for one in bendable for two in written):
+                words = f"The run {other!r} can still write where something is to be mounted."
+                raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Wait for its end, then start again.")
+
     def attach(self, run_id: str) -> SupervisedExecution | None:
         """Find a run by its folder."""
         if (known := self._followed.get(run_id)) is not None:
@@ -154,6 +172,7 @@ class RunFolders:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"The run {run_id!r} goes on; stop it first.")
         await execution.discard()
         self._followed.pop(run_id, None)
+        self._written.pop(run_id, None)
         self._own.discard(run_id)
 
     def reap(self) -> tuple[str, ...]:
@@ -234,6 +253,8 @@ class SupervisedLease:
         """Start a command in this jail."""
         if self._released:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, "This lease was released.", hint="Prepare a new one.")
+        self._folders.check_unbent(command.run_id, find_bendable(self._profile))
+        self._folders.note_written(command.run_id, find_written(self._profile))
         execution = await self._folders.start(command, self._plan)
         self._executions.append(execution)
         return execution

@@ -90,6 +90,25 @@ def plan_covers(mounts: tuple[Mount, ...], covered: Iterable[str]) -> list[Placi
     return placings
 
 
+def find_bendable(profile: Profile) -> frozenset[str]:
+    """Sources that a run may write and below which this profile has a target of its own: a mount or a cover.
+
+    What was checked there stays so only as long as no process writes there.
+    """
+    places = [*(mount.target for mount in profile.mounts), *profile.covered]
+    return frozenset(
+        os.path.realpath(outer.source)
+        for outer in profile.mounts
+        if outer.access is Access.READ_WRITE
+        and any(place != outer.target and is_below(place, outer.target) for place in places)
+    )
+
+
+def find_written(profile: Profile) -> frozenset[str]:
+    """Real paths of what a run of this profile may write."""
+    return frozenset(os.path.realpath(mount.source) for mount in profile.mounts if mount.access is Access.READ_WRITE)
+
+
 def refuse_covers(profile: Profile, rung: str) -> None:
     """Refuse a profile that hides files, for a rung without a view of its own."""
     if profile.covered:

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunLimits, RunRequest
+from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, WATCH_FD, RunLimits, RunRequest
 from gloveport.sandbox.runner import prctl
 from gloveport.sandbox.runner.groups import join_groups
 
@@ -24,11 +24,12 @@ CPU_SLACK_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ChildPipes:
-    """Descriptors for the program: what it reads, what it writes, where a wrapper reports."""
+    """Descriptors for the program: what it reads, what it writes, where a wrapper reports, where its filter does."""
 
     stdin: int
     output: int
     status: int | None
+    watch: int | None = None
 
 
 class StartFailed(Exception):  # noqa: N818 - an outcome of a run, not a fault of this program
@@ -105,6 +106,8 @@ def _place_descriptors(pipes: ChildPipes, blobs: list[int], reason_fd: int) -> i
     wanted = [(0, move(pipes.stdin)), (1, move(pipes.output)), (2, move(pipes.output))]
     if pipes.status is not None:
         wanted.append((STATUS_FD, move(pipes.status)))
+    if pipes.watch is not None:
+        wanted.append((WATCH_FD, move(pipes.watch)))
     wanted += [(BLOB_FD_FIRST + index, move(fd)) for index, fd in enumerate(blobs)]
     kept = move(reason_fd)
     for number, fd in wanted:

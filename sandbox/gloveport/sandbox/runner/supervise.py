@@ -11,6 +11,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Final
@@ -19,15 +20,19 @@ from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.runner import groups, prctl, rundir, tree
+from gloveport.sandbox.runner.breaker import dump
 from gloveport.sandbox.runner.child import ChildPipes, StartFailed, start_child
 from gloveport.sandbox.runner.limits import Watchdog
+from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolWriter
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
+from gloveport.sandbox.runner.watching import Watch
 
 KILL_AGAIN_S: Final = 0.02
 """Pause between two rounds of KILL while some process of the tree still shows."""
 STATUS_BYTES_MAX: Final = 64 * 1024
 UNSTARTED: Final = -signal.SIGKILL
+STOPPED: Final = "stopped on request"
 
 
 def supervise(run_dir: str, wake_fd: int) -> None:
@@ -71,7 +76,9 @@ class Run:
         self.limits = request.limits
         self.began = self.last_output = time.monotonic()
         self.spool = SpoolWriter(folder, self.limits.output_bytes_max)
-        self.watchdog = Watchdog(request)
+        self.watch, self._watch_end = self._make_watch()
+        self.watchdog = Watchdog(request, self.watch)
+        self.dump = ""
         self.poller = select.poll()
         self.stdin_left = memoryview(request.stdin)
         self.wrapper_words = b""
@@ -95,9 +102,17 @@ class Run:
         self._write_status(RunState.RUNNING)
         if failure is None:
             self._loop()
+            self._strip_set_id()
         if plan is not None:
             kills, peak = groups.count_memory_kills(plan), groups.read_peak_bytes(plan)
         return self._describe(failure, kills, peak)
+
+    def _strip_set_id(self) -> None:
+        """Where the filter saw such a bit, or there is none that could have seen it."""
+        if self.watch is not None and not self.watch.saw_set_id:
+            return
+        if changed := strip_set_id(self.request.written):
+            self.watchdog.alarms.append(f"set-id bits were taken from {changed} files")
 
     def _take_signals(self) -> int:
         """A pipe that becomes readable on SIGCHLD (a child changed) and SIGTERM (the daemon says stop)."""
@@ -112,22 +127,34 @@ class Run:
         self.poller.register(read_fd, select.POLLIN)
         return read_fd
 
+    def _make_watch(self) -> tuple[Watch | None, socket.socket | None]:
+        if self.request.watch is None:
+            return None, None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return Watch(self.request.watch, ours), theirs
+
     def _start(self) -> None:
         stdin_read, self.stdin = os.pipe()
         self.output, output_write = os.pipe()
         self.status, status_write = os.pipe()
         wrapped = self.request.wrapper_depth > 0
-        pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None)
+        end = self._watch_end
+        watch_fd = None if end is None else end.fileno()
+        pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None, watch_fd)
         try:
             self.main_pid = start_child(self.request, pipes)
         finally:
             for fd in (stdin_read, output_write, status_write):
                 os.close(fd)
+            if end is not None:
+                end.close()
         for fd in (self.stdin, self.output, self.status):
             os.set_blocking(fd, False)
         self.poller.register(self.output, select.POLLIN)
         self.poller.register(self.status, select.POLLIN)
         self.poller.register(self.stdin, select.POLLOUT)
+        if self.watch is not None:
+            self.poller.register(self.watch.channel_fd, select.POLLIN)
 
     def _write_status(self, state: RunState) -> None:
         me = os.getpid()
@@ -141,18 +168,18 @@ class Run:
 
     def _loop(self) -> None:
         while self.main_status is None or not self.childless:
-            for fd, _event in self.poller.poll(self._pause_ms()):
-                self._serve(fd)
+            for fd, event in self.poller.poll(self._pause_ms()):
+                self._serve(fd, event)
             self._hold_limits()
         while self._read_output():
             pass
         with contextlib.suppress(OSError):  # a wrapper's last words may arrive together with its end
             self.wrapper_words += os.read(self.status, STATUS_BYTES_MAX)
 
-    def _serve(self, fd: int) -> None:
+    def _serve(self, fd: int, event: int) -> None:
         if fd == self.signals:
             if signal.SIGTERM in os.read(fd, CHUNK_BYTES):
-                self._end(Ending(ExitKind.KILLED, "stopped on request"))
+                self._end(Ending(ExitKind.KILLED, STOPPED))
             self._reap()
         elif fd == self.output:
             self._read_output()
@@ -161,8 +188,19 @@ class Run:
             self.wrapper_words = (self.wrapper_words + words)[:STATUS_BYTES_MAX]
             if not words:
                 self.poller.unregister(fd)
+        elif self.watch is not None and fd in (self.watch.channel_fd, self.watch.listener):
+            self._serve_watch(self.watch, fd, event)
         else:
             self._feed_stdin()
+
+    def _serve_watch(self, watch: Watch, fd: int, event: int) -> None:
+        if fd == watch.channel_fd:
+            self.poller.unregister(fd)
+            if (listener := watch.take_listener()) is not None:
+                self.poller.register(listener, select.POLLIN)
+        elif not event & select.POLLIN or not watch.serve():  # a hang-up: nobody under the filter is left
+            self.poller.unregister(fd)
+            watch.close()
 
     def _read_output(self) -> bool:
         """Take one chunk; False at the end or when nothing is there."""
@@ -225,12 +263,15 @@ class Run:
         return None
 
     def _end(self, ending: Ending) -> None:
-        """TERM now, KILL after the grace; memory that runs over is killed at once."""
+        """Write down what it is doing, TERM, KILL after the grace; memory that runs over is killed at once."""
         if self.ending is not None:
             return
         self.ending = ending
+        processes = tree.find_descendants(os.getpid())
+        if ending.kind is not ExitKind.KILLED or ending.evidence != STOPPED:
+            self.dump = dump(processes, self.request.wrapper_depth)
         now = time.monotonic()
-        if ending.kind is ExitKind.OOM:
+        if ending.at_once:
             self.kill_at = now
             return
         self._ask_tree()
@@ -269,6 +310,7 @@ class Run:
 
     def _describe(self, failure: str | None, kills: int, peak: int | None) -> RunExit:
         cpu_s, sampled = self._measure()
+        denied = () if self.watch is None else self.watch.denied()
         verdict = decide_verdict(
             Seen(
                 wait_status=UNSTARTED if self.main_status is None else self.main_status,
@@ -279,6 +321,8 @@ class Run:
                 cpu_s_max=self.limits.cpu_s,
                 wrapped=self.request.wrapper_depth > 0,
                 wrapper_reported=b'"exit-code"' in self.wrapper_words,
+                denied=denied[0][0] if denied else "",
+                denied_decides=self.request.breaker is not None and self.request.breaker.ends,
             )
         )
         return RunExit(
@@ -290,4 +334,7 @@ class Run:
             cpu_s=cpu_s,
             memory_peak_bytes=peak if peak is not None else sampled,
             output_bytes_total=self.spool.total,
+            denied=denied,
+            alarms=tuple(self.watchdog.alarms),
+            dump=self.dump,
         )

@@ -13,16 +13,18 @@ from gloveport.protocol.jail.replies import ExitKind
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why the supervisor itself ended the run."""
+    """Why the supervisor itself ended the run; `at_once` leaves it no grace."""
 
     kind: ExitKind
     evidence: str
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What was seen of a run: `wait_status` of the main process, the kernel's memory kills, our own act.
 
+    `denied` is the first refused call in words, `denied_decides` whether a hand of this kind is never refused one.
     `wrapped`: a wrapper stands between and reports a signal as 128+n; `wrapper_reported` whether it said that
     the command was run at all.
     """
@@ -35,6 +37,8 @@ class Seen:
     cpu_s_max: int | None
     wrapped: bool
     wrapper_reported: bool
+    denied: str = ""
+    denied_decides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ def decide_verdict(seen: Seen) -> Verdict:
         return Verdict(ExitKind.TIMEOUT, code, number, words)
     if number == signal.SIGSYS:
         return Verdict(ExitKind.POLICY, None, number, "a forbidden system call ended the program")
+    if seen.denied and seen.denied_decides:
+        return Verdict(ExitKind.POLICY, code, number, f"it failed after the sandbox refused: {seen.denied}")
     if number is not None:
         return Verdict(ExitKind.FAILED, None, number, f"ended by signal {number}, not sent by the supervisor")
     words = f"exit status {code}"

@@ -13,6 +13,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.select import NAMES
+from gloveport.sandbox.egress.entries import EntryError, read_entries
 from gloveport.server.settings import SETTINGS_FILE, Settings, load_settings
 
 _NAMES_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
@@ -39,6 +40,7 @@ class LiveSettings:
     def _load(self) -> Settings:
         settings = load_settings(self._home)
         check_rungs(settings)
+        check_places(settings)
         return settings
 
     def _look(self) -> Stamp:
@@ -57,7 +59,18 @@ def check_rungs(settings: Settings) -> None:
             raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.")
 
 
+def check_places(settings: Settings) -> None:
+    """Raise GloveportError (INVALID_PARAMS) where the settings name what is no place."""
+    try:
+        read_entries(settings.places)
+        read_entries(one.place for one in settings.credentials)
+    except EntryError as error:
+        words = f"settings: not a place: {error}"
+        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.") from error
+
+
 def secret_values(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What must never be shown: the models' keys, and what the daemon's environment holds under a secret's name."""
     keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
+    keys += [one.value.reveal() for one in settings.credentials if one.value]
     return keys + [value for name, value in environment.items() if _NAMES_SECRET.search(name) and value]

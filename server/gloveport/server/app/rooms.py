@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from gloveport.protocol.ids import SessionId, session_stream
@@ -40,6 +41,7 @@ from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
+from gloveport.server.engine.way_out import WaysOut, clear_ways
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.records import Loss
 from gloveport.server.journal.schema import DATABASE_FILE
@@ -147,6 +149,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await opened.ladder.reap()
     if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
         await opened.ladder.sweep(runs_asked_about(sessions))
+    await anyio.to_thread.run_sync(clear_ways, data_dir)
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
     tasks.start_soon(retention.run)
     return OpenRooms(Commands(house), projections_of(sessions))
@@ -158,11 +161,14 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     blobs = await BlobStore.open(data_dir)
     audit = await AuditLog.open(data_dir / AUDIT_FILE, clock=front.now_us, boot_id=front.boot_id)
     stack.push_async_callback(audit.close)
-    ladder = Ladder(data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir))
+    ladder = Ladder(
+        data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir), lambda: front.settings().engine
+    )
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
     shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
+    stack.push_async_callback(shelf.close)
     return Opened(blobs, audit, ladder, models, rules, shelf)
 
 
@@ -185,6 +191,10 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
+        editors=front.buffers,
+        ways=WaysOut(
+            front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
+        ),
     )
 
 

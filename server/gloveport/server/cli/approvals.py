@@ -130,6 +130,8 @@ def why(
         console.print(plain(f"decision: {result.decision}"))
         if result.evidence:
             console.print(plain(f"evidence: {result.evidence}"))
+        for place in result.network:
+            console.print(plain(f"network: {place}"))
         for line in _output(calls.get(name), result.outcome):
             console.print(plain(f"  │ {line}", "dim"))
         level = await _trust_level(client, Path(info.root), info)

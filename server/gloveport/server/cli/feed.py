@@ -20,6 +20,7 @@ from gloveport.server.cli.phrases import (
     change_words,
     counted,
     counts_of_tests,
+    egress_words,
     reason_of,
     retry_words,
     stopped,
@@ -134,6 +135,7 @@ class Feed:
             "ToolExecutionStarted": self._tool_started,
             "ToolExecutionFinished": self._tool_finished,
             "TestRunFinished": self._tests,
+            "EgressRecorded": self._egress,
             "ModelResponseReceived": self._answer,
             "ModelStreamInterrupted": self._interrupted,
             "RetryScheduled": self._retry,
@@ -206,6 +208,10 @@ class Feed:
         bad = [case for case in fields["cases"] if case["status"] in ("failed", "error")]
         for case in bad[:FAILURES_SHOWN_MAX]:
             self.line(f"  ✗ {case['name']}", "red")
+
+    def _egress(self, _item: str, fields: Mapping[str, Any]) -> None:
+        for place in fields["egress"]:
+            self.prose(f"⇄ {egress_words(place)}", "dim" if place["allowed"] else "yellow", indent="  ")
 
     def _answer(self, item: str, fields: Mapping[str, Any]) -> None:
         if item not in self._streamed and fields["text"]:

@@ -52,6 +52,16 @@ def counts_of_tests(fields: Mapping[str, Any]) -> str:
     return ", ".join([f"{passed} passed", f"{failed} failed", *([counted(errors, "error")] if errors else []), *more])
 
 
+def egress_words(place: Mapping[str, Any]) -> str:
+    """What a call reached outside, or was refused, at one place."""
+    where = f"{place['host'] or 'a place that cannot be read'}:{place['port']}"
+    times = "" if place["attempts"] == 1 else f", {place['attempts']} times"
+    if not place["allowed"]:
+        return f"blocked by sandbox: {where}{times} ({place['reason']}; trace {place['trace_id']})"
+    sizes = f"{sized(place['sent_bytes'])} sent, {sized(place['received_bytes'])} received"
+    return f"reached {where}{times}: {sizes} (trace {place['trace_id']})"
+
+
 def retry_words(retry: Mapping[str, Any]) -> str:
     """Why a request is made again, and when."""
     seconds = -(-int(retry["backoffUs"]) // 1_000_000)

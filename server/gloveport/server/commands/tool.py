@@ -11,6 +11,8 @@ from typing import Final
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import session_stream
 from gloveport.protocol.journal.events import (
+    EgressPlace,
+    EgressRecorded,
     EventBody,
     PolicyDecided,
     ToolCallProposed,
@@ -64,7 +66,19 @@ async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
         outcome=outcome,
         evidence="; ".join([*notes, *(body.evidence for body in ended)]),
         hint=_HINTS.get(outcome, ""),
+        network=tuple(
+            _place_words(place) for body in found if isinstance(body, EgressRecorded) for place in body.places
+        ),
     )
+
+
+def _place_words(place: EgressPlace) -> str:
+    where = f"{place.host}:{place.port}" if place.host else "a request that cannot be read"
+    if not place.allowed:
+        return f"blocked by sandbox: {where}, {place.attempts} times: {place.reason} (trace {place.trace_id})"
+    sizes = f"{place.sent_bytes} bytes sent, {place.received_bytes} received"
+    used = f", with the credential {', '.join(place.credentials)}" if place.credentials else ""
+    return f"reached {where}, {place.attempts} times{used}: {sizes} (trace {place.trace_id})"
 
 
 async def _facts_of(house: House, actor: Actor, call_id: str) -> list[EventBody]:

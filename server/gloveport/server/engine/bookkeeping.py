@@ -20,6 +20,7 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {
         "ToolExecutionStarted": Action.EXEC_START,
         "ToolExecutionFinished": Action.EXEC_END,
+        "EgressRecorded": Action.EGRESS,
         "PolicyDecided": Action.DECISION,
         "ApprovalResolved": Action.APPROVAL,
         "ChangeApplied": Action.CHANGE_APPLY,

@@ -7,10 +7,11 @@ Must never: fall back to another rung than the session's.
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import (
@@ -23,13 +24,22 @@ from gloveport.sandbox.contract import (
     Sandbox,
     SandboxError,
 )
+from gloveport.sandbox.egress.credentials import Loan
+from gloveport.sandbox.egress.way import equip
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
+from gloveport.server.engine.way_out import Notes, WaysOut
 from gloveport.server.tools.contract import Found, RunRequest
 
+SANDBOX: Final = "sandbox:"
+"""How the name of an executor begins that is a rung."""
 BUILD_MEMORY_BYTES_MAX: Final = 4 * 1024**3
 BUILD_PROCESSES_MAX: Final = 512
 BUILD_FILE_BYTES_MAX: Final = 1024**3
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
+HAND_MEMORY_BYTES_MAX: Final = 256 * 1024**2
+HAND_PROCESSES_MAX: Final = 16
+HAND_OUTPUT_BYTES_MAX: Final = 4 * 1024**2
 LOOK_S: Final = 0.5
 MACHINE_WENT_DOWN: Final = "it had ended, and the machine went down before what it changed was recorded"
 
@@ -62,6 +72,9 @@ class Hands:
     stop: anyio.Event
     killable: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
+    ways: WaysOut | None = None
+    notes: Notes = field(default_factory=Notes)
+    loans: list[Loan] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -93,6 +106,8 @@ class Hands:
     def _profile(self, request: RunRequest) -> Profile:
         views = Claim.FILESYSTEM_VIEW in self.available.holds
         held = self.available.holds
+        if request.hand:
+            return self._hand_profile(request)
         mounts = [Mount(self.place.worktree, self.root, Access.READ_WRITE)]
         if views:
             mounts += [Mount(path, path, Access.READ_ONLY) for path in self.place.shown()]
@@ -113,6 +128,44 @@ class Hands:
             covered=self._covered(request),
         )
 
+    def _hand_profile(self, request: RunRequest) -> Profile:
+        """A jail that sees nothing of the user's: the interpreter, its own temporary folder, small limits."""
+        held = self.available.holds
+        limits = Limits(
+            wall_s=request.wall_s,
+            memory_bytes_max=HAND_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held else None,
+            processes_max=HAND_PROCESSES_MAX if Claim.PROCESS_LIMIT in held else None,
+            file_bytes_max=OUTPUT_BYTES_MAX if Claim.FILE_LIMIT in held else None,
+            output_bytes_max=HAND_OUTPUT_BYTES_MAX,
+        )
+        return Profile(
+            label=request.run_id,
+            tool_kind="small",
+            mounts=find_interpreter().mounts,
+            working_dir="/",
+            limits=limits,
+            environment=dict(request.environment),
+        )
+
+    def refuse_places(self, places: tuple[str, ...]) -> None:
+        """Refuse places that this rung cannot hold as a list, and spellings that are not taken. Raises SandboxError."""
+        if places and Claim.EGRESS_LIST not in self.available.holds:
+            words = f"The sandbox {self.name} cannot let {', '.join(places)} through and keep the rest out."
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Choose a sandbox that holds a list of hosts.")
+        for place in places:
+            self._ways().entry_of(place)
+
+    def lend(self, name: str, place: str) -> tuple[str, str]:
+        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
+        loan, credential = self._ways().lend(name, place)
+        self.loans.append(loan)
+        return credential.header, credential.form.replace("{}", loan.stand_in)
+
+    def _ways(self) -> WaysOut:
+        if self.ways is None:
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, "There is no way out here.", hint="Ask for no network.")
+        return self.ways
+
     def _covered(self, request: RunRequest) -> tuple[str, ...]:
         """The hidden files as paths inside; what lies below another mount is not of the worktree."""
         if len(request.hidden) > COVERED_MAX:
@@ -129,10 +182,20 @@ class Hands:
 
         The run's folder stays until `forget`, so that its end is found again if this daemon dies before writing it.
         """
-        lease = await self.backend.prepare(self._profile(call), call.run_id)
+        if not call.places:
+            return await self._run(call, self._profile(call), show)
+        self.refuse_places(call.places)
+        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans))
+        profile = replace(self._profile(call), egress=egress)
+        async with opening as way:
+            return await self._run(call, equip(profile, way), show)
+
+    async def _run(self, call: RunRequest, profile: Profile, show: Show) -> Result:
+        lease = await self.backend.prepare(profile, call.run_id)
         if self.stop.is_set():
             raise SandboxError(ErrorCode.CANCELLED, "stopped before it began")
-        return await self._follow(await lease.start(Command(call.argv, call.run_id)), show)
+        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand else ()
+        return await self._follow(await lease.start(Command((*interpreter, *call.argv), call.run_id, call.stdin)), show)
 
     async def look(self, run_id: str) -> Found:
         """What is known of an earlier daemon's run."""
@@ -149,7 +212,9 @@ class Hands:
         return Found("still_running", "the run goes on under its supervisor")
 
     async def attach(self, run_id: str, show: Show) -> Result:
-        """Wait for the end of an earlier daemon's run."""
+        """Wait for the end of an earlier daemon's run; its way out ended with that daemon."""
+        if self.ways is not None:
+            await anyio.to_thread.run_sync(self.ways.recall, run_id, self.notes)
         execution = await self.backend.attach(run_id)
         if execution is None:
             raise SandboxError(ErrorCode.SANDBOX_LOST, "the run is gone and left no result")

@@ -15,7 +15,7 @@ from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
-from gloveport.server.engine.hands import Hands
+from gloveport.server.engine.hands import SANDBOX, Hands
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.capability import Scope
@@ -84,9 +84,15 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> R
         cwd=plan.cwd,
         file_digests=plan.file_digests,
         reversible=plan.reversible,
-        sandbox=sandbox_facts(hands) if plan.argv is not None else None,
+        sandbox=sandbox_facts(hands) if _is_jailed(plan) else None,
+        sends=plan.sends,
     )
     return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
+
+
+def _is_jailed(plan: ToolPlan) -> bool:
+    """True if the call starts something in the sandbox."""
+    return plan.executor.startswith(SANDBOX)
 
 
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
@@ -105,7 +111,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             executor=plan.executor,
             fingerprint=plan.fingerprint,
             label=plan.label,
-            security_context=hands.security_context() if plan.argv is not None else {"runs_in": "daemon"},
+            security_context=hands.security_context() if _is_jailed(plan) else {"runs_in": "daemon"},
         ),
         judgement=Judgement(
             verdict=decision.verdict.value,
@@ -116,7 +122,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             grant_id=decision.grant_id,
             grant_uses_left=decision.grant_uses_left,
         ),
-        card=_card(request, decision, context, plan.title),
+        card=_card(request, decision, context, plan),
     )
 
 
@@ -131,10 +137,10 @@ def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
     )
 
 
-def _card(request: Request, decision: Decision, context: Context, title: str) -> CardShown | None:
+def _card(request: Request, decision: Decision, context: Context, plan: ToolPlan) -> CardShown | None:
     if decision.need is None:
         return None
-    card = build_card(request, decision, context, summary=title)
+    card = build_card(request, decision, context, summary=plan.title, diff=plan.diff)
     # Rights live in the session's own stream: one that outlives the session is not offered.
     card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
     if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):

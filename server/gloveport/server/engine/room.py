@@ -15,8 +15,10 @@ from anyio.abc import TaskGroup
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.engine.daemon_facts import DaemonFacts
+from gloveport.server.engine.editors import Editors, NoEditors
 from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.pacing import Pacing
+from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
 from gloveport.server.models.contract import Provider
@@ -90,10 +92,14 @@ class Room:
     open_workspace: Callable[[str], Awaitable[SessionWorkspace]]
     python: str
     read_only_roots: tuple[str, ...]
+    ways: WaysOut
+    """How runs reach what the user lets them reach."""
     build: str = field(default_factory=build_version)
     """The mark of this program's files: snapshots of another build are folded anew."""
     form: Form = field(default_factory=make_form)
     """How a state is kept."""
+    editors: Editors = field(default_factory=NoEditors)
+    """What is open in editors, and the door to change it there."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""

@@ -20,7 +20,7 @@ from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
-from gloveport.server.engine.hands import Hands, Place, Show
+from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
@@ -35,7 +35,6 @@ from gloveport.server.turn.effects import AttachTool, Effect, JudgeCall, RunTool
 from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejected, ToolEnded, ToolProgressed
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
-SANDBOX: Final = "sandbox:"
 REPEATABLE: Final = ("read_only", "idempotent")
 _OUTCOMES: Final[Mapping[ErrorCode, Outcome]] = MappingProxyType(
     {ErrorCode.SANDBOX_LOST: "lost", ErrorCode.CANCELLED: "cancelled"}
@@ -86,7 +85,8 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         read_only_roots=room.read_only_roots if python is None else python.read_only_roots,
     )
     available = await room.sandboxes.availability(rung)
-    hands = Hands(backend, available, place, state.trust_level, running.stop, killable=_is_killable(call))
+    hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
+    hands.ways, hands.notes = room.ways, running.notes
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -156,7 +156,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         except GloveportError as error:
             if is_fatal(error):
                 raise
-            given = CallRejected(effect.call_id, error.advice)
+            given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
         due = await actor.submit_if(partial(_stands_on, seen), given)
         if due is not None:
             return due
@@ -225,7 +225,7 @@ def _ended(
         output_bytes=done.output_bytes,
         duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *looked.facts),
+        facts=(*done.facts, *running.notes.fact(_turn_id(actor), call.goal_revision, call.call_id), *looked.facts),
     )
 
 

@@ -8,6 +8,7 @@ Must never: hold a time, cut a command or a list, or offer what `offers` does no
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,6 +27,8 @@ from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, strengt
 from gloveport.server.policy.words import effect_words
 
 CARD_VERSION: Final = 1
+EGRESS_LIST: Final = "egress_list"
+"""The claim of a rung that lets single hosts through and keeps the others out."""
 
 QUESTIONS: Final[Mapping[EffectKind, str]] = MappingProxyType(
     {
@@ -46,6 +49,8 @@ QUESTIONS: Final[Mapping[EffectKind, str]] = MappingProxyType(
 )
 """The question of a card by the gravest effect that is asked about, gravest first."""
 
+_INDENTED: Final = re.compile(r"([ +-]?[ \t]{0,64})(.*)", re.DOTALL)
+
 _INTEGRITY_WORDS: Final[Mapping[Integrity, str]] = MappingProxyType(
     {
         Integrity.USER: "Only your own words led to these arguments.",
@@ -55,8 +60,10 @@ _INTEGRITY_WORDS: Final[Mapping[Integrity, str]] = MappingProxyType(
 )
 
 
-def build_card(request: Request, decision: Decision, context: Context, *, summary: str = "") -> dict[str, Any]:
-    """The card of a call that is asked about. `summary` is the tool's own line on the call."""
+def build_card(
+    request: Request, decision: Decision, context: Context, *, summary: str = "", diff: str = ""
+) -> dict[str, Any]:
+    """The card of a call that is asked about. `summary` is the tool's own line on the call, `diff` what it changes."""
     offers, refused = suggest(request, decision, context)
     return {
         "version": CARD_VERSION,
@@ -65,6 +72,7 @@ def build_card(request: Request, decision: Decision, context: Context, *, summar
         "tool": escape_display(request.tool),
         "agent": escape_display(context.agent),
         "command": _command(request),
+        "diff": [_diff_line(line) for line in diff.splitlines()],
         "effects": [_effect(effect) for effect in decision.effects],
         "unknown_effects": [escape_display(one) for one in request.unknown],
         "destinations": sorted(
@@ -117,6 +125,12 @@ def _command(request: Request) -> dict[str, Any] | None:
     }
 
 
+def _diff_line(line: str) -> str:
+    """A line of a diff: its mark and indentation as they are, the rest with nothing hidden."""
+    head, rest = _INDENTED.fullmatch(line).groups()  # type: ignore[union-attr]  # - it fits every line
+    return f"{head}{escape_display(rest)}"
+
+
 def _effect(effect: Effect) -> dict[str, Any]:
     is_path = effect.kind in PATH_KINDS and effect.fact("from") is None
     notes = [mark.words for mark in marks(effect.target) if mark.cls is not PathClass.ordinary] if is_path else []
@@ -149,7 +163,10 @@ def _notes(request: Request, decision: Decision) -> Iterator[str]:
     sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
     if sandbox is None:
         return
-    if not sandbox.network and asked & (OUTGOING_KINDS | {EffectKind.install}):
+    places = [one for one in decision.effects if one.kind is EffectKind.network and one.fact("from") is None]
+    if not sandbox.network and places and EGRESS_LIST in sandbox.holds:
+        yield "Of all places only those named here are reached; the rest is refused and named."
+    elif not sandbox.network and asked & (OUTGOING_KINDS | {EffectKind.install}):
         yield "The sandbox has no network: what reaches out from it will fail, allowed or not."
     if sandbox.network:
         yield "The sandbox leaves the network open: the program can reach any host."

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from gloveport.protocol.ids import CallId, Sha256
-from gloveport.server.policy.effects import Effect, EffectKind
+from gloveport.server.policy.effects import OUTGOING_KINDS, Effect, EffectKind
 from gloveport.server.policy.labels import RecordedLabel, join_all, label_from_record
 from gloveport.server.policy.request import Intent, Request, effects_of
 from gloveport.server.policy.rung import SandboxFacts
@@ -47,10 +47,19 @@ def request_from_plan(
     reversible: bool = True,
     sandbox: SandboxFacts | None = None,
     intent: Intent = "implied",
+    sends: str = "",
 ) -> Request:
-    """The request of one planned call. `labels`: of the model's context and of the plan; they are joined."""
+    """The request of one planned call. `labels`: of the model's context and of the plan; they are joined.
+
+    `sends`: what leaves, in words.
+    """
     words = None if argv is None else tuple(argv)
-    known = [Effect(_KINDS[one.kind], one.target) for one in effects if one.kind in _KINDS]
+    data = (("data", sends),) if sends else ()
+    known = [
+        Effect(kind, one.target, data if kind in OUTGOING_KINDS else ())
+        for one in effects
+        if (kind := _KINDS.get(one.kind)) is not None
+    ]
     request = Request(
         call_id=CallId(call_id),
         tool=tool,

@@ -11,7 +11,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.protocol.journal.events import ChangeProposed
 from gloveport.server.engine.actor import Actor, is_fatal
-from gloveport.server.engine.tool_run import SANDBOX
+from gloveport.server.engine.hands import SANDBOX
 from gloveport.server.session.state import SessionState
 from gloveport.server.turn.inputs import CallReconciled
 from gloveport.server.workspace.mending import Expected

@@ -40,7 +40,8 @@ class Arguments(BaseModel):
 class ToolPlan:
     """What a call will do, before it does it.
 
-    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved.
+    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
     """
 
     title: str
@@ -55,6 +56,8 @@ class ToolPlan:
     file_digests: tuple[tuple[str, str], ...] = ()
     reversible: bool = True
     test_class: str | None = None
+    diff: str = ""
+    sends: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,12 @@ class SandboxHands(Protocol):
     def hides(self) -> bool:
         """True if single files can be hidden from a run."""
 
+    def refuse_places(self, places: tuple[str, ...]) -> None:
+        """Raise SandboxError for places that no list can hold here, or that are not spelled as they must be."""
+
+    def lend(self, name: str, place: str) -> tuple[str, str]:
+        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
@@ -107,7 +116,8 @@ class SandboxHands(Protocol):
 class RunRequest:
     """A program to run: argument vector, limits in seconds and bytes, extra environment.
 
-    `hidden` are files of the worktree whose content it may not see.
+    `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
+    `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
     """
 
     run_id: str
@@ -116,6 +126,9 @@ class RunRequest:
     hidden: tuple[str, ...] = ()
     tool_kind: Literal["small", "build"] = "build"
     environment: tuple[tuple[str, str], ...] = ()
+    places: tuple[str, ...] = ()
+    hand: bool = False
+    stdin: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ ARGV_ITEMS_MAX: Final = 256
 PATH_CHARACTERS_MAX: Final = 1_024
 NAMED_FILES_MAX: Final = 64
 HIDDEN_TOLD_MAX: Final = 5
+PLACES_MAX: Final = 16
+PLACE_CHARACTERS_MAX: Final = 300
 
 _OUTCOMES: Final[Mapping[ResultKind, Outcome]] = MappingProxyType(
     {
@@ -147,6 +149,29 @@ Reads = Annotated[
 ]
 
 
+Network = Annotated[
+    list[Annotated[str, Field(min_length=3, max_length=PLACE_CHARACTERS_MAX)]],
+    Field(
+        default_factory=list,
+        max_length=PLACES_MAX,
+        description='Places outside that the program must reach, each "host:port"; the user is asked about each',
+    ),
+]
+SENDS_ANYTHING: Final = "whatever the program sends: it may be anything it can read"
+
+
+def network_effects(places: Iterable[str], context: ToolContext) -> tuple[EffectRecord, ...]:
+    """The effects of reaching these places. Raises SandboxError where the rung cannot hold them as a list."""
+    named = tuple(dict.fromkeys(places))
+    context.hands.refuse_places(named)
+    return tuple(effect("network", place) for place in named)
+
+
+def judged_places(context: ToolContext) -> tuple[str, ...]:
+    """The places outside that were judged with the call: these and no others are let through."""
+    return tuple(one.target for one in context.planned if one.kind == "network")
+
+
 class RunCommandArguments(Arguments):
     """Arguments of run_command."""
 
@@ -157,13 +182,17 @@ class RunCommandArguments(Arguments):
     )
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
     reads: Reads
+    network: Network
 
 
 class RunCommand:
     """run_command"""
 
     name = "run_command"
-    description = "Run a program in the workspace, in a sandbox without network. No shell: give the argument vector."
+    description = (
+        "Run a program in the workspace, in a sandbox without network but for the places named in `network`. "
+        "No shell: give the argument vector."
+    )
     arguments = RunCommandArguments
 
     async def plan(self, arguments: RunCommandArguments, context: ToolContext) -> ToolPlan:
@@ -172,21 +201,24 @@ class RunCommand:
         words = tuple(word.removeprefix(f"{context.hands.root}/") for word in argv)
         named = [(path, await _digest(context, path)) for path in named_files(words)]
         reads = await secrets_named((*named_files(words), *arguments.reads), context)
+        reaches = network_effects(arguments.network, context)
         return ToolPlan(
             title=visible(f"Run {' '.join(argv)}"[:200]),
-            effects=(effect("execute", " ".join(argv)), *reads),
+            effects=(effect("execute", " ".join(argv)), *reads, *reaches),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
             argv=argv,
             file_digests=tuple((path, digest) for path, digest in named if digest is not None),
+            sends=SENDS_ANYTHING if reaches else "",
         )
 
     async def perform(self, arguments: RunCommandArguments, context: ToolContext) -> Performed:
         """Run it to its end."""
         hidden = await hidden_files(context)
-        request = RunRequest(context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden)
+        places = judged_places(context)
+        request = RunRequest(context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, places=places)
         return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:

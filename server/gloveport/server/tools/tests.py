@@ -32,10 +32,14 @@ from gloveport.server.tools.contract import (
 from gloveport.server.tools.files import RelativePath
 from gloveport.server.tools.output import clean_output
 from gloveport.server.tools.programs import (
+    SENDS_ANYTHING,
+    Network,
     Reads,
     hidden_files,
     hidden_words,
     how_it_ended,
+    judged_places,
+    network_effects,
     performed,
     secrets_named,
 )
@@ -64,6 +68,7 @@ class RunTestsArguments(Arguments):
     )
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
     reads: Reads
+    network: Network
 
 
 def _marker(call_id: str) -> str:
@@ -88,15 +93,17 @@ class RunTests:
         what = " ".join(arguments.paths) or "all tests"
         files = (path.partition("::")[0] for path in arguments.paths)
         reads = await secrets_named((*files, *arguments.reads), context)
+        reaches = network_effects(arguments.network, context)
         return ToolPlan(
             title=f"Run {what} with {FRAMEWORK}",
-            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()), *reads),
+            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()), *reads, *reaches),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
             argv=(FRAMEWORK, *arguments.paths),
             test_class=FRAMEWORK,
+            sends=SENDS_ANYTHING if reaches else "",
         )
 
     async def perform(self, arguments: RunTestsArguments, context: ToolContext) -> Performed:
@@ -108,7 +115,8 @@ class RunTests:
             environment = (*environment, ("PYTHONPATH", f"{copy}/src:{copy}"))
         hidden = await hidden_files(context)
         argv = _argv(arguments, context)
-        request = RunRequest(context.call_id, argv, arguments.timeout_s, hidden, environment=environment)
+        places = judged_places(context)
+        request = RunRequest(context.call_id, argv, arguments.timeout_s, hidden, environment=environment, places=places)
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)
         return _told(result, context, hidden_words(hidden))

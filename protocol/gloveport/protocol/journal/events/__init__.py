@@ -78,6 +78,8 @@ from gloveport.protocol.journal.events.steering import (
     UserMessageEdited,
 )
 from gloveport.protocol.journal.events.tool import (
+    EgressPlace,
+    EgressRecorded,
     PlanUpdated,
     TestRunFinished,
     ToolCallProposed,
@@ -107,6 +109,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     RetryScheduled, RetryStarted, ContextOverflowed, CompactionStarted, ContextCompacted, CompactionDiscarded,
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
+    EgressRecorded,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -131,6 +134,8 @@ __all__ = [
     "DaemonStarted",
     "DriftDetected",
     "EditsTaken",
+    "EgressPlace",
+    "EgressRecorded",
     "EventBody",
     "FaultsFound",
     "GoalRevised",

@@ -116,3 +116,28 @@ class TestRunFinished(CallBody):
     skipped: int
     cases: tuple[TestCase, ...]
     cases_left_out: int
+
+
+class EgressPlace(Record):
+    """What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt.
+
+    `credentials` are the names of those whose value was sent there. `host` is empty where what was asked for names no
+    place that can be read; `port` is 0 then.
+    """
+
+    host: str
+    port: int = Field(ge=0, le=65_535)
+    allowed: bool
+    reason: str
+    trace_id: str
+    attempts: int = Field(ge=1)
+    sent_bytes: int = Field(ge=0)
+    received_bytes: int = Field(ge=0)
+    credentials: tuple[str, ...]
+
+
+class EgressRecorded(CallBody):
+    """What a call reached outside, and what it was refused; `left_out` counts places beyond those listed."""
+
+    places: tuple[EgressPlace, ...]
+    left_out: int = Field(ge=0)

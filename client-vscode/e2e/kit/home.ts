@@ -1,0 +1,104 @@
+/**
+ * A daemon's home for tests, and its workspaces.
+ *
+ * Purpose: settings with a scripted model, folders to work in, and the daemon that the extension starts there.
+ * Invariant: everything lies in one short folder under /tmp that is removed at the end.
+ * Must never: stand in for the daemon.
+ */
+
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { spawnConnection } from "../../src/node/connection.ts";
+import type { Spawned } from "../../src/node/connection.ts";
+import { isAlive, until } from "./processes.ts";
+import type { Script } from "./script.ts";
+
+export const CLIENT = resolve(import.meta.dirname, "../..");
+export const TREE = resolve(CLIENT, "..");
+
+function findPython(): string {
+  const named = [
+    process.env["GLOVEPORT_PYTHON"],
+    join(TREE, ".venv/bin/python"),
+    process.env["VIRTUAL_ENV"] && join(process.env["VIRTUAL_ENV"], "bin/python"),
+  ];
+  return named.find((path) => path !== undefined && path !== "" && existsSync(path)) ?? "python3";
+}
+
+export const PYTHON = findPython();
+export const LSP = ["-P", "-m", "gloveport.server", "lsp"];
+
+export class Home {
+  readonly dir = mkdtempSync("/tmp/gpe-");
+  readonly data = join(this.dir, "d");
+
+  constructor(script: Script) {
+    mkdirSync(this.data, { mode: 0o700 });
+    writeFileSync(join(this.data, "script.json"), JSON.stringify(script));
+    writeFileSync(
+      join(this.data, "config.toml"),
+      `[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "${join(this.data, "script.json")}"\n`,
+    );
+  }
+
+  /** What a process of this home has in its environment. */
+  get environment(): NodeJS.ProcessEnv {
+    const roots = ["protocol", "sandbox", "server"].map((name) => join(TREE, name)).join(":");
+    return { PATH: process.env["PATH"], HOME: this.dir, LANG: "C.UTF-8", GLOVEPORT_HOME: this.data, PYTHONPATH: roots };
+  }
+
+  /** Let a reply of the script that waits for this file go on. */
+  release(name: string): void {
+    writeFileSync(join(this.data, name), "");
+  }
+
+  /** A folder with these files, under version control as real ones are. */
+  workspace(name: string, files: Readonly<Record<string, string>>): string {
+    const root = join(this.dir, name);
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+    }
+    const git = (...args: readonly string[]): Buffer =>
+      execFileSync("git", ["-C", root, "-c", "user.name=t", "-c", "user.email=t@example.org", ...args]);
+    git("init", "-q");
+    git("add", "-A");
+    git("commit", "-q", "-m", "begin");
+    return root;
+  }
+
+  /** A connection beside the editor's, with the same rights. */
+  async connect(): Promise<Spawned> {
+    const before = process.env;
+    process.env = { ...this.environment };
+    try {
+      return await spawnConnection(PYTHON, LSP, { name: "e2e", version: "0" }, () => undefined);
+    } finally {
+      process.env = before;
+    }
+  }
+
+  /** The daemon's pid as its lock file names it; null when none runs. */
+  get daemonPid(): number | null {
+    try {
+      const { pid } = JSON.parse(readFileSync(join(this.data, "daemon.lock"), "utf8")) as { readonly pid: number };
+      return isAlive(pid) ? pid : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async killDaemon(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    const pid = this.daemonPid;
+    if (pid !== null) {
+      process.kill(pid, signal);
+      await until("the daemon to end", () => !isAlive(pid));
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.killDaemon("SIGTERM");
+    rmSync(this.dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * An approval card as the panel asks it.
+ *
+ * Purpose: read the card of the wire, and say what each answer would allow.
+ * Invariant: the sentence comes from the right that would be issued; an answer names an option of the card or narrows it.
+ * Must never: widen, invent a scope, or leave out a part of the command.
+ */
+
+import type { Answer } from "./panel.ts";
+import { num, str } from "./toolRow.ts";
+import type { Fields } from "./toolRow.ts";
+import { lifetime } from "./words.ts";
+
+export const SCOPES = ["once", "turn", "session", "workspace"] as const;
+export type Scope = (typeof SCOPES)[number];
+
+export const SCOPE_WORDS: Readonly<Record<Scope, string>> = { once: "Once", turn: "This turn", session: "This session", workspace: "This workspace" };
+
+export interface Option {
+  /** Index on the card. */
+  readonly index: number;
+  readonly scope: Scope;
+  readonly sentence: string;
+  readonly uses: number | null;
+  readonly lifetimeS: number;
+}
+
+export interface Choice {
+  readonly scope: Scope;
+  /** Which of the scope's options, widest reach last as the card has them. */
+  readonly variant: number;
+  readonly uses: number | null;
+  readonly lifetimeS: number | null;
+}
+
+export const FIRST: Choice = { scope: "once", variant: 0, uses: null, lifetimeS: null };
+
+export interface Line {
+  readonly term: string;
+  readonly words: readonly { readonly text: string; readonly code: boolean; readonly quiet: boolean }[];
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function sub(fields: Fields, name: string): Fields | null {
+  const value = fields[name];
+  return isFields(value) ? value : null;
+}
+
+export function subs(fields: Fields, name: string): readonly Fields[] {
+  const value = fields[name];
+  return Array.isArray(value) ? value.filter(isFields) : [];
+}
+
+export function texts(fields: Fields, name: string): readonly string[] {
+  const value = fields[name];
+  return Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : [];
+}
+
+export function optionsOf(card: Fields): readonly Option[] {
+  return subs(card, "options").flatMap((one, index) => {
+    const scope = SCOPES.find((name) => name === str(one, "scope"));
+    return scope === undefined
+      ? []
+      : [{ index, scope, sentence: str(one, "sentence"), uses: num(one, "uses"), lifetimeS: num(one, "lifetime_s") ?? 0 }];
+  });
+}
+
+/** The options of one scope, as the card orders them. */
+export function variantsOf(card: Fields, scope: Scope): readonly Option[] {
+  return optionsOf(card).filter((one) => one.scope === scope);
+}
+
+/** Why a scope is not offered; empty for one that is. */
+export function refusedReason(card: Fields, scope: Scope): string {
+  if (variantsOf(card, scope).length > 0) {
+    return "";
+  }
+  return str(subs(card, "refused_scopes").find((one) => str(one, "scope") === scope) ?? {}, "reason") || "not offered";
+}
+
+/** What tells the options of one scope apart: their sentences without the clauses that all of them end with. */
+export function variantWords(options: readonly Option[]): readonly string[] {
+  const parts = options.map((one) => one.sentence.split(", "));
+  const shortest = Math.min(...parts.map((one) => one.length));
+  let shared = 0;
+  while (shared < shortest - 1 && new Set(parts.map((one) => one.at(-1 - shared))).size === 1) {
+    shared += 1;
+  }
+  return parts.map((one) => one.slice(0, one.length - shared).join(", "));
+}
+
+/** The right that an answer would issue, in a sentence. */
+export function allowSentence(card: Fields, choice: Choice): string {
+  const option = variantsOf(card, choice.scope)[choice.variant];
+  if (option === undefined) {
+    return "";
+  }
+  const uses = choice.uses !== null && choice.scope !== "once" ? `, at most ${choice.uses === 1 ? "once" : `${choice.uses} times`}` : "";
+  const ends = choice.lifetimeS !== null && choice.lifetimeS < option.lifetimeS ? `, ending in ${lifetime(choice.lifetimeS)}` : "";
+  return `${option.sentence}${uses}${ends}.`;
+}
+
+/** The answer to send; null when the card does not offer it. */
+export function answerOf(card: Fields, approvalId: string, cardDigest: string, allow: boolean, choice: Choice): Answer | null {
+  const option = variantsOf(card, choice.scope)[choice.variant];
+  if (!allow) {
+    return { approvalId, cardDigest, allow, option: 0, uses: null, lifetimeS: null };
+  }
+  if (option === undefined) {
+    return null;
+  }
+  const shorter = choice.lifetimeS !== null && choice.lifetimeS < option.lifetimeS ? choice.lifetimeS : null;
+  return { approvalId, cardDigest, allow, option: option.index, uses: choice.scope === "once" ? null : choice.uses, lifetimeS: shorter };
+}
+
+/** Whether there is anything to decide on: an empty command is never approvable. */
+export function isApprovable(card: Fields): boolean {
+  const command = sub(card, "command");
+  return optionsOf(card).length > 0 && (command === null || texts(command, "words").some((word) => word.trim() !== ""));
+}
+
+/** What the call touches, as pairs of a term and words. */
+export function touches(card: Fields): readonly Line[] {
+  const lines: Line[] = [];
+  const plain = (text: string, quiet = false): Line["words"][number] => ({ text, code: false, quiet });
+  const code = (text: string): Line["words"][number] => ({ text, code: true, quiet: false });
+  const provenance = sub(card, "provenance");
+  if (provenance !== null) {
+    lines.push({ term: "From", words: [plain(str(provenance, "words"))] });
+  }
+  const command = sub(card, "command");
+  if (command !== null) {
+    const where = str(command, "cwd") === "." ? "the project's folder" : str(command, "cwd");
+    lines.push({ term: "Runs", words: [plain(`in ${where}, no shell`)] });
+    const environment = command["environment"];
+    if (Array.isArray(environment) && environment.length > 0) {
+      lines.push({ term: "With", words: environment.flatMap((pair) => (Array.isArray(pair) ? [code(pair.join("="))] : [])) });
+    }
+  }
+  for (const effect of subs(card, "effects")) {
+    const notes = texts(effect, "notes");
+    if (str(effect, "kind") !== "execute" || notes.length > 0) {
+      lines.push({ term: TERMS[str(effect, "kind")] ?? "Does", words: [plain(str(effect, "words")), ...notes.map((one) => plain(one, true))] });
+    }
+  }
+  for (const unknown of texts(card, "unknown_effects")) {
+    lines.push({ term: "Unknown", words: [plain(unknown)] });
+  }
+  const hosts = texts(card, "destinations");
+  if (hosts.length > 0) {
+    lines.push({ term: "Connects", words: hosts.map(code) });
+  }
+  const files = subs(card, "files");
+  if (files.length > 0) {
+    lines.push({ term: "Bound to", words: files.flatMap((one) => [code(str(one, "path")), plain(str(one, "sha256").slice(0, 12), true)]) });
+  }
+  const sandbox = sub(card, "sandbox");
+  if (sandbox !== null) {
+    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(sandbox["network"] === true ? "network open" : "no network", true)] });
+  }
+  return lines;
+}
+
+const TERMS: Readonly<Record<string, string>> = {
+  read: "Reads",
+  search: "Reads",
+  secret_read: "Reads",
+  write: "Writes",
+  delete: "Deletes",
+  network: "Connects",
+  install: "Installs",
+  publish: "Sends",
+  message: "Sends",
+  git_history: "Rewrites",
+};
+
+const RISKS = ["low", "medium", "high"];
+
+/** Bars of the risk's sign: 1 to 3. */
+export function riskBars(risk: string): number {
+  const at = RISKS.indexOf(risk);
+  return at < 0 ? 3 : at + 1;
+}

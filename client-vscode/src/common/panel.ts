@@ -1,0 +1,161 @@
+/**
+ * What the panel and the extension tell each other.
+ *
+ * Purpose: the messages of the chat webview, and the picture of everything around the conversation.
+ * Invariant: a panel can be thrown away at any time: `ready` brings back all of it.
+ * Must never: carry a token, or a command for the extension that came from data.
+ */
+
+import type { ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
+
+/** How the window stands to the daemon. `ready` alone lets anything be sent. */
+export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
+
+export interface LinkState {
+  readonly kind: LinkKind;
+  readonly words: string;
+  /** What can be done about it: a button of the panel. */
+  readonly action: { readonly title: string; readonly verb: PanelVerb } | null;
+}
+
+/** What a button of the panel may ask for by name; the extension knows each of them. */
+export type PanelVerb =
+  | "retry"
+  | "showOutput"
+  | "openSettings"
+  | "openFolder"
+  | "manageTrust"
+  | "startSession"
+  | "chooseModel"
+  | "chooseSandbox"
+  | "chooseTrust"
+  | "renameSession"
+  | "openTrace"
+  | "openDoctor"
+  | "openTests"
+  | "showUsage"
+  | "attachFile"
+  | "cancel";
+
+export interface SessionRow {
+  readonly id: string;
+  readonly title: string;
+  readonly phase: string;
+  readonly folder: string;
+  readonly updatedAt: number;
+}
+
+export interface FileRow {
+  readonly changeId: string;
+  readonly path: string;
+  readonly name: string;
+  readonly folder: string;
+  readonly kind: string;
+  readonly added: number;
+  readonly removed: number;
+  readonly hunks: number;
+  /** Why the file runs by itself and is decided alone; empty for an ordinary one. */
+  readonly alone: string;
+}
+
+export interface QueuedRow {
+  readonly messageId: string;
+  readonly text: string;
+}
+
+export interface SessionPicture {
+  readonly id: string;
+  readonly title: string;
+  readonly root: string;
+  readonly phase: string;
+  readonly trust: string;
+  readonly sandbox: string;
+  readonly model: string;
+  readonly goal: number;
+  readonly turnId: string | null;
+  /** Since when it runs or waits (UTC microseconds, the daemon's clock); null while idle. */
+  readonly since: number | null;
+  readonly readOnly: boolean;
+  /** Why the session is gone; empty while it is there. */
+  readonly ended: string;
+  readonly inSync: boolean;
+  readonly seq: number;
+  readonly queue: readonly QueuedRow[];
+  readonly files: readonly FileRow[];
+  /** Input tokens of the newest request; null when nothing was counted. */
+  readonly contextTokens: number | null;
+  readonly costNanoUsd: number | null;
+  readonly unpriced: number;
+  readonly tokens: number;
+}
+
+export interface PanelState {
+  readonly link: LinkState;
+  readonly trusted: boolean;
+  readonly folders: number;
+  readonly sessions: readonly SessionRow[];
+  readonly session: SessionPicture | null;
+  readonly modelLabel: string;
+  /** Words that stand until they are untrue, such as that nothing can be saved. */
+  readonly standing: string;
+  readonly mac: boolean;
+}
+
+export interface Attachment {
+  readonly path: string;
+  /** First and last line from 1; null for the whole file. */
+  readonly lines: readonly [number, number] | null;
+}
+
+export type ToPanel =
+  | { readonly type: "state"; readonly state: PanelState }
+  | { readonly type: "load"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number; readonly seq: number }
+  | { readonly type: "clear" }
+  | { readonly type: "events"; readonly sessionId: string; readonly events: readonly Pick<WireEvent, "seq" | "ops" | "at">[] }
+  | { readonly type: "older"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number }
+  | { readonly type: "whisper"; readonly sessionId: string; readonly words: string }
+  | { readonly type: "told"; readonly words: string; readonly bad: boolean }
+  | { readonly type: "focus"; readonly what: "composer" | "approval" }
+  | { readonly type: "attach"; readonly attachment: Attachment }
+  | { readonly type: "draft"; readonly words: string }
+  | { readonly type: "sent"; readonly ok: boolean; readonly text: string };
+
+export type SteeringKind = "supplement" | "correct" | "replace" | "ask";
+export type SendVerb = "start" | "queue" | "steer" | "interrupt";
+
+export interface Answer {
+  readonly approvalId: string;
+  readonly cardDigest: string;
+  readonly allow: boolean;
+  readonly option: number;
+  readonly uses: number | null;
+  /** The right ends after so many seconds; null: as long as the card offers. */
+  readonly lifetimeS: number | null;
+}
+
+export type FromPanel =
+  | { readonly type: "ready" }
+  | {
+      readonly type: "send";
+      readonly verb: SendVerb;
+      readonly text: string;
+      readonly kind: SteeringKind | null;
+      readonly attachments: readonly Attachment[];
+    }
+  | { readonly type: "unqueue"; readonly messageId: string }
+  | { readonly type: "edit"; readonly messageId: string; readonly text: string }
+  | { readonly type: "steerQueued"; readonly messageId: string }
+  | { readonly type: "answer"; readonly answer: Answer }
+  | { readonly type: "files"; readonly action: "keep" | "undo" | "review"; readonly changeIds: readonly string[] }
+  | { readonly type: "openFile"; readonly path: string; readonly line: number | null }
+  | { readonly type: "openSession"; readonly sessionId: string }
+  | { readonly type: "openOutput"; readonly itemId: string }
+  | { readonly type: "openLink"; readonly target: string }
+  | { readonly type: "copy"; readonly text: string }
+  | { readonly type: "older" }
+  | { readonly type: "broken"; readonly words: string }
+  | { readonly type: "why"; readonly callId: string }
+  | { readonly type: "trace"; readonly turnId: string }
+  | { readonly type: "cardFocus"; readonly focused: boolean }
+  | { readonly type: "painted"; readonly seq: number; readonly at: number }
+  | { readonly type: "verb"; readonly verb: PanelVerb };

@@ -1,0 +1,150 @@
+/**
+ * From the view's items to the rows of the conversation.
+ *
+ * Purpose: which item is shown, as what, in which order.
+ * Invariant: a function of the items alone; a row's key stays the same while its item lives.
+ * Must never: show as done what the record does not say.
+ */
+
+import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { num, str } from "./toolRow.ts";
+import type { Fields } from "./toolRow.ts";
+import { counted } from "./words.ts";
+
+export type RowKind = "ask" | "say" | "tool" | "tests" | "card" | "answered" | "whisper" | "notice" | "recovery" | "turn";
+
+export interface Row {
+  readonly key: string;
+  readonly kind: RowKind;
+  /** The item it shows; a second row of one item (the end of a turn) has another key. */
+  readonly id: string;
+}
+
+const ENDED_BADLY = new Set(["failed", "cancelled", "retrying", "stopping", "compacting"]);
+
+function kindOf(item: ViewItem): RowKind | null {
+  const { fields } = item;
+  switch (item.kind) {
+    case "message.user":
+      return str(fields, "state") === "queued" ? null : str(fields, "state") === "returned" ? "whisper" : "ask";
+    case "message.assistant":
+      return "say";
+    case "tool":
+      return str(fields, "tool") === "update_plan" && str(fields, "state") === "ok" ? null : "tool";
+    case "tests":
+      return "tests";
+    case "approval":
+      return str(fields, "state") === "pending" ? "card" : "answered";
+    case "apply":
+      return str(fields, "state") === "done" ? "whisper" : "notice";
+    case "recovery":
+      return "recovery";
+    case "faults":
+      return "notice";
+    case "steering":
+    case "edits":
+    case "drift":
+    case "compaction":
+    case "opaque":
+      return whisperWords(item) === "" ? null : "whisper";
+    case "snapshot":
+      return list(fields, "notCovered").length > 0 ? "whisper" : null;
+    default:
+      return null;
+  }
+}
+
+/** A field as a list of texts. */
+export function list(fields: Fields, name: string): readonly string[] {
+  const value = fields[name];
+  return Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : [];
+}
+
+function named(paths: readonly string[]): string {
+  const names = paths.map((path) => path.slice(path.lastIndexOf("/") + 1));
+  return names.length <= 2 ? names.join(", ") : `${names[0] ?? ""} and ${names.length - 1} more`;
+}
+
+/** A thing that happened and needs nothing, in one line; empty for what is not worth one. */
+export function whisperWords(item: ViewItem): string {
+  const { fields } = item;
+  switch (item.kind) {
+    case "message.user":
+      return `Returned to you: ${str(fields, "reason")}`;
+    case "apply": {
+      const verb = { accept: "Accepted", reject: "Rejected", undo: "Undone" }[str(fields, "action")] ?? "Applied";
+      return `${verb}: ${named(list(fields, "paths"))}`;
+    }
+    case "steering":
+      return str(fields, "words");
+    case "edits":
+      return list(fields, "taken").length > 0 ? `You changed ${named(list(fields, "taken"))}; taken into the copy` : str(fields, "text");
+    case "drift":
+      return `Changed in your folder: ${named(list(fields, "paths"))}`;
+    case "compaction":
+      return "Context compacted, nothing removed from the log";
+    case "snapshot":
+      return `Snapshot: ${counted(list(fields, "notCovered").length, "file")} not covered`;
+    case "opaque":
+      return `An entry of a newer version (${str(fields, "type")})`;
+    default:
+      return "";
+  }
+}
+
+/** The end of a turn that did not just complete, in words. */
+export function turnWords(fields: Fields): { readonly words: string; readonly hint: string; readonly bad: boolean } {
+  switch (str(fields, "state")) {
+    case "failed":
+      return { words: str(fields, "message") || "The turn failed.", hint: str(fields, "hint"), bad: true };
+    case "cancelled":
+      return { words: "Stopped", hint: "", bad: false };
+    case "stopping":
+      return { words: "Stopping", hint: "", bad: false };
+    case "compacting":
+      return { words: "Shortening the context", hint: "", bad: false };
+    case "retrying": {
+      const retry = fields["retry"];
+      const reason = typeof retry === "object" && retry !== null ? (retry as Fields) : {};
+      const seconds = Math.ceil((num(reason, "backoffUs") ?? 0) / 1e6);
+      const attempt = `attempt ${num(reason, "attempt") ?? "?"} of ${num(reason, "attemptsMax") ?? "?"}`;
+      return { words: `${str(reason, "reason").replace(/\.$/, "")}, trying again in ${seconds} s, ${attempt}`, hint: "", bad: false };
+    }
+    default:
+      return { words: "", hint: "", bad: false };
+  }
+}
+
+function turnEnd(turn: ViewItem | null): readonly Row[] {
+  if (turn === null || !ENDED_BADLY.has(str(turn.fields, "state"))) {
+    return [];
+  }
+  const bad = str(turn.fields, "state") === "failed";
+  return [{ key: `${turn.id}#end`, kind: bad ? "notice" : "whisper", id: turn.id }];
+}
+
+/** The rows of a view, oldest first. A turn's head stands before the message that began it, its end after all of it. */
+export function buildRows(items: readonly ViewItem[]): readonly Row[] {
+  const rows: Row[] = [];
+  let turn: ViewItem | null = null;
+  for (let at = 0; at < items.length; at += 1) {
+    const item = items[at] as ViewItem;
+    const next = items[at + 1];
+    if (item.kind === "message.user" && next?.kind === "turn") {
+      rows.push(...turnEnd(turn), { key: next.id, kind: "turn", id: next.id });
+      turn = next;
+    } else if (item.kind === "turn") {
+      if (turn?.id !== item.id) {
+        rows.push(...turnEnd(turn), { key: item.id, kind: "turn", id: item.id });
+        turn = item;
+      }
+      continue;
+    }
+    const kind = kindOf(item);
+    if (kind !== null) {
+      rows.push({ key: kind === "card" ? `${item.id}#card` : item.id, kind, id: item.id });
+    }
+  }
+  rows.push(...turnEnd(turn));
+  return rows;
+}

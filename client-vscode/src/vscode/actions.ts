@@ -1,0 +1,284 @@
+/**
+ * What the user asks of the daemon.
+ *
+ * Purpose: one function for each thing that panel, trees and commands ask for.
+ * Invariant: every changing request has an id of its own; a restricted window starts and decides nothing.
+ * Must never: answer for the user, or decide on what was not shown.
+ */
+
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import * as vscode from "vscode";
+import type { ChangeInfo } from "../../../protocol/typescript/wire.ts";
+import { withAttachments } from "../common/attach.ts";
+import type { Answer, Attachment, SendVerb, SteeringKind } from "../common/panel.ts";
+import { str } from "../common/toolRow.ts";
+import { sub } from "../common/cardModel.ts";
+import type { Daemon } from "./daemon.ts";
+import type { Followed } from "./followed.ts";
+import type { Sessions } from "./sessions.ts";
+
+export class Actions {
+  private readonly daemon: Daemon;
+  private readonly sessions: Sessions;
+
+  constructor(daemon: Daemon, sessions: Sessions) {
+    this.daemon = daemon;
+    this.sessions = sessions;
+  }
+
+  /** Raises in a restricted window. */
+  checkTrusted(): void {
+    if (!vscode.workspace.isTrusted) {
+      throw new Error("This workspace is restricted. Trust it before an agent works in it.");
+    }
+  }
+
+  get currentOrFail(): Followed {
+    const { current } = this.sessions;
+    if (current === null) {
+      throw new Error("No session is open. Start one first.");
+    }
+    return current;
+  }
+
+  /** The folder an agent is to work in. Raises when none is open; null when the user chose none. */
+  async chooseRoot(): Promise<string | null> {
+    const { roots } = this.sessions;
+    if (roots.length === 0) {
+      throw new Error("Open a folder first: an agent works in a folder.");
+    }
+    if (roots.length === 1) {
+      return roots[0] ?? null;
+    }
+    const active = vscode.window.activeTextEditor?.document.uri;
+    const near = active === undefined ? undefined : vscode.workspace.getWorkspaceFolder(active)?.uri.fsPath;
+    const rows = roots.map((root) => ({ label: root.slice(root.lastIndexOf("/") + 1), description: root, root, picked: root === near }));
+    const picked = await vscode.window.showQuickPick(rows, { title: "Folder the agent works in", placeHolder: "One session works in one folder" });
+    return picked?.root ?? null;
+  }
+
+  /** Begin a session and show it; null when the user turned back. */
+  async start(): Promise<string | null> {
+    this.checkTrusted();
+    const root = await this.chooseRoot();
+    if (root === null || !(await this.ensureTrust(root))) {
+      return null;
+    }
+    const connection = await this.daemon.connect();
+    const session = await connection.call("session/start", { clientRequestId: randomUUID(), root });
+    await this.sessions.show(session.sessionId);
+    this.sessions.refreshSoon();
+    return session.sessionId;
+  }
+
+  /** A folder without a level yet gets one from the user. False when the user turned back. */
+  private async ensureTrust(root: string): Promise<boolean> {
+    const connection = await this.daemon.connect();
+    const { workspaces } = await connection.call("workspace/list", {});
+    const level = workspaces.find((one) => one.root === root)?.trustLevel;
+    if (level !== undefined && level !== "unset") {
+      return true;
+    }
+    const chosen = await pickTrust(root, undefined);
+    if (chosen === undefined) {
+      return false;
+    }
+    await connection.call("workspace/trust", { clientRequestId: randomUUID(), root, trustLevel: chosen });
+    return true;
+  }
+
+  async chooseTrust(): Promise<void> {
+    this.checkTrusted();
+    const root = this.sessions.current?.beside.detail?.info.root ?? (await this.chooseRoot());
+    if (root === null) {
+      return;
+    }
+    const connection = await this.daemon.connect();
+    const { workspaces } = await connection.call("workspace/list", {});
+    const level = workspaces.find((one) => one.root === root)?.trustLevel;
+    const chosen = await pickTrust(root, level);
+    if (chosen !== undefined && chosen !== level) {
+      await connection.call("workspace/trust", { clientRequestId: randomUUID(), root, trustLevel: chosen });
+      this.sessions.refreshSoon();
+    }
+  }
+
+  /** Send words to the shown session, or to a new one. False when the user turned back. */
+  async send(verb: SendVerb, text: string, kind: SteeringKind | null, attachments: readonly Attachment[]): Promise<boolean> {
+    this.checkTrusted();
+    const sessionId = this.sessions.current?.id ?? (await this.start());
+    if (sessionId === null) {
+      return false;
+    }
+    const connection = await this.daemon.connect();
+    const clientRequestId = randomUUID();
+    const whole = withAttachments(text, attachments);
+    const expectedTurnId = this.sessions.current?.beside.detail?.turnId ?? null;
+    if (verb === "steer" && expectedTurnId !== null) {
+      await connection.call("turn/steer", { clientRequestId, sessionId, expectedTurnId, text: whole, kind });
+    } else if (verb === "interrupt" && expectedTurnId !== null) {
+      await connection.call("turn/interrupt", { clientRequestId, sessionId, expectedTurnId, text: whole });
+    } else if (verb === "start") {
+      await connection.call("turn/start", { clientRequestId, sessionId, text: whole });
+    } else {
+      await connection.call("turn/queue", { clientRequestId, sessionId, text: whole });
+    }
+    return true;
+  }
+
+  async cancel(): Promise<void> {
+    const { id, beside } = this.currentOrFail;
+    const connection = await this.daemon.connect();
+    await connection.call("turn/cancel", { clientRequestId: randomUUID(), sessionId: id, turnId: beside.detail?.turnId ?? null });
+  }
+
+  async unqueue(messageId: string): Promise<void> {
+    const connection = await this.daemon.connect();
+    await connection.call("turn/unqueue", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId });
+  }
+
+  async editQueued(messageId: string, text: string): Promise<void> {
+    const connection = await this.daemon.connect();
+    await connection.call("turn/edit", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId, text });
+  }
+
+  async steerQueued(messageId: string): Promise<void> {
+    const { id, beside } = this.currentOrFail;
+    const expectedTurnId = beside.detail?.turnId ?? null;
+    if (expectedTurnId === null) {
+      throw new Error("No turn is running any more; the message goes on by itself.");
+    }
+    const connection = await this.daemon.connect();
+    await connection.call("turn/steer", { clientRequestId: randomUUID(), sessionId: id, expectedTurnId, messageId });
+  }
+
+  /** Answer a card that was shown: by its digest, with the option that was chosen or less of it. */
+  async answer(sessionId: string, answer: Answer): Promise<string> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    const narrowed = answer.uses === null ? null : { uses: answer.uses };
+    const reply = await connection.call("approval/resolve", {
+      clientRequestId: randomUUID(),
+      sessionId,
+      approvalId: answer.approvalId,
+      cardDigest: answer.cardDigest,
+      decision: answer.allow ? "allow" : "deny",
+      option: answer.option,
+      narrowedTo: narrowed,
+      expiresAt: answer.lifetimeS === null ? null : Date.now() * 1000 + answer.lifetimeS * 1_000_000,
+    });
+    return reply.sentence;
+  }
+
+  /** The cards that wait, of all followed sessions. */
+  waiting(): readonly {
+    readonly session: Followed;
+    readonly approvalId: string;
+    readonly cardDigest: string;
+    readonly title: string;
+    readonly summary: string;
+    readonly risk: string;
+  }[] {
+    return this.sessions.all.flatMap((session) =>
+      (session.view?.items() ?? [])
+        .filter((item) => item.kind === "approval" && str(item.fields, "state") === "pending")
+        .map((item) => {
+          const card = sub(item.fields, "card") ?? {};
+          const approvalId = item.id.slice(item.id.indexOf("/") + 1);
+          return {
+            session,
+            approvalId,
+            cardDigest: str(item.fields, "cardDigest"),
+            title: str(card, "title"),
+            summary: str(card, "summary"),
+            risk: str(card, "risk"),
+          };
+        }),
+    );
+  }
+
+  /** Decide whole files, or some of their hunks. */
+  async decide(
+    sessionId: string,
+    action: "accept" | "reject",
+    changes: readonly ChangeInfo[],
+    hunkDigests: readonly string[] | null = null,
+  ): Promise<void> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    const together = changes.filter((one) => one.runsByItself === null);
+    const alone = changes.filter((one) => one.runsByItself !== null);
+    const groups = [...(together.length > 0 ? [together] : []), ...alone.map((one) => [one])];
+    for (const group of action === "accept" ? groups : [changes]) {
+      const selections = group.map(({ changeId, digest }) => ({ changeId, digest, hunkDigests }));
+      await connection.call(`change/${action}`, { clientRequestId: randomUUID(), sessionId, selections });
+    }
+  }
+
+  async undoLast(): Promise<readonly string[]> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    const done = await connection.call("change/undo", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id });
+    return done.paths;
+  }
+
+  async rename(sessionId: string): Promise<void> {
+    const title = await vscode.window.showInputBox({ prompt: "Title of the session", value: this.sessions.info(sessionId)?.title ?? "" });
+    if (title) {
+      const connection = await this.daemon.connect();
+      await connection.call("session/rename", { clientRequestId: randomUUID(), sessionId, title });
+      this.sessions.refreshSoon();
+    }
+  }
+
+  async remove(sessionId: string): Promise<void> {
+    this.checkTrusted();
+    const title = this.sessions.info(sessionId)?.title ?? sessionId;
+    const words = { modal: true, detail: "Its log and its copy of the folder go. The folder itself is not touched. This can’t be undone." };
+    if ((await vscode.window.showWarningMessage(`Delete the session “${title}”?`, words, "Delete")) !== "Delete") {
+      return;
+    }
+    const connection = await this.daemon.connect();
+    await connection.call("session/delete", { clientRequestId: randomUUID(), sessionId, evenUndecided: true });
+    this.sessions.forget(sessionId);
+    this.sessions.refreshSoon();
+  }
+
+  async revoke(sessionId: string, grantId: string): Promise<void> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    await connection.call("grant/revoke", { clientRequestId: randomUUID(), sessionId, grantId });
+  }
+
+  async why(callId: string): Promise<void> {
+    const connection = await this.daemon.connect();
+    const found = await connection.call("tool/why", { sessionId: this.currentOrFail.id, callId });
+    const detail = [found.decision, found.evidence, found.hint].filter((one) => one !== "").join("\n\n");
+    await vscode.window.showInformationMessage(`${found.tool}: ${found.outcome}`, { modal: true, detail });
+  }
+
+  async openFile(path: string, line: number | null): Promise<void> {
+    const root = this.currentOrFail.beside.detail?.info.root ?? "";
+    const uri = vscode.Uri.file(join(root, path));
+    const selection = line === null ? undefined : new vscode.Range(line - 1, 0, line - 1, 0);
+    await vscode.window.showTextDocument(uri, selection === undefined ? { preview: true } : { preview: true, selection });
+  }
+}
+
+const LEVELS = [
+  { level: "trusted", label: "Trusted", detail: "Your own code. Any sandbox may be chosen, also a weak one." },
+  { level: "restricted", label: "Restricted", detail: "Code you did not write. Programs run in a sandbox that hides your files and has no network." },
+  { level: "untrusted", label: "Untrusted", detail: "Code that may be hostile. Programs run in a virtual machine or not at all." },
+] as const;
+
+async function pickTrust(root: string, current: string | undefined): Promise<(typeof LEVELS)[number]["level"] | undefined> {
+  const rows = LEVELS.map((one) => ({ ...one, description: one.level === current ? "in force" : "" }));
+  const title = `How far do you trust what lies in ${root.slice(root.lastIndexOf("/") + 1)}?`;
+  const picked = await vscode.window.showQuickPick(rows, {
+    title,
+    placeHolder: "This decides what may run where; you can change it later",
+    ignoreFocusOut: true,
+  });
+  return picked?.level;
+}

@@ -1,0 +1,262 @@
+/**
+ * The chat panel's webview, from the extension's side.
+ *
+ * Purpose: give the panel its page, its pictures and its events, and do what its buttons ask.
+ * Invariant: a panel that says `ready` gets everything anew; it may load its own script and style and nothing else.
+ * Must never: run a command whose name came out of the panel.
+ */
+
+import * as vscode from "vscode";
+import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import type { Attachment, FromPanel, ToPanel } from "../common/panel.ts";
+import { grouped } from "../common/words.ts";
+import type { Actions } from "./actions.ts";
+import type { Followed } from "./followed.ts";
+import { page } from "./page.ts";
+import { panelState } from "./picture.ts";
+import type { Pictured } from "./picture.ts";
+import type { Sessions } from "./sessions.ts";
+
+export const VIEW_ID = "gloveport.chat";
+const STATE_AFTER_MS = 40;
+
+/** What the panel's buttons do beyond sending words. */
+export interface PanelDoors {
+  readonly verbs: Readonly<Record<Extract<FromPanel, { readonly type: "verb" }>["verb"], () => unknown>>;
+  files(action: "keep" | "undo" | "review", changeIds: readonly string[]): Promise<void>;
+  openOutput(item: ViewItem): Promise<void>;
+  openLink(target: string): Promise<void>;
+  trace(turnId: string): Promise<void>;
+  painted(seq: number, at: number): void;
+}
+
+export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable {
+  private view: vscode.WebviewView | null = null;
+  private ready = false;
+  private timer: NodeJS.Timeout | null = null;
+  private waiting: ToPanel[] = [];
+  private listening: vscode.Disposable[] = [];
+  private readonly parts: vscode.Disposable[];
+  private readonly media: vscode.Uri;
+  private readonly dist: vscode.Uri;
+
+  constructor(
+    private readonly extension: vscode.Uri,
+    private readonly pictured: Pictured,
+    private readonly sessions: Sessions,
+    private readonly actions: Actions,
+    private readonly log: vscode.LogOutputChannel,
+    private readonly doors: PanelDoors,
+  ) {
+    this.media = vscode.Uri.joinPath(extension, "media");
+    this.dist = vscode.Uri.joinPath(extension, "dist");
+    this.parts = [
+      sessions.onSwitch((session) => this.follow(session)),
+      sessions.onList(() => this.refresh()),
+      sessions.onChange(() => this.refresh()),
+      pictured.daemon.onLink(() => this.refresh()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.refresh()),
+      vscode.workspace.onDidChangeWorkspaceFolders(() => this.refresh()),
+    ];
+  }
+
+  get visible(): boolean {
+    return this.view?.visible === true;
+  }
+
+  /** Show a number on the view's icon; 0 shows none. */
+  badge(waiting: number): void {
+    if (this.view !== null) {
+      this.view.badge = waiting === 0 ? undefined : { value: waiting, tooltip: waiting === 1 ? "1 approval waits" : `${waiting} approvals wait` };
+    }
+  }
+
+  resolveWebviewView(view: vscode.WebviewView): void {
+    this.view = view;
+    this.ready = false;
+    view.webview.options = { enableScripts: true, localResourceRoots: [this.media, this.dist] };
+    view.webview.onDidReceiveMessage((message: FromPanel) => void this.take(message));
+    view.onDidDispose(() => {
+      this.view = null;
+      this.ready = false;
+    });
+    view.onDidChangeVisibility(() => {
+      if (view.visible) {
+        this.refresh();
+      }
+    });
+    view.webview.html = page(view.webview, this.extension, "panel");
+    this.sessions.refresh().catch((error: unknown) => this.log.warn(String(error)));
+  }
+
+  /** Tell the panel something; kept until it is ready. */
+  post(message: ToPanel): void {
+    if (this.ready && this.view !== null) {
+      void this.view.webview.postMessage(message);
+    } else if (message.type === "focus" || message.type === "attach" || message.type === "draft") {
+      this.waiting.push(message);
+    }
+  }
+
+  tell(words: string, bad: boolean): void {
+    this.post({ type: "told", words, bad });
+  }
+
+  /** Open the panel and put the cursor where it is wanted. */
+  async focus(what: "composer" | "approval"): Promise<void> {
+    await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
+    this.post({ type: "focus", what });
+  }
+
+  async attach(attachment: Attachment): Promise<void> {
+    await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
+    this.post({ type: "attach", attachment });
+  }
+
+  /** Put words into the composer for the user to send. */
+  async draft(words: string): Promise<void> {
+    await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
+    this.post({ type: "draft", words });
+  }
+
+  /** Send the picture around the conversation, a few times a second at most. */
+  refresh(): void {
+    this.timer ??= setTimeout(() => {
+      this.timer = null;
+      this.post({ type: "state", state: panelState(this.pictured) });
+    }, STATE_AFTER_MS);
+  }
+
+  private follow(session: Followed | null): void {
+    vscode.Disposable.from(...this.listening).dispose();
+    this.listening = [];
+    if (session === null) {
+      this.post({ type: "clear" });
+      this.refresh();
+      return;
+    }
+    const sessionId = session.id;
+    this.listening = [
+      session.onLoad(() => this.load(session)),
+      session.onEvents((events) => this.post({ type: "events", sessionId, events: events.map(({ seq, ops, at }) => ({ seq, ops, at })) })),
+      session.onOlder(({ items, first }) => this.post({ type: "older", sessionId, items, first })),
+      session.onBackInSync((seq) => this.post({ type: "whisper", sessionId, words: `Reconnected, in sync at #${grouped(seq)}` })),
+    ];
+    this.load(session);
+  }
+
+  private load(session: Followed): void {
+    const { view } = session;
+    if (view !== null) {
+      this.post({ type: "load", sessionId: session.id, items: view.items(), first: view.first, seq: view.watermark });
+    }
+    this.refresh();
+  }
+
+  private begin(): void {
+    this.ready = true;
+    this.post({ type: "state", state: panelState(this.pictured) });
+    this.follow(this.sessions.current);
+    const waiting = this.waiting;
+    this.waiting = [];
+    waiting.forEach((message) => this.post(message));
+  }
+
+  private async take(message: FromPanel): Promise<void> {
+    try {
+      await this.run(message);
+    } catch (error) {
+      const words = error instanceof Error ? error.message : String(error);
+      this.log.error(words);
+      if (words !== this.pictured.daemon.link.words) {
+        this.tell(words, true); // else it stands in the panel already
+      }
+    }
+  }
+
+  private async run(message: FromPanel): Promise<void> {
+    switch (message.type) {
+      case "ready":
+        this.begin();
+        break;
+      case "send":
+        await this.send(message);
+        break;
+      case "unqueue":
+        await this.actions.unqueue(message.messageId);
+        break;
+      case "edit":
+        await this.actions.editQueued(message.messageId, message.text);
+        break;
+      case "steerQueued":
+        await this.actions.steerQueued(message.messageId);
+        break;
+      case "answer":
+        await this.actions.answer(this.actions.currentOrFail.id, message.answer);
+        break;
+      case "files":
+        await this.doors.files(message.action, message.changeIds);
+        break;
+      case "openFile":
+        await this.actions.openFile(message.path, message.line);
+        break;
+      case "openSession":
+        await this.sessions.show(message.sessionId);
+        break;
+      case "openOutput":
+        await this.openOutput(message.itemId);
+        break;
+      case "openLink":
+        await this.doors.openLink(message.target);
+        break;
+      case "copy":
+        await vscode.env.clipboard.writeText(message.text);
+        break;
+      case "older":
+        await this.sessions.current?.loadOlder();
+        break;
+      case "broken":
+        this.log.warn(`the panel begins anew: ${message.words}`);
+        this.follow(this.sessions.current);
+        break;
+      case "why":
+        await this.actions.why(message.callId);
+        break;
+      case "trace":
+        await this.doors.trace(message.turnId);
+        break;
+      case "cardFocus":
+        await vscode.commands.executeCommand("setContext", "gloveport.cardFocus", message.focused);
+        break;
+      case "painted":
+        this.doors.painted(message.seq, message.at);
+        break;
+      case "verb":
+        await this.doors.verbs[message.verb]();
+        break;
+    }
+  }
+
+  private async send(message: Extract<FromPanel, { readonly type: "send" }>): Promise<void> {
+    let taken = false;
+    try {
+      taken = await this.actions.send(message.verb, message.text, message.kind, message.attachments);
+    } finally {
+      this.post({ type: "sent", ok: taken, text: message.text });
+    }
+  }
+
+  private async openOutput(itemId: string): Promise<void> {
+    const item = this.sessions.current?.view?.find(itemId);
+    if (item !== undefined) {
+      await this.doors.openOutput(item);
+    }
+  }
+
+  dispose(): void {
+    if (this.timer !== null) {
+      clearTimeout(this.timer);
+    }
+    vscode.Disposable.from(...this.parts, ...this.listening).dispose();
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The picture around the conversation.
+ *
+ * Purpose: from the daemon's answers to what the panel's header, files and composer show.
+ * Invariant: nothing that was not answered is shown as known.
+ * Must never: ask or decide.
+ */
+
+import { basename } from "node:path";
+import * as vscode from "vscode";
+import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
+import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import { splitPath } from "../common/words.ts";
+import type { Daemon } from "./daemon.ts";
+import type { Followed } from "./followed.ts";
+import type { Sessions } from "./sessions.ts";
+
+export interface Pictured {
+  readonly daemon: Daemon;
+  readonly sessions: Sessions;
+  /** Words that stand until they are untrue. */
+  standing: string;
+  /** The model a new session would use, as far as it is known. */
+  model: string;
+}
+
+function sessionRow(one: SessionInfo): SessionRow {
+  return { id: one.sessionId, title: one.title || basename(one.root), phase: one.phase, folder: one.root, updatedAt: one.updatedAt };
+}
+
+export function fileRow(change: ChangeInfo): FileRow {
+  const { name, folder } = splitPath(change.path);
+  return {
+    changeId: change.changeId,
+    path: change.path,
+    name,
+    folder,
+    kind: change.kind,
+    added: change.hunks.reduce((sum, hunk) => sum + hunk.newCount, 0),
+    removed: change.hunks.reduce((sum, hunk) => sum + hunk.oldCount, 0),
+    hunks: change.hunks.length,
+    alone: change.runsByItself ?? "",
+  };
+}
+
+function sessionPicture(session: Followed, listed: SessionInfo | undefined): SessionPicture | null {
+  const { detail, changes, usage, since, contextTokens } = session.beside;
+  const info = detail?.info ?? listed;
+  if (info === undefined) {
+    return null;
+  }
+  return {
+    id: session.id,
+    title: info.title || basename(info.root),
+    root: info.root,
+    phase: info.phase,
+    trust: info.trustLevel,
+    sandbox: info.sandbox,
+    model: info.modelLabel,
+    goal: detail?.goalRevision ?? 0,
+    turnId: detail?.turnId ?? null,
+    since,
+    readOnly: detail?.readOnly ?? false,
+    ended: session.ended ?? "",
+    inSync: session.inSync,
+    seq: session.view?.watermark ?? 0,
+    queue: detail?.queue ?? [],
+    files: changes.map(fileRow),
+    contextTokens,
+    costNanoUsd: usage?.costNanoUsd ?? null,
+    unpriced: usage?.unpriced ?? 0,
+    tokens: (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0),
+  };
+}
+
+export function panelState({ daemon, sessions, standing, model }: Pictured): PanelState {
+  const { current } = sessions;
+  const session = current === null ? null : sessionPicture(current, sessions.info(current.id));
+  return {
+    link: daemon.link,
+    trusted: vscode.workspace.isTrusted,
+    folders: sessions.roots.length,
+    sessions: sessions.list.map(sessionRow),
+    session,
+    modelLabel: session?.model ?? model,
+    standing,
+    mac: process.platform === "darwin",
+  };
+}

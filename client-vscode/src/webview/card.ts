@@ -1,0 +1,406 @@
+/**
+ * The approval card.
+ *
+ * Purpose: ask one question with everything that belongs to the answer, and take the answer.
+ * Invariant: the command is whole; the sentence is that of the right to be issued; only Deny or Allow of this card
+ * decides, and nothing does in its first moments.
+ * Must never: take the focus, decide on Esc, or offer what the card does not.
+ */
+
+import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import {
+  FIRST,
+  SCOPES,
+  SCOPE_WORDS,
+  allowSentence,
+  answerOf,
+  isApprovable,
+  optionsOf,
+  refusedReason,
+  riskBars,
+  sub,
+  subs,
+  texts,
+  touches,
+  variantWords,
+  variantsOf,
+} from "../common/cardModel.ts";
+import type { Choice, Line } from "../common/cardModel.ts";
+import { num, str } from "../common/toolRow.ts";
+import type { Fields } from "../common/toolRow.ts";
+import { capital, counted, lifetime } from "../common/words.ts";
+import { button, fill, h, revealed } from "./dom.ts";
+import { icon } from "./icons.ts";
+import { send } from "./port.ts";
+
+/** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
+const DEAF_MS = 600;
+const USES = [1, 5, 20] as const;
+const LIVES_S = [600, 3600, 8 * 3600, 30 * 86_400] as const;
+
+const QUESTION_ICONS: readonly (readonly [RegExp, string])[] = [
+  [/command/i, "term"],
+  [/tests/i, "beaker"],
+  [/secret/i, "key"],
+  [/delete/i, "trash"],
+  [/network|reach/i, "globe"],
+  [/install/i, "box"],
+  [/history/i, "branch"],
+  [/publish|send/i, "send"],
+  [/write/i, "pencil"],
+  [/read|search/i, "eye"],
+];
+
+class Card {
+  readonly element: HTMLElement;
+  private readonly id: string;
+  private readonly digest: string;
+  private readonly card: Fields;
+  private choice: Choice = FIRST;
+  private readonly born = performance.now();
+  private readonly narrow = h("div", { class: "sec" });
+  private readonly decision = h("div", { class: "sec decide" });
+  private sent = false;
+
+  constructor(item: ViewItem) {
+    this.id = item.id.slice(item.id.indexOf("/") + 1);
+    this.digest = str(item.fields, "cardDigest");
+    this.card = sub(item.fields, "card") ?? {};
+    this.element = h(
+      "div",
+      {
+        class: "ap",
+        role: "group",
+        label: `Approval: ${str(this.card, "title")}`,
+        tabindex: 0,
+        on: { keydown: (event) => this.key(event as KeyboardEvent), focusin: () => focusTold(true), focusout: () => focusTold(false) },
+      },
+      this.head(),
+      this.facts(),
+      this.narrow,
+      this.decision,
+    );
+    this.draw();
+  }
+
+  private head(): HTMLElement {
+    const { card } = this;
+    const risk = str(card, "risk");
+    const bars = riskBars(risk);
+    const sign = QUESTION_ICONS.find(([words]) => words.test(str(card, "title")))?.[1] ?? "shield";
+    const binding = sub(card, "binding");
+    const agent = str(card, "agent");
+    const who = agent === "main" || agent === "" ? "Main agent" : `Sub-agent “${agent}”`;
+    const about = [who, binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`].filter((one) => one !== "").join(" · ");
+    const level = h(
+      "span",
+      { class: `risk r${bars}` },
+      h("span", { class: "lv", attrs: { "aria-hidden": "true" } }, h("i"), h("i"), h("i")),
+      `${capital(risk)} risk`,
+    );
+    return h(
+      "div",
+      { class: "sec first" },
+      h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
+      h("div", { class: "xs q about" }, about),
+      this.command(),
+      this.warnings(),
+    );
+  }
+
+  private command(): HTMLElement | null {
+    const command = sub(this.card, "command");
+    if (command === null) {
+      const summary = str(this.card, "summary");
+      return summary === "" ? null : h("div", { class: "cmd", tabindex: 0 }, revealed(summary, true));
+    }
+    const hidden = num(command, "hidden_characters") ?? 0;
+    const text = str(command, "text");
+    const box = h("div", { class: "cmd", tabindex: 0, label: "Full command" });
+    for (const part of text.split(/( )/)) {
+      box.append(part === " " ? " " : h("span", { class: "arg" }, escapes(part)));
+    }
+    const copy = button("ib small", () => send({ type: "copy", text }), { label: "Copy command" }, icon("copy"));
+    const foot = h(
+      "div",
+      { class: "xs q row foot" },
+      hidden > 0 && icon("eye", "xs"),
+      h("span", { class: "grow" }, hidden > 0 ? `${counted(hidden, "hidden character")}, shown escaped` : counted(text.length, "character")),
+      copy,
+    );
+    return h("div", {}, box, foot);
+  }
+
+  private warnings(): HTMLElement | null {
+    const command = sub(this.card, "command");
+    const hidden = command === null ? 0 : (num(command, "hidden_characters") ?? 0);
+    const provenance = sub(this.card, "provenance");
+    const lines: (readonly [string, string, string])[] = [];
+    if (hidden > 0) {
+      lines.push(["warnt", "warn", "Hidden characters conceal part of the command."]);
+    }
+    if (provenance !== null && str(provenance, "integrity") === "untrusted") {
+      lines.push(["warnt", "warn", str(provenance, "words")]);
+    }
+    lines.push(...texts(this.card, "notes").map((note) => ["warnt", "warn", note] as const));
+    lines.push(
+      this.card["reversible"] === true
+        ? ["undo", "q", "Your own files change only when you keep the result."]
+        : ["warnt", "warn", "Gloveport can’t undo this."],
+    );
+    return h("ul", { class: "fx" }, ...lines.map(([sign, tone, words]) => h("li", {}, icon(sign, tone), h("span", {}, words))));
+  }
+
+  private facts(): HTMLElement {
+    const list = h("dl", { class: "kv" });
+    for (const line of touches(this.card)) {
+      list.append(h("dt", {}, line.term), valueOf(line));
+    }
+    const factors = subs(this.card, "factors").map((one) =>
+      h("li", {}, h("span", { class: "q" }, `${str(one, "name")}: ${str(one, "level")}`), h("span", {}, str(one, "words"))),
+    );
+    const why = h(
+      "details",
+      { class: "whyrisk" },
+      h("summary", { class: "xs q" }, `Why ${str(this.card, "risk")} risk: ${str(this.card, "reason")}`),
+      h("ul", { class: "factors xs" }, ...factors),
+    );
+    return h("div", { class: "sec" }, list, why);
+  }
+
+  private draw(): void {
+    this.drawScopes();
+    this.drawDecision();
+  }
+
+  private choose(choice: Choice): void {
+    this.choice = choice;
+    this.drawDecision();
+    for (const radio of this.narrow.querySelectorAll<HTMLInputElement>("input[name^=scope]")) {
+      radio.checked = radio.value === choice.scope;
+    }
+    this.drawNarrowing();
+  }
+
+  private drawScopes(): void {
+    const options = optionsOf(this.card);
+    if (options.every((one) => one.scope === "once")) {
+      this.narrow.remove();
+      return;
+    }
+    const rows = SCOPES.map((scope) => {
+      const reason = refusedReason(this.card, scope);
+      const first = variantsOf(this.card, scope)[0];
+      const attrs: Record<string, string> = { type: "radio", name: `scope-${this.id}`, value: scope };
+      if (scope === this.choice.scope) {
+        attrs["checked"] = "";
+      }
+      if (reason !== "") {
+        attrs["disabled"] = "";
+      }
+      const words =
+        reason !== ""
+          ? reason
+          : scope === "once"
+            ? `this call, within ${lifetime(first?.lifetimeS ?? 0)}`
+            : scope === "turn"
+              ? "until this turn ends"
+              : `for at most ${lifetime(first?.lifetimeS ?? 0)}`;
+      const pick = h("input", { class: "rd", attrs, on: { change: () => this.choose({ ...FIRST, scope }) } });
+      return h(
+        "label",
+        { class: reason === "" ? "opt" : "opt off" },
+        pick,
+        h("span", { class: "nw" }, SCOPE_WORDS[scope]),
+        h("span", { class: "q why" }, words),
+      );
+    });
+    fill(this.narrow, h("h4", {}, "Allow for"), h("div", { role: "radiogroup", label: "Scope" }, ...rows), h("div", { class: "narrowing" }));
+  }
+
+  /** What can be narrowed within a scope: which calls, how often, how long. */
+  private drawNarrowing(): void {
+    const place = this.narrow.querySelector<HTMLElement>(".narrowing");
+    if (place === null) {
+      return;
+    }
+    const { scope, variant, uses, lifetimeS } = this.choice;
+    const variants = variantsOf(this.card, scope);
+    const option = variants[variant];
+    if (scope === "once" || option === undefined) {
+      fill(place);
+      return;
+    }
+    const names = variantWords(variants);
+    const reach = names.map((name, at) => {
+      const attrs: Record<string, string> = {
+        type: "radio",
+        name: `reach-${this.id}`,
+        value: String(at),
+        ...(at === variant ? { checked: "" } : {}),
+      };
+      return h(
+        "label",
+        { class: "ck" },
+        h("input", { class: "rd", attrs, on: { change: () => this.choose({ ...this.choice, variant: at }) } }),
+        h("span", {}, ticks(name)),
+      );
+    });
+    const lives = [...LIVES_S.filter((life) => life < option.lifetimeS), option.lifetimeS];
+    const select = (label: string, rows: readonly (readonly [string, string])[], value: string, pick: (value: string) => void): HTMLElement => {
+      const made = h("select", { class: "sel", label, on: { change: (event) => pick((event.target as HTMLSelectElement).value) } });
+      made.append(...rows.map(([key, words]) => h("option", { attrs: { value: key } }, words)));
+      made.value = value;
+      return made;
+    };
+    fill(
+      place,
+      h("h4", {}, "Narrow to"),
+      ...reach,
+      h(
+        "div",
+        { class: "row limits" },
+        select(
+          "Ends",
+          lives.map((life) => [String(life), lifetime(life)]),
+          String(lifetimeS ?? option.lifetimeS),
+          (value) => this.choose({ ...this.choice, lifetimeS: Number(value) }),
+        ),
+        select(
+          "Uses",
+          [["", "any number of uses"], ...USES.map((count) => [String(count), counted(count, "use")] as const)],
+          uses === null ? "" : String(uses),
+          (value) => this.choose({ ...this.choice, uses: value === "" ? null : Number(value) }),
+        ),
+      ),
+    );
+  }
+
+  private drawDecision(): void {
+    const approvable = isApprovable(this.card);
+    const high = riskBars(str(this.card, "risk")) > 2;
+    const once = this.choice.scope === "once" ? "Allow once" : `Allow for ${SCOPE_WORDS[this.choice.scope].toLowerCase()}`;
+    const allow = button(
+      high ? "btn tall grow" : "btn tall grow pri",
+      () => this.decide(true),
+      { attrs: approvable ? {} : { disabled: "" } },
+      once,
+      h("kbd", {}, "Ctrl ⏎"),
+    );
+    const deny = button("btn tall grow", () => this.decide(false), {}, "Deny", h("kbd", {}, "Ctrl ⌫"));
+    fill(
+      this.decision,
+      h(
+        "p",
+        { class: "sum" },
+        h("span", { class: "q" }, "You allow: "),
+        approvable ? ticks(allowSentence(this.card, this.choice)) : "nothing: there is no command to allow.",
+      ),
+      h("div", { class: "act" }, allow, deny),
+      h("p", { class: "xs q esc-words" }, h("kbd", {}, "Esc"), " leaves it waiting. Nothing runs until you answer."),
+    );
+  }
+
+  private decide(allow: boolean): void {
+    if (this.sent || performance.now() - this.born < DEAF_MS) {
+      return;
+    }
+    const answer = answerOf(this.card, this.id, this.digest, allow, this.choice);
+    if (answer === null || (allow && !isApprovable(this.card))) {
+      return;
+    }
+    this.sent = true;
+    this.element.classList.add("sent");
+    send({ type: "answer", answer });
+    setTimeout(() => {
+      this.sent = false;
+      this.element.classList.remove("sent");
+    }, 5000);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const control = event.ctrlKey || event.metaKey;
+    const field = (event.target as HTMLElement).tagName === "SELECT";
+    if (control && event.key === "Enter") {
+      this.decide(true);
+    } else if (control && event.key === "Backspace") {
+      this.decide(false);
+    } else if (event.key === "Escape") {
+      this.element.closest<HTMLElement>(".conv")?.focus();
+    } else if (!field && !control && /^[1-4]$/.test(event.key)) {
+      const scope = SCOPES[Number(event.key) - 1];
+      if (scope !== undefined && variantsOf(this.card, scope).length > 0) {
+        this.choose({ ...FIRST, scope });
+      }
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+function focusTold(focused: boolean): void {
+  send({ type: "cardFocus", focused });
+}
+
+/** Escapes that the daemon wrote into a command, marked. */
+function escapes(text: string): DocumentFragment {
+  const made = document.createDocumentFragment();
+  for (const part of text.split(/(\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}|\\u\{[0-9a-f]+\})/)) {
+    made.append(/^\\[xuU]/.test(part) ? h("span", { class: "esc" }, part) : revealed(part, true));
+  }
+  return made;
+}
+
+/** A sentence whose quoted commands are set as code. */
+function ticks(sentence: string): DocumentFragment {
+  const made = document.createDocumentFragment();
+  for (const [at, part] of sentence.split("`").entries()) {
+    made.append(at % 2 === 1 ? h("code", {}, revealed(part)) : revealed(part));
+  }
+  return made;
+}
+
+function valueOf(line: Line): HTMLElement {
+  const value = h("dd");
+  line.words.forEach((word, at) => {
+    value.append(at === 0 ? "" : " ");
+    value.append(word.code ? h("code", {}, revealed(word.text)) : h("span", { class: word.quiet ? "q" : "" }, ticks(word.text)));
+  });
+  return value;
+}
+
+export function cardView(item: ViewItem): HTMLElement {
+  return h("div", { class: "pad" }, new Card(item).element);
+}
+
+const ANSWERS: Readonly<Record<string, readonly [string, string, string]>> = {
+  allowed: ["check", "ok", "Allowed"],
+  denied: ["block", "q", "Denied"],
+  expired: ["clock", "q", "Expired. Nothing ran."],
+  superseded: ["history", "q", "Asked again: something changed."],
+  withdrawn: ["history", "q", "Not needed any more."],
+};
+
+/** An answered card: one line. */
+export function answeredView(item: ViewItem): HTMLElement {
+  const state = str(item.fields, "state");
+  const card = sub(item.fields, "card") ?? {};
+  const [sign, tone, words] = ANSWERS[state] ?? ["info", "q", capital(state)];
+  const scope = SCOPES.find((one) => one === str(item.fields, "scope"));
+  const scoped = state === "allowed" && scope !== undefined ? `${words} ${SCOPE_WORDS[scope].toLowerCase()}` : words;
+  const summary = str(card, "summary");
+  const by = str(item.fields, "by");
+  return h(
+    "div",
+    { class: "pad" },
+    h(
+      "div",
+      { class: "done" },
+      icon(sign, `s ${tone}`),
+      h("span", { class: "ell" }, scoped, summary !== "" && ": ", revealed(summary)),
+      h("span", { class: "xs q nw" }, by === "vscode" ? "you" : by),
+    ),
+  );
+}

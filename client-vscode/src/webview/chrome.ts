@@ -1,0 +1,384 @@
+/**
+ * What stands around the conversation: session, plan, files, meters.
+ *
+ * Purpose: draw the picture that the extension sends, and nothing that it does not say.
+ * Invariant: each part is drawn anew only when its own picture changed, so that focus stays where it is.
+ * Must never: decide; a button asks the extension.
+ */
+
+import type { FileRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import { str } from "../common/toolRow.ts";
+import type { Fields } from "../common/toolRow.ts";
+import { capital, counted, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
+import { button, fill, h, revealed } from "./dom.ts";
+import { icon } from "./icons.ts";
+import { send } from "./port.ts";
+
+/** An element that is drawn again only when what it shows changed. */
+class Part {
+  readonly element: HTMLElement;
+  private drawn = "";
+
+  constructor(element: HTMLElement) {
+    this.element = element;
+  }
+
+  show(picture: unknown, draw: () => void): void {
+    const key = JSON.stringify(picture);
+    if (key !== this.drawn) {
+      this.drawn = key;
+      draw();
+    }
+  }
+}
+
+export function dot(phase: string): HTMLElement {
+  const look = phaseLook(phase);
+  const words = phaseWords(phase);
+  if (look === "unknown" || look === "error") {
+    return h("span", { class: "dotslot" }, icon(look === "unknown" ? "unknown" : "close", `s ${look === "unknown" ? "warn" : "bad"}`, words));
+  }
+  return h("span", { class: "dotslot" }, h("span", { class: `dot ${look}`, role: "img", label: words }));
+}
+
+export class Chrome {
+  private readonly header = new Part(h("header", { class: "sess" }));
+  private readonly picker = new Part(h("div", { class: "picker" }));
+  private readonly plan = new Part(h("div", { class: "planbox" }));
+  private readonly banner = new Part(h("div", { class: "banner" }));
+  private readonly files = new Part(h("div", { class: "filesbox" }));
+  private readonly meters = new Part(h("div", { class: "meters" }));
+  private readonly time = h("span", { class: "num" });
+  private picking = false;
+  private filter = "";
+  private filesOpen = true;
+  private planOpen = false;
+  private state: PanelState | null = null;
+
+  readonly top: readonly HTMLElement[];
+  readonly aboveComposer: readonly HTMLElement[];
+  readonly below: HTMLElement;
+
+  constructor() {
+    this.picker.element.hidden = true;
+    this.top = [this.header.element, this.picker.element, this.banner.element, this.plan.element];
+    this.aboveComposer = [this.files.element];
+    this.below = this.meters.element;
+    setInterval(() => this.tick(), 1000);
+  }
+
+  show(state: PanelState): void {
+    const before = this.state?.session?.id;
+    this.state = state;
+    if (before !== undefined && before !== state.session?.id) {
+      this.picking = false;
+    }
+    const { session } = state;
+    this.header.show(
+      [session?.id, session?.title, session?.phase, session?.trust, session?.sandbox, session?.goal, session?.turnId, this.picking],
+      () => this.drawHeader(state),
+    );
+    this.picker.show([state.sessions, this.picking, this.filter, session?.id], () => this.drawPicker(state));
+    this.banner.show([state.link, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended], () => this.drawBanner(state));
+    this.files.show([session?.files ?? [], this.filesOpen], () => this.drawFiles(session?.files ?? []));
+    this.meters.show(
+      [session?.contextTokens, session?.costNanoUsd, session?.unpriced, session?.tokens, session?.inSync, session?.seq, state.link.kind],
+      () => this.drawMeters(session, state.link),
+    );
+    this.tick();
+  }
+
+  togglePicker(): void {
+    this.picking = !this.picking;
+    this.filter = "";
+    if (this.state !== null) {
+      this.show(this.state);
+    }
+    if (this.picking) {
+      this.picker.element.querySelector("input")?.focus();
+    }
+  }
+
+  showPlan(fields: Fields | null): void {
+    this.plan.show([fields?.["items"], this.planOpen], () => this.drawPlan(fields));
+  }
+
+  private tick(): void {
+    const session = this.state?.session;
+    if (session === null || session === undefined) {
+      return;
+    }
+    const lasts = session.since === null ? "" : ` ${running(Date.now() * 1000 - session.since)}`;
+    this.time.textContent = `${phaseWords(session.phase)}${phaseLook(session.phase) === "run" ? lasts : ""}`;
+  }
+
+  private drawHeader(state: PanelState): void {
+    const { session } = state;
+    const open = (): void => this.togglePicker();
+    const title = session === null ? "New session" : session.title;
+    const pick = button(
+      "pick grow title",
+      open,
+      { attrs: { "aria-expanded": String(this.picking) }, title: "All sessions" },
+      h("span", { class: "ell b" }, revealed(title)),
+      icon("cd", "s"),
+    );
+    const running = session?.turnId != null;
+    const stop = running && button("ib", () => send({ type: "verb", verb: "cancel" }), { label: "Stop the turn (Ctrl+.)" }, icon("stop"));
+    const first = h("div", { class: "t" }, dot(session?.phase ?? "idle"), pick, stop);
+    if (session === null) {
+      fill(this.header.element, first);
+      return;
+    }
+    const goal = session.goal > 1 ? ` · goal ${session.goal}` : "";
+    const trust = button(
+      "chip",
+      () => send({ type: "verb", verb: "chooseTrust" }),
+      { label: `Trust: ${session.trust}. Sandbox: ${session.sandbox}. Change` },
+      icon("shield"),
+      capital(session.trust),
+      h("span", { class: "sep" }),
+      h("span", { class: "q" }, session.sandbox),
+    );
+    fill(this.header.element, first, h("div", { class: "u" }, h("span", { class: "xs q grow ell" }, this.time, goal), trust));
+  }
+
+  private drawPicker(state: PanelState): void {
+    const { element } = this.picker;
+    element.hidden = !this.picking;
+    if (!this.picking) {
+      fill(element);
+      return;
+    }
+    const listbox = h("ul", { class: "sessions", role: "listbox", label: "Sessions" });
+    const field = h("input", { class: "find", label: "Find a session", attrs: { type: "text", placeholder: "Find a session", value: this.filter } });
+    field.addEventListener("input", () => {
+      this.filter = field.value;
+      fill(listbox, ...this.sessionRows(state));
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        this.togglePicker();
+      } else if (event.key === "ArrowDown") {
+        listbox.querySelector("button")?.focus();
+      }
+    });
+    fill(listbox, ...this.sessionRows(state));
+    fill(element, field, listbox);
+  }
+
+  private sessionRows(state: PanelState): readonly HTMLElement[] {
+    const wanted = this.filter.toLowerCase();
+    const found = state.sessions.filter((one) => `${one.title} ${one.folder}`.toLowerCase().includes(wanted));
+    if (found.length === 0) {
+      return [h("li", { class: "q none" }, state.sessions.length === 0 ? "No session yet" : "No session of this name")];
+    }
+    return found.map((one) => this.sessionRow(one, one.id === state.session?.id));
+  }
+
+  private sessionRow(row: SessionRow, current: boolean): HTMLElement {
+    const open = (): void => {
+      this.picking = false;
+      send({ type: "openSession", sessionId: row.id });
+      if (this.state !== null) {
+        this.show(this.state);
+      }
+    };
+    const move = (event: Event): void => {
+      const item = (event.target as HTMLElement).closest("li");
+      const other =
+        (event as KeyboardEvent).key === "ArrowDown"
+          ? item?.nextElementSibling
+          : (event as KeyboardEvent).key === "ArrowUp"
+            ? item?.previousElementSibling
+            : null;
+      other?.querySelector("button")?.focus();
+    };
+    const words = h("span", { class: "q xs nw" }, phaseWords(row.phase));
+    const made = button(
+      current ? "srow on" : "srow",
+      open,
+      { attrs: { role: "option", "aria-selected": String(current) }, title: row.folder, on: { keydown: move } },
+      dot(row.phase),
+      h("span", { class: "ell grow" }, revealed(row.title)),
+      words,
+    );
+    return h("li", {}, made);
+  }
+
+  private drawBanner(state: PanelState): void {
+    const notes: HTMLElement[] = [];
+    const note = (sign: string, tone: string, words: string, action: LinkState["action"]): void => {
+      const act = action !== null && button("linkish", () => send({ type: "verb", verb: action.verb }), {}, action.title);
+      notes.push(h("div", { class: "note", role: "status" }, icon(sign, tone), h("div", {}, revealed(words), act && " ", act)));
+    };
+    if (!state.trusted) {
+      note("shield", "warn", "This workspace is restricted. Sessions can be read; nothing starts or is decided.", {
+        title: "Manage trust",
+        verb: "manageTrust",
+      });
+    }
+    if (state.folders === 0) {
+      note("info", "q", "Open a folder first: an agent works in a folder.", { title: "Open a folder", verb: "openFolder" });
+    }
+    const { link } = state;
+    if (link.kind !== "ready" && link.kind !== "idle") {
+      const [sign, tone] = link.kind === "starting" ? ["spin", "live spin"] : link.kind === "lost" ? ["refresh", "warn"] : ["errc", "bad"];
+      note(sign ?? "info", tone ?? "", link.words, link.action);
+    }
+    if (state.standing !== "") {
+      note("errc", "bad", state.standing, null);
+    }
+    if (state.session !== null && state.session.ended !== "") {
+      note("trash", "q", `This session is gone: ${state.session.ended}.`, { title: "New session", verb: "startSession" });
+    } else if (state.session?.readOnly === true) {
+      note("lock", "q", "This session can be read, not continued.", null);
+    }
+    fill(this.banner.element, ...notes);
+  }
+
+  private drawPlan(fields: Fields | null): void {
+    const items = fields !== null && Array.isArray(fields["items"]) ? (fields["items"] as readonly Fields[]) : [];
+    if (items.length === 0) {
+      fill(this.plan.element);
+      return;
+    }
+    const done = items.filter((one) => str(one, "state") === "done").length;
+    const current = items.find((one) => str(one, "state") === "running") ?? items.find((one) => str(one, "state") === "pending");
+    const marks = items.slice(0, 12).map((one) => h("i", { class: { done: "d", running: "n" }[str(one, "state")] ?? "" }));
+    const toggle = (): void => {
+      this.planOpen = !this.planOpen;
+      this.showPlan(fields);
+    };
+    const head = button(
+      "plan",
+      toggle,
+      { attrs: { "aria-expanded": String(this.planOpen) } },
+      icon("plan", "s q"),
+      h("span", { class: "num nw" }, `Plan ${done}/${items.length}`),
+      h("span", { class: "seg", attrs: { "aria-hidden": "true" } }, ...marks),
+      h("span", { class: "q ell grow" }, current === undefined ? "Done" : revealed(str(current, "title"))),
+      icon(this.planOpen ? "cd" : "cr", "s q"),
+    );
+    const looks: Readonly<Record<string, readonly [string, string]>> = {
+      done: ["check", "ok"],
+      running: ["spin", "live"],
+      dropped: ["block", "q"],
+      superseded: ["history", "q"],
+    };
+    const steps = items.map((one) => {
+      const [sign, tone] = looks[str(one, "state")] ?? ["ring", "q"];
+      return h("li", { class: str(one, "state") }, icon(sign, `s ${tone}`, str(one, "state")), h("span", {}, revealed(str(one, "title"))));
+    });
+    fill(this.plan.element, head, this.planOpen && h("ol", { class: "steps" }, ...steps));
+  }
+
+  private drawFiles(files: readonly FileRow[]): void {
+    const { element } = this.files;
+    element.hidden = files.length === 0;
+    if (files.length === 0) {
+      fill(element);
+      return;
+    }
+    const sum = (pick: (row: FileRow) => number): number => files.reduce((total, row) => total + pick(row), 0);
+    const ask = (action: "keep" | "undo" | "review", rows: readonly FileRow[]) => (): void =>
+      send({ type: "files", action, changeIds: rows.map((one) => one.changeId) });
+    const toggle = (): void => {
+      this.filesOpen = !this.filesOpen;
+      this.drawFiles(files);
+    };
+    const head = h(
+      "div",
+      { class: "hd" },
+      button(
+        "pick",
+        toggle,
+        { attrs: { "aria-expanded": String(this.filesOpen) } },
+        icon(this.filesOpen ? "cd" : "cr", "s q"),
+        h("span", { class: "nw m" }, counted(files.length, "file")),
+      ),
+      h(
+        "span",
+        { class: "num grow nw wide" },
+        counts(
+          sum((one) => one.added),
+          sum((one) => one.removed),
+        ),
+      ),
+      button("btn", ask("keep", files), {}, "Keep all"),
+      button("btn", ask("undo", files), {}, "Undo all"),
+      button("btn", ask("review", files), {}, "Review"),
+    );
+    const rows = files.map((file) =>
+      h(
+        "li",
+        { title: file.alone === "" ? file.path : `${file.path}\n${file.alone}` },
+        button(
+          "fname",
+          ask("review", [file]),
+          { label: `Review ${file.path}` },
+          icon(file.alone === "" ? "file" : "warnt", file.alone === "" ? "s q" : "s warn"),
+          h("span", { class: "nw" }, revealed(file.name)),
+          h("span", { class: "q xs ell grow" }, revealed([file.folder, kindWords(file.kind)].filter((one) => one !== "").join(" · "))),
+        ),
+        h("span", { class: "num xs stat" }, counts(file.added, file.removed)),
+        h(
+          "span",
+          { class: "acts" },
+          button("ib", ask("keep", [file]), { label: `Keep ${file.name}` }, icon("check", "s")),
+          button("ib", ask("undo", [file]), { label: `Undo ${file.name}` }, icon("undo", "s")),
+          button("ib", ask("review", [file]), { label: `Compare ${file.name}` }, icon("diff", "s")),
+        ),
+      ),
+    );
+    fill(element, h("div", { class: "files" }, head, this.filesOpen && h("ul", { label: "Proposed files" }, ...rows)));
+  }
+
+  private drawMeters(session: SessionPicture | null, link: LinkState): void {
+    if (session === null) {
+      fill(this.meters.element);
+      return;
+    }
+    const context = session.contextTokens === null ? "none yet" : tokens(session.contextTokens);
+    const spent = session.costNanoUsd === null ? (session.unpriced > 0 ? "unpriced" : "$0.00") : dollars(session.costNanoUsd);
+    const sync =
+      session.inSync && link.kind === "ready"
+        ? `In sync at #${grouped(session.seq)}`
+        : link.kind === "ready"
+          ? `Live at #${grouped(session.seq)}`
+          : "Not connected";
+    fill(
+      this.meters.element,
+      h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
+      button(
+        "meter linkish q",
+        () => send({ type: "verb", verb: "showUsage" }),
+        { title: `${tokens(session.tokens)} in this session` },
+        "Spent ",
+        h("span", { class: "num" }, spent),
+      ),
+      h(
+        "span",
+        {
+          class: "meter sync",
+          title: session.inSync ? "The daemon’s digest of this view equals the panel’s own" : "Not yet proven equal to the daemon’s view",
+        },
+        h("span", { class: "num" }, sync),
+      ),
+    );
+  }
+}
+
+function kindWords(kind: string): string {
+  return kind === "modify" ? "" : kind === "create" ? "new" : kind;
+}
+
+function counts(added: number, removed: number): HTMLElement {
+  return h(
+    "span",
+    {},
+    added > 0 && h("span", { class: "add" }, `+${added}`),
+    added > 0 && removed > 0 && " ",
+    removed > 0 && h("span", { class: "del" }, `−${removed}`),
+  );
+}

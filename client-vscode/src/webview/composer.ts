@@ -1,0 +1,263 @@
+/**
+ * Where the user writes.
+ *
+ * Purpose: the message, what is attached, how it is sent while a turn runs, and what waits.
+ * Invariant: while a turn runs nothing is sent before its way was chosen; what is typed survives hiding the panel.
+ * Must never: send twice for one press, or lose words that were not taken.
+ */
+
+import { attachmentLabel } from "../common/attach.ts";
+import type { Attachment, PanelState, QueuedRow, SendVerb, SteeringKind } from "../common/panel.ts";
+import { button, fill, h, revealed } from "./dom.ts";
+import { icon } from "./icons.ts";
+import { keep, kept, send } from "./port.ts";
+
+const KINDS: readonly (SteeringKind | "auto")[] = ["auto", "supplement", "correct", "replace", "ask"];
+const WAYS: readonly (readonly [SendVerb, string, string])[] = [
+  ["queue", "Queue", "Waits until the turn has ended."],
+  ["steer", "Steer", "Arrives when what runs now has ended."],
+  ["interrupt", "Interrupt", "Stops the turn and begins the next one."],
+];
+const ATTACHMENTS_MAX = 20;
+const LINES_MAX = 12;
+
+export class Composer {
+  readonly element: HTMLElement;
+  private readonly area: HTMLTextAreaElement;
+  private readonly queue = h("div", { class: "queued" });
+  private readonly context = h("div", { class: "ctx" });
+  private readonly ways = h("div", { class: "steer", role: "group", label: "How to send while the turn runs" });
+  private readonly bar = h("div", { class: "tb" });
+  private attachments: readonly Attachment[];
+  private kind: SteeringKind | "auto" = "auto";
+  private state: PanelState | null = null;
+  private editing: string | null = null;
+  private sending = false;
+  private drawn = "";
+
+  constructor() {
+    const { draft, attachments } = kept();
+    this.attachments = attachments;
+    this.area = h("textarea", { class: "tx", label: "Message", attrs: { rows: "1", placeholder: "Ask for a change" } });
+    this.area.value = draft;
+    this.area.addEventListener("input", () => this.typed());
+    this.area.addEventListener("keydown", (event) => this.key(event));
+    this.ways.addEventListener("keydown", (event) => this.wayKey(event));
+    this.element = h("div", { class: "comp" }, this.queue, this.context, this.area, this.bar, this.ways);
+    this.ways.hidden = true;
+    this.drawContext();
+    requestAnimationFrame(() => this.grow());
+  }
+
+  focus(): void {
+    this.area.focus();
+  }
+
+  /** Words for the user to send; what stands there already stays before them. */
+  draft(words: string): void {
+    this.area.value = this.area.value === "" ? words : `${this.area.value}\n${words}`;
+    this.typed();
+    this.area.focus();
+  }
+
+  attach(attachment: Attachment): void {
+    const same = (one: Attachment): boolean => one.path === attachment.path && String(one.lines) === String(attachment.lines);
+    if (!this.attachments.some(same) && this.attachments.length < ATTACHMENTS_MAX) {
+      this.attachments = [...this.attachments, attachment];
+      this.drawContext();
+      this.remember();
+    }
+  }
+
+  show(state: PanelState): void {
+    this.state = state;
+    const { session, link, trusted, folders } = state;
+    const key = JSON.stringify([
+      session?.queue,
+      session?.turnId,
+      session?.id,
+      state.modelLabel,
+      session?.sandbox,
+      link.kind,
+      trusted,
+      folders,
+      session?.readOnly,
+      session?.ended,
+    ]);
+    if (key === this.drawn) {
+      return;
+    }
+    this.drawn = key;
+    this.area.disabled = !trusted || folders === 0 || session?.readOnly === true || (session?.ended ?? "") !== "";
+    this.area.placeholder = !trusted ? "Restricted: nothing can be sent" : this.isRunning ? "Say something to the running turn" : "Ask for a change";
+    if (!this.isRunning) {
+      this.ways.hidden = true;
+    }
+    fill(this.queue, ...(session?.queue ?? []).map((one) => this.queuedRow(one)));
+    this.drawBar(state);
+  }
+
+  /** The extension's answer: what was sent was taken, or it was not and stays here. */
+  sent(ok: boolean, text: string): void {
+    this.sending = false;
+    this.element.classList.remove("sending");
+    if (ok) {
+      this.area.value = "";
+      this.attachments = [];
+      this.kind = "auto";
+      this.ways.hidden = true;
+    } else if (this.area.value === "" && text !== "") {
+      this.area.value = text;
+    }
+    this.typed();
+    this.drawContext();
+  }
+
+  private get isRunning(): boolean {
+    return this.state?.session?.turnId != null;
+  }
+
+  private typed(): void {
+    this.grow();
+    this.remember();
+  }
+
+  private remember(): void {
+    keep({ draft: this.area.value, attachments: this.attachments });
+  }
+
+  private grow(): void {
+    this.area.style.height = "auto";
+    this.area.style.height = `${Math.min(this.area.scrollHeight, LINES_MAX * 18 + 13)}px`;
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.submit();
+    } else if (event.key === "Escape" && this.editing !== null) {
+      this.editing = null;
+      this.area.value = "";
+      this.typed();
+    }
+  }
+
+  private submit(): void {
+    if (this.area.value.trim() === "" || this.sending) {
+      return;
+    }
+    if (this.editing !== null) {
+      send({ type: "edit", messageId: this.editing, text: this.area.value });
+      this.editing = null;
+      this.sent(true, "");
+    } else if (this.isRunning) {
+      this.openWays();
+    } else {
+      this.dispatch("start");
+    }
+  }
+
+  private dispatch(verb: SendVerb): void {
+    if (this.area.value.trim() === "" || this.sending) {
+      return;
+    }
+    this.sending = true;
+    this.element.classList.add("sending");
+    const kind = this.kind === "auto" || verb !== "steer" ? null : this.kind;
+    send({ type: "send", verb, text: this.area.value, kind, attachments: this.attachments });
+  }
+
+  private openWays(): void {
+    const words = h("span", { class: "grow ell" }, WAYS[1]?.[2] ?? "");
+    const buttons = WAYS.map(([verb, title, meaning], at) => {
+      const primary = verb === "steer";
+      const made = button(
+        primary ? "btn pri" : "btn",
+        () => this.dispatch(verb),
+        { attrs: { "data-way": String(at) }, title: meaning },
+        title,
+        primary && h("kbd", {}, "⏎"),
+      );
+      made.addEventListener("focus", () => (words.textContent = meaning));
+      return made;
+    });
+    const pick = h("select", { class: "sel", label: "Read as" });
+    pick.append(...KINDS.map((kind) => h("option", { attrs: { value: kind } }, kind === "auto" ? "its words" : kind)));
+    pick.value = this.kind;
+    pick.addEventListener("change", () => (this.kind = KINDS.find((kind) => kind === pick.value) ?? "auto"));
+    fill(this.ways, h("div", { class: "trio" }, ...buttons), h("div", { class: "xs q row" }, words, h("span", {}, "Read as"), pick));
+    this.ways.hidden = false;
+    buttons[1]?.focus();
+  }
+
+  private wayKey(event: KeyboardEvent): void {
+    const at = Number((event.target as HTMLElement).dataset["way"] ?? "-1");
+    if (event.key === "Escape") {
+      event.preventDefault();
+      this.ways.hidden = true;
+      this.area.focus();
+    } else if (at >= 0 && (event.key === "ArrowLeft" || event.key === "ArrowRight")) {
+      event.preventDefault();
+      const next = (at + (event.key === "ArrowRight" ? 1 : WAYS.length - 1)) % WAYS.length;
+      this.ways.querySelector<HTMLElement>(`[data-way="${next}"]`)?.focus();
+    }
+  }
+
+  private queuedRow(row: QueuedRow): HTMLElement {
+    const { messageId } = row;
+    const edit = (): void => {
+      this.editing = messageId;
+      this.area.value = row.text;
+      this.typed();
+      this.area.focus();
+    };
+    return h(
+      "div",
+      { class: "queue" },
+      h("span", { class: "xs q" }, "Queued"),
+      h("span", { class: "ell grow", title: row.text }, revealed(row.text.slice(0, 300))),
+      button("ib", () => send({ type: "steerQueued", messageId }), { label: "Steer with this message now" }, icon("send", "s")),
+      button("ib", edit, { label: "Edit queued message" }, icon("pencil", "s")),
+      button("ib", () => send({ type: "unqueue", messageId }), { label: "Remove queued message" }, icon("close", "s")),
+    );
+  }
+
+  private drawContext(): void {
+    const chips = this.attachments.map((one) => {
+      const drop = (): void => {
+        this.attachments = this.attachments.filter((other) => other !== one);
+        this.drawContext();
+        this.remember();
+      };
+      return h(
+        "span",
+        { class: "chip", title: one.path },
+        icon("file"),
+        attachmentLabel(one),
+        button("ib tiny", drop, { label: `Remove ${attachmentLabel(one)}` }, icon("close", "xs")),
+      );
+    });
+    this.context.hidden = chips.length === 0;
+    fill(this.context, ...chips);
+  }
+
+  private drawBar(state: PanelState): void {
+    const verb = (name: "chooseModel" | "chooseSandbox" | "attachFile") => (): void => send({ type: "verb", verb: name });
+    const sandbox = state.session?.sandbox ?? "";
+    fill(
+      this.bar,
+      button(
+        "pick",
+        verb("chooseModel"),
+        { title: "Model of the next request" },
+        h("span", {}, state.modelLabel === "" ? "Model" : state.modelLabel),
+        icon("cd", "s"),
+      ),
+      sandbox !== "" &&
+        button("pick", verb("chooseSandbox"), { title: "Sandbox of this session" }, icon("shield", "s"), h("span", {}, sandbox), icon("cd", "s")),
+      h("span", { class: "grow" }),
+      button("ib", verb("attachFile"), { label: "Attach a file" }, icon("plus")),
+      button("ib", () => this.submit(), { label: "Send (Enter)" }, icon("send")),
+    );
+  }
+}

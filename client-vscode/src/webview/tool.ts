@@ -1,0 +1,212 @@
+/**
+ * Rows of tools and cards of test results.
+ *
+ * Purpose: one line a call, its live output beneath, and what the tests reported.
+ * Invariant: a row that the reader opened or closed stays so; output is text.
+ * Must never: hold more of an output in the page than its last lines.
+ */
+
+import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { num, str, toolRow } from "../common/toolRow.ts";
+import type { Fields, Mark, ToolRow } from "../common/toolRow.ts";
+import { counted, grouped, lasting } from "../common/words.ts";
+import { button, fill, h, revealed } from "./dom.ts";
+import { icon } from "./icons.ts";
+import { send } from "./port.ts";
+
+const LIVE_LINES = 6;
+const OPEN_LINES = 200;
+/** Characters of one line, and of all that is shown; the whole output opens as a document. */
+const LINE_CHARS_MAX = 2_000;
+const SHOWN_CHARS_MAX = 40_000;
+const CASES_SHOWN_MAX = 20;
+
+const MARKS: Readonly<Record<Mark, readonly [string, string]>> = {
+  done: ["check", "ok"],
+  bad: ["close", "bad"],
+  blocked: ["block", "warn"],
+  denied: ["block", "q"],
+  stopped: ["stop", "q"],
+  unknown: ["unknown", "warn"],
+  late: ["history", "q"],
+  running: ["spin", "live spin"],
+  waiting: ["clock", "warn"],
+  queued: ["clock", "q"],
+};
+
+/** Rows the reader opened (true) or closed (false) by hand. */
+const chosen = new Map<string, boolean>();
+
+export function toolView(item: ViewItem): HTMLElement {
+  const row = toolRow(item.fields);
+  const details = h("details", { class: "tool" });
+  const summary = h("summary", { tabindex: -1 });
+  summary.addEventListener("click", () => chosen.set(item.id, !details.open));
+  details.append(summary, h("div", { class: "out" }));
+  details.addEventListener("toggle", () => {
+    if (details.open) {
+      drawOutput(details, item.id, toolRow(latest.get(details) ?? item.fields));
+    }
+  });
+  const element = h("div", { class: "toolrow" }, details);
+  latest.set(details, item.fields);
+  drawSummary(summary, row);
+  details.open = chosen.get(item.id) ?? row.mark === "running";
+  drawOutput(details, item.id, row);
+  return element;
+}
+
+const latest = new WeakMap<HTMLElement, Fields>();
+
+export function updateTool(item: ViewItem, element: HTMLElement): boolean {
+  const details = element.querySelector("details");
+  const summary = details?.querySelector("summary");
+  if (details === null || summary === null || summary === undefined) {
+    return false;
+  }
+  const row = toolRow(item.fields);
+  latest.set(details, item.fields);
+  drawSummary(summary, row);
+  details.open = chosen.get(item.id) ?? row.mark === "running";
+  drawOutput(details, item.id, row);
+  return true;
+}
+
+function drawSummary(summary: HTMLElement, row: ToolRow): void {
+  const [sign, tone] = MARKS[row.mark];
+  const key = `${row.verb}\n${row.target}\n${row.figure}\n${row.mark}`;
+  if (summary.dataset["drawn"] === key) {
+    return;
+  }
+  summary.dataset["drawn"] = key;
+  const target = h("span", { class: row.mono ? "tg mono" : "tg", title: row.target.slice(0, LINE_CHARS_MAX) }, revealed(row.target.slice(0, 400)));
+  fill(
+    summary,
+    h("span", { class: "slot" }, icon(row.icon, "s ic kind"), icon("cr", "s ic chev")),
+    h("span", { class: "vb" }, row.verb),
+    target,
+    h("span", { class: "du" }, row.figure),
+    icon(sign, `s ${tone}`, row.markWords),
+  );
+}
+
+function tailLines(text: string, count: number): { readonly lines: readonly string[]; readonly total: number } {
+  const body = text.endsWith("\n") ? text.slice(0, -1) : text;
+  let total = 1;
+  for (let at = body.indexOf("\n"); at >= 0; at = body.indexOf("\n", at + 1)) {
+    total += 1;
+  }
+  const end = body.slice(-SHOWN_CHARS_MAX);
+  return { lines: end.split("\n").slice(-count), total };
+}
+
+function drawOutput(details: HTMLDetailsElement, id: string, row: ToolRow): void {
+  const out = details.querySelector<HTMLElement>(".out");
+  if (out === null) {
+    return;
+  }
+  const live = row.mark === "running";
+  if (!details.open || (live && row.body === "")) {
+    out.hidden = live && row.body === "";
+    if (!details.open) {
+      fill(out);
+    }
+    return;
+  }
+  out.hidden = false;
+  const { lines, total } = tailLines(row.body, live && chosen.get(id) !== true ? LIVE_LINES : OPEN_LINES);
+  const cut = lines.map((line) =>
+    line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX)} … ${grouped(line.length - LINE_CHARS_MAX)} more characters` : line,
+  );
+  const pre = h("pre", { tabindex: 0 }, row.body === "" ? "(no output)" : revealed(cut.join("\n"), true));
+  const words = lines.length < total ? `Last ${lines.length} of ${counted(total, "line")}` : row.note;
+  fill(
+    out,
+    pre,
+    h(
+      "div",
+      { class: "ft" },
+      h("span", { class: "grow ell", title: row.note }, words),
+      button(
+        "btn ghost sm",
+        () => send({ type: "why", callId: id.slice(id.indexOf("/") + 1) }),
+        { label: "Why it was allowed and how it ended" },
+        "Why",
+      ),
+      row.body !== "" && button("btn ghost sm", () => send({ type: "openOutput", itemId: id }), {}, "Open output"),
+      live && button("btn ghost sm", () => send({ type: "verb", verb: "cancel" }), {}, icon("stop", "xs"), "Stop"),
+    ),
+  );
+  pre.scrollTop = pre.scrollHeight;
+}
+
+interface Case {
+  readonly name: string;
+  readonly status: string;
+  readonly message: string;
+  readonly micros: number | null;
+}
+
+function casesOf(fields: Fields): readonly Case[] {
+  const cases = fields["cases"];
+  return (Array.isArray(cases) ? (cases as readonly Fields[]) : []).map((one) => ({
+    name: str(one, "name"),
+    status: str(one, "status"),
+    message: str(one, "message"),
+    micros: num(one, "duration_us"),
+  }));
+}
+
+/** Where a test lies, as far as its name tells. */
+function placeOf(name: string): { readonly file: string; readonly test: string } {
+  const at = name.indexOf("::");
+  return at < 0 ? { file: "", test: name } : { file: name.slice(0, at), test: name.slice(at + 2) };
+}
+
+export function testsView(item: ViewItem): HTMLElement {
+  const { fields } = item;
+  const figures = (["passed", "failed", "errors", "skipped"] as const).map((name) => [name, num(fields, name) ?? 0] as const);
+  const looks = { passed: ["check", "ok"], failed: ["close", "bad"], errors: ["errc", "bad"], skipped: ["block", "q"] } as const;
+  const counts = figures
+    .filter(([name, count]) => count > 0 || name === "passed")
+    .map(([name, count]) => h("span", { class: "count" }, icon(looks[name][0], `s ${looks[name][1]}`), `${grouped(count)} ${name}`));
+  const failed = casesOf(fields).filter((one) => one.status === "failed" || one.status === "error");
+  const rows = failed.slice(0, CASES_SHOWN_MAX).map((one) => caseView(one));
+  const more = failed.length - rows.length + (num(fields, "casesLeftOut") ?? 0);
+  return h(
+    "div",
+    { class: "pad" },
+    h(
+      "div",
+      { class: "card tests", role: "group", label: "Test result, as the code under test reported it" },
+      h(
+        "div",
+        { class: "hd" },
+        icon("beaker", "q"),
+        h("span", { class: "num row grow" }, ...counts),
+        button("ib", () => send({ type: "verb", verb: "openTests" }), { label: "Show in the Test view" }, icon("goto")),
+      ),
+      ...rows,
+      more > 0 && h("div", { class: "fail xs q" }, `${grouped(more)} more in the Test view`),
+    ),
+  );
+}
+
+function caseView(one: Case): HTMLElement {
+  const { file, test } = placeOf(one.name);
+  const name = file.slice(file.lastIndexOf("/") + 1);
+  const place = file === "" ? null : button("linkish xs q", () => send({ type: "openFile", path: file, line: null }), { title: file }, name);
+  const took = one.micros === null ? "" : lasting(one.micros);
+  return h(
+    "details",
+    { class: "fail", attrs: { open: "" } },
+    h(
+      "summary",
+      { class: "row", title: `${one.name} ${took}` },
+      icon("errc", "s bad", one.status),
+      h("span", { class: "mono grow ell" }, revealed(test)),
+      place,
+    ),
+    one.message !== "" && h("p", { class: "mono q msg" }, revealed(one.message.slice(0, LINE_CHARS_MAX), true)),
+  );
+}
