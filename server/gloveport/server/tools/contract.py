@@ -40,8 +40,8 @@ class Arguments(BaseModel):
 class ToolPlan:
     """What a call will do, before it does it.
 
-    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved.
-    `sends`: what leaves, in words and whole, for the card.
+    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
     """
 
     title: str
@@ -56,6 +56,7 @@ class ToolPlan:
     file_digests: tuple[tuple[str, str], ...] = ()
     reversible: bool = True
     test_class: str | None = None
+    diff: str = ""
     sends: str = ""
 
 
