@@ -90,6 +90,8 @@ class EngineRun(Run):
             self._loop()
         if self.lost:
             return None
+        if failure is not None:
+            self.tidy()  # it may have begun all the same: nothing of it is to live on
         kills = self._conclude() if failure is None else 0
         self._strip_set_id()
         return self._describe(failure, kills, None)
