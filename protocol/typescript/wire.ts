@@ -68,10 +68,11 @@ export interface ChangeDecideParams {
   readonly selections: readonly Selection[];
 }
 
-/** The apply that was done, to be named in an undo, and the paths it touched. */
+/** The apply that was done, to be named in an undo, and the paths it touched. Those of `in_editors` were changed in open documents, where they wait to be saved. */
 export interface ChangeDecideResult {
   readonly applyId: string;
   readonly paths: readonly string[];
+  readonly inEditors?: readonly string[];
 }
 
 /** The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both. */
@@ -796,7 +797,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -805,6 +806,7 @@ export interface WhyResult {
   readonly evidence: string;
   readonly hint: string;
   readonly network?: readonly string[];
+  readonly firstRefused?: string;
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */

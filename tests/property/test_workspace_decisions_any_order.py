@@ -43,7 +43,7 @@ async def decide(workspace: SessionWorkspace, data: st.DataObject) -> None:
         if not found:
             return
         proposal = found[data.draw(st.sampled_from(sorted(found)))]
-        partial = proposal.kind == "modify" and data.draw(st.booleans())
+        partial = proposal.kind in ("modify", "rename") and bool(proposal.hunks) and data.draw(st.booleans())
         chosen = set(data.draw(st.lists(st.integers(0, len(proposal.hunks) - 1), min_size=1))) if partial else set()
         digests = tuple(proposal.hunks[index].digest for index in chosen) if partial else None
         selection = [Selected(proposal.change_id, proposal.digest, digests)]
@@ -51,11 +51,12 @@ async def decide(workspace: SessionWorkspace, data: st.DataObject) -> None:
         records.append(((await workspace.apply(await planning(selection))).record, (user, ours)))
         rest = set(range(len(proposal.hunks))) - chosen
         expect_user, expect_ours = dict(user), dict(ours)
-        theirs = user.get(proposal.path, (0, b""))[1]
-        if act == "accept":
-            put(expect_user, ours, proposal.path, spliced(proposal, theirs, chosen) if partial else None)
-        else:
-            put(expect_ours, user, proposal.path, spliced(proposal, theirs, rest) if partial else None)
+        theirs = user.get(proposal.base_path, (0, b""))[1]
+        for path in (proposal.base_path if act == "accept" else proposal.path,) if partial else proposal.paths:
+            if act == "accept":
+                put(expect_user, ours, path, spliced(proposal, theirs, chosen) if partial else None)
+            else:
+                put(expect_ours, user, path, spliced(proposal, theirs, rest) if partial else None)
         assert read_tree(workspace.root) == expect_user
         assert read_tree(workspace.worktree) == expect_ours
 

@@ -63,8 +63,8 @@ def _unique(lines: Sequence[bytes], piece: Piece, old: bytes, data: bytes) -> tu
 
 
 def as_seen(data: bytes) -> str:
-    """Text as a model is shown it and sends it: lines end in a line feed."""
-    return text_of(data).replace("\r\n", "\n")
+    """Text as a model is shown it and sends it: lines end in a line feed, no byte order mark begins it."""
+    return text_of(data).removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def text_of(data: bytes) -> str:

@@ -6,6 +6,7 @@ Must never: shorten a command.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -18,6 +19,7 @@ from gloveport.server.client.connect import Client
 
 Approve = Literal["ask", "never", "once", "turn", "session"]
 _SCOPES: Final = ("once", "turn", "session")
+_STYLES: Final = MappingProxyType({"+": "green", "-": "red"})
 ELSEWHERE: Final = "  answered elsewhere"
 
 
@@ -29,6 +31,8 @@ def gone_words(state: str) -> str:
 def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     """Print everything a person must see."""
     _head(feed, card)
+    for line in card.get("diff", ()):
+        feed.line(f"  {line}", _STYLES.get(line[:1], "dim"))
     for effect in card["effects"]:
         notes = "".join(f" ({note})" for note in effect["notes"])
         if notes or not _is_the_command(effect, card):

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Final
 
 from gloveport.protocol.ids import HunkId, Sha256
+from gloveport.server.edit.cells import cell_ranges
 from gloveport.server.edit.lines import same_units, split_lines
 from gloveport.server.edit.matching import Range, changed_ranges
 
@@ -51,7 +52,8 @@ def diff_hunks(base: bytes, result: bytes, path: str, context: int = CONTEXT_LIN
     elif max(len(old), len(new)) > DIFF_LINES_MAX:
         ranges = [_middle(old, new)]
     else:
-        ranges = _merged(changed_ranges(old, new), context)
+        cells = cell_ranges(base, result, old, new, path)
+        ranges = _merged(changed_ranges(old, new) if cells is None else cells, context)
     seen: Counter[bytes] = Counter()
     return tuple(_hunk(path, old, new, each, context, seen) for each in ranges)
 

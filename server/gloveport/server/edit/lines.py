@@ -38,6 +38,11 @@ class TextForm:
         """True when a model's text can be put into the file without loss."""
         return self.encoding not in (Encoding.LEGACY, Encoding.BINARY)
 
+    @property
+    def words(self) -> str:
+        """The form for people."""
+        return f"{self.encoding.value} {'with' if self.bom else 'without'} byte order mark"
+
 
 def sniff_form(data: bytes) -> TextForm:
     """Tell the encoding of `data`; a wrong or torn UTF-16 text is binary."""

@@ -9,6 +9,7 @@ ending, and new lines take the ending of the lines around them.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -40,10 +41,10 @@ def replace_exact(data: bytes, old: str, new: str, *, path: str, replace_all: bo
     Raises EditError: `edit.no_match` (with lines that look alike), `edit.ambiguous` (with every place found),
     `edit.encoding` when the file is not text or the new text does not fit its encoding.
     """
-    form = _editable_form(data, old + new, path)
+    form = editable_form(data, old + new, path)
     body = to_utf8(data, form)
-    quoted = _encoded(old, path).replace(b"\r\n", b"\n")
-    wanted = _encoded(new, path).replace(b"\r\n", b"\n")
+    quoted = encoded(old, path).replace(b"\r\n", b"\n")
+    wanted = encoded(new, path).replace(b"\r\n", b"\n")
     if not quoted or quoted == wanted or len(old) > QUOTE_CHARS_MAX:
         raise EditError(
             ErrorCode.EDIT_NO_MATCH,
@@ -56,8 +57,34 @@ def replace_exact(data: bytes, old: str, new: str, *, path: str, replace_all: bo
     if form.encoding is Encoding.LEGACY:
         _check_letters(body, spans, path)
     result = from_utf8(_spliced(body, spans, quoted, wanted), form)
+    check_form(form, result, path)
     lines = tuple(body.count(b"\n", 0, start) + 1 for start, _ in spans)
     return Replacement(result, hash_of(data), hash_of(result), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One replacement: a text that occurs once (or, with `every`, at least once) and what comes in its place."""
+
+    old: str
+    new: str
+    every: bool = False
+
+
+def replace_many(data: bytes, quotes: Sequence[Quote], *, path: str) -> bytes:
+    """The bytes of `path` with all replacements made, each on what the ones before left; or a refusal of all.
+
+    Raises EditError like `replace_exact`, naming the replacement.
+    """
+    for number, quote in enumerate(quotes, 1):
+        try:
+            data = replace_exact(data, quote.old, quote.new, path=path, replace_all=quote.every).result
+        except EditError as error:
+            words = error.message.removeprefix(f"{path}: ")
+            refusal = EditError(error.code, f"{path}: edit {number} of {len(quotes)}: {words}", hint=error.hint)
+            refusal.data = error.data
+            raise refusal from None
+    return data
 
 
 def hash_of(data: bytes) -> Sha256:
@@ -85,7 +112,15 @@ def encoding_error(path: str, why: str) -> EditError:
     return EditError(ErrorCode.EDIT_ENCODING, f"{path}: {why}", path=path)
 
 
-def _editable_form(data: bytes, text: str, path: str) -> TextForm:
+def check_form(form: TextForm, result: bytes, path: str) -> None:
+    """Raise `edit.encoding` when an edit would make a text of another encoding or byte order mark."""
+    found = sniff_form(result)
+    if found != form and form.encoding is not Encoding.LEGACY and (result or form.bom):
+        raise encoding_error(path, f"the edit would turn it from {form.words} into {found.words}")
+
+
+def editable_form(data: bytes, text: str, path: str) -> TextForm:
+    """How the text of a file is kept, given that `text` can be put into it. Raises EditError `edit.encoding`."""
     form = sniff_form(data)
     if form.encoding is Encoding.BINARY:
         raise encoding_error(path, "the file is not text")
@@ -96,7 +131,8 @@ def _editable_form(data: bytes, text: str, path: str) -> TextForm:
     return form
 
 
-def _encoded(text: str, path: str) -> bytes:
+def encoded(text: str, path: str) -> bytes:
+    """UTF-8 of a text. Raises EditError `edit.encoding` for half a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -185,7 +221,7 @@ def _neighbour(body: bytes, start: int, end: int) -> bytes:
 
 def _candidate(body: bytes, start: int) -> dict[str, object]:
     begin = body.rfind(b"\n", 0, start) + 1
-    return {"line": body.count(b"\n", 0, start) + 1, "text": _snippet(body[begin : begin + 4096])}
+    return {"line": body.count(b"\n", 0, start) + 1, "text": snippet_of(body[begin : begin + 4096])}
 
 
 def _look_alikes(body: bytes, quoted: bytes) -> list[dict[str, object]]:
@@ -195,11 +231,12 @@ def _look_alikes(body: bytes, quoted: bytes) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for number, line in enumerate(split_lines(body), 1):
         if key in line or line.strip() == key:
-            found.append({"line": number, "text": _snippet(line)})
+            found.append({"line": number, "text": snippet_of(line)})
             if len(found) == CANDIDATES_MAX:
                 break
     return found
 
 
-def _snippet(line: bytes) -> str:
+def snippet_of(line: bytes) -> str:
+    """A line as a short text to show."""
     return line.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace")[:SNIPPET_CHARS_MAX]

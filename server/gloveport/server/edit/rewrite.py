@@ -9,9 +9,8 @@ from collections import Counter
 
 from gloveport.server.edit.lines import Encoding, line_ending, sniff_form, split_lines
 from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.patching import BOM_CHAR
 from gloveport.server.edit.replace import encoding_error, from_utf8, to_utf8
-
-_BOM_CHAR = "\ufeff"
 
 
 def rewrite_text(existing: bytes | None, text: str, *, path: str) -> bytes:
@@ -20,7 +19,7 @@ def rewrite_text(existing: bytes | None, text: str, *, path: str) -> bytes:
     A text that itself holds `\r\n` decides its endings alone. Raises EditError `edit.encoding`.
     """
     try:
-        wanted = text.removeprefix(_BOM_CHAR).encode() if existing else text.encode()
+        wanted = text.removeprefix(BOM_CHAR).encode() if existing else text.encode()
     except UnicodeEncodeError:
         raise encoding_error(path, "the text holds half a surrogate pair") from None
     if not existing:

@@ -122,7 +122,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             grant_id=decision.grant_id,
             grant_uses_left=decision.grant_uses_left,
         ),
-        card=_card(request, decision, context, plan.title),
+        card=_card(request, decision, context, plan),
     )
 
 
@@ -137,10 +137,10 @@ def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
     )
 
 
-def _card(request: Request, decision: Decision, context: Context, title: str) -> CardShown | None:
+def _card(request: Request, decision: Decision, context: Context, plan: ToolPlan) -> CardShown | None:
     if decision.need is None:
         return None
-    card = build_card(request, decision, context, summary=title)
+    card = build_card(request, decision, context, summary=plan.title, diff=plan.diff)
     # Rights live in the session's own stream: one that outlives the session is not offered.
     card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
     if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):

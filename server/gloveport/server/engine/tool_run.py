@@ -156,7 +156,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         except GloveportError as error:
             if is_fatal(error):
                 raise
-            given = CallRejected(effect.call_id, error.advice)
+            given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
         due = await actor.submit_if(partial(_stands_on, seen), given)
         if due is not None:
             return due

@@ -8,6 +8,7 @@ Must never: hold a time, cut a command or a list, or offer what `offers` does no
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -48,6 +49,8 @@ QUESTIONS: Final[Mapping[EffectKind, str]] = MappingProxyType(
 )
 """The question of a card by the gravest effect that is asked about, gravest first."""
 
+_INDENTED: Final = re.compile(r"([ +-]?[ \t]{0,64})(.*)", re.DOTALL)
+
 _INTEGRITY_WORDS: Final[Mapping[Integrity, str]] = MappingProxyType(
     {
         Integrity.USER: "Only your own words led to these arguments.",
@@ -57,8 +60,10 @@ _INTEGRITY_WORDS: Final[Mapping[Integrity, str]] = MappingProxyType(
 )
 
 
-def build_card(request: Request, decision: Decision, context: Context, *, summary: str = "") -> dict[str, Any]:
-    """The card of a call that is asked about. `summary` is the tool's own line on the call."""
+def build_card(
+    request: Request, decision: Decision, context: Context, *, summary: str = "", diff: str = ""
+) -> dict[str, Any]:
+    """The card of a call that is asked about. `summary` is the tool's own line on the call, `diff` what it changes."""
     offers, refused = suggest(request, decision, context)
     return {
         "version": CARD_VERSION,
@@ -67,6 +72,7 @@ def build_card(request: Request, decision: Decision, context: Context, *, summar
         "tool": escape_display(request.tool),
         "agent": escape_display(context.agent),
         "command": _command(request),
+        "diff": [_diff_line(line) for line in diff.splitlines()],
         "effects": [_effect(effect) for effect in decision.effects],
         "unknown_effects": [escape_display(one) for one in request.unknown],
         "destinations": sorted(
@@ -117,6 +123,12 @@ def _command(request: Request) -> dict[str, Any] | None:
         "environment": [[escape_display(name), escape_display(value)] for name, value in request.environment],
         "shell": False,
     }
+
+
+def _diff_line(line: str) -> str:
+    """A line of a diff: its mark and indentation as they are, the rest with nothing hidden."""
+    head, rest = _INDENTED.fullmatch(line).groups()  # type: ignore[union-attr]  # - it fits every line
+    return f"{head}{escape_display(rest)}"
 
 
 def _effect(effect: Effect) -> dict[str, Any]:

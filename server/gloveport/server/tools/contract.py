@@ -40,8 +40,8 @@ class Arguments(BaseModel):
 class ToolPlan:
     """What a call will do, before it does it.
 
-    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved.
-    `sends`: what leaves, in words and whole, for the card.
+    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
     """
 
     title: str
@@ -56,6 +56,7 @@ class ToolPlan:
     file_digests: tuple[tuple[str, str], ...] = ()
     reversible: bool = True
     test_class: str | None = None
+    diff: str = ""
     sends: str = ""
 
 
@@ -97,6 +98,9 @@ class SandboxHands(Protocol):
 
     def refuse_places(self, places: tuple[str, ...]) -> None:
         """Raise SandboxError for places that no list can hold here, or that are not spelled as they must be."""
+
+    def lend(self, name: str, place: str) -> tuple[str, str]:
+        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
 
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""

@@ -10,9 +10,11 @@ from typing import Any
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ToolSpec
 from gloveport.server.tools.contract import Tool, ToolError
-from gloveport.server.tools.edits import DeleteFile, EditFile, WriteFile
+from gloveport.server.tools.edits import DeleteFile, EditFile, MoveFile, MultiEdit, WriteFile
 from gloveport.server.tools.files import ListFiles, ReadFile, Search
 from gloveport.server.tools.http import HttpRequest
+from gloveport.server.tools.notebooks import EditNotebook
+from gloveport.server.tools.patches import ApplyDiff, ApplyPatch
 from gloveport.server.tools.plan import UpdatePlan
 from gloveport.server.tools.programs import RunCommand
 from gloveport.server.tools.tests import RunTests
@@ -60,6 +62,11 @@ def builtin_toolbox() -> Toolbox:
             EditFile(),
             WriteFile(),
             DeleteFile(),
+            MultiEdit(),
+            MoveFile(),
+            ApplyPatch(),
+            ApplyDiff(),
+            EditNotebook(),
             RunCommand(),
             RunTests(),
             HttpRequest(),

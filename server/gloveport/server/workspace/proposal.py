@@ -21,7 +21,7 @@ from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.renames import LIKENESS_BYTES_MAX, Mark, find_renames, likeness
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
-from gloveport.server.workspace.look import Look, reason_of
+from gloveport.server.workspace.look import Look, differing, reason_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -120,7 +120,9 @@ class Comparison:
         renamed = self._renamed(state, current)
         moved = set(renamed.values())
         found: list[Proposal] = []
-        for path in sorted((state.base.keys() | current.keys()) - moved):
+        for path in differing(state.base, current):
+            if path in moved:
+                continue
             old = renamed.get(path)
             base, result = state.base.get(path if old is None else old), current.get(path)
             if base is not None and result is not None:

@@ -107,6 +107,37 @@ def kept_content(state: WorkspaceState, store: ContentStore, links: Links, is_ke
     return KeptContent(kept, frozenset(sizes[digest] for digest in kept))
 
 
+@dataclass(slots=True)
+class Names:
+    """What the base says of links and of kept content, remembered as long as the base is the same."""
+
+    store: ContentStore
+    links_known: tuple[object, Links] | None = None
+    content_known: tuple[object, object, KeptContent] | None = None
+
+    def links(self, state: WorkspaceState) -> Links:
+        """The links of the base."""
+        if self.links_known is None or self.links_known[0] is not state.base:
+            self.links_known = (state.base, Links.of(state, self.store))
+        return self.links_known[1]
+
+    def aliases(self, state: WorkspaceState, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Other names of link-free paths, through links; paths without any are left out."""
+        links = self.links(state)
+        found = {path: links.aliases(path) for path in paths} if links.targets else {}
+        return {path: names for path, names in found.items() if names}
+
+    def kept(self, state: WorkspaceState, is_kept: Rule) -> KeptContent:
+        """The contents that a rule keeps; what it kept before stays kept."""
+        known = self.content_known
+        if known is None or known[0] is not state.base or known[1] is not is_kept:
+            found = kept_content(state, self.store, self.links(state), is_kept)
+            # What was kept before the user changed or moved it may still lie somewhere in the worktree.
+            former = known[2] if known is not None and known[1] is is_kept else found
+            known = self.content_known = (state.base, is_kept, former | found)
+        return known[2]
+
+
 def find_withheld(worktree: Path, content: KeptContent, is_kept: Rule) -> frozenset[str]:
     """Every file of the worktree that is kept, by name or by content, in ignored folders too."""
     return frozenset(

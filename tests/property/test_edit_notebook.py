@@ -1,0 +1,196 @@
+"""Notebooks in every style of JSON: one cell changes, every other byte stays; any hunks leave a notebook."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.edit.apply import apply_hunks, revert_hunks
+from gloveport.server.edit.errors import EditError
+from gloveport.server.edit.hunks import diff_hunks
+from gloveport.server.edit.json_spans import elements, members, whole
+from gloveport.server.edit.notebook import edit_cell, read_notebook
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAA" * 40
+TEXTS = st.sampled_from(["", "x = 1", "a\nb\n", "é漢🙂\n\n\tq", 'say("\\"")\n', "\u2028", "print(1)\r\n"])
+STYLES = st.fixed_dictionaries({
+    "indent": st.sampled_from([1, 2, "\t", None]), "ensure_ascii": st.booleans(), "sort_keys": st.booleans(),
+})  # fmt: skip
+
+
+def cell(number: int, source: Any, kind: str = "code") -> dict[str, Any]:
+    """A cell with outputs that must not change."""
+    made: dict[str, Any] = {"cell_type": kind, "id": f"c{number}", "metadata": {"w": {"n": number}}, "source": source}
+    if kind == "code":
+        outputs = [{"data": {"image/png": PNG, "text/plain": ["é\n"]}, "output_type": "display_data"}]
+        made |= {"outputs": outputs, "execution_count": number}
+    return made
+
+
+@st.composite
+def notebooks(draw: st.DrawFn, least: int = 0) -> bytes:
+    """A notebook as bytes, in some style."""
+    count = draw(st.integers(least, 5))
+    cells = []
+    for number in range(count):
+        text = draw(TEXTS)
+        source = draw(st.sampled_from([text, text.splitlines(keepends=True)]))
+        cells.append(cell(number, source, draw(st.sampled_from(["code", "markdown"]))))
+    body = {"metadata": {"k": [1, 2.5e300]}, "cells": cells, "nbformat": 4, "nbformat_minor": 5}
+    text = json.dumps(body, **draw(STYLES)) + draw(st.sampled_from(["", "\n"]))
+    if draw(st.booleans()):
+        text = text.replace("\n", "\r\n")
+    return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
+
+
+def cells_of(data: bytes) -> list[dict[str, Any]]:
+    """The cells, by an independent reading."""
+    found: list[dict[str, Any]] = json.loads(data.decode("utf-8-sig"))["cells"]
+    return found
+
+
+def raw_cells(data: bytes) -> list[str]:
+    """The text of each cell as it is written."""
+    notebook = read_notebook(data, path="n")
+    return [notebook.text[each.span.start : each.span.end] for each in notebook.cells]
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """A cell's source."""
+    return "".join(found["source"])
+
+
+@given(notebooks(least=1), st.data(), TEXTS)
+def test_a16_replacing_a_source_keeps_everything_else(data: bytes, draw: st.DataObject, source: str) -> None:
+    """Other cells, the cell's own outputs and metadata, and all around: the same bytes."""
+    before = cells_of(data)
+    at = draw.draw(st.integers(0, len(before) - 1))
+    result = edit_cell(data, "replace", at + 1, path="n", source=source, cell_id=f"c{at}")
+    after = cells_of(result)
+    assert text_of(after[at]) == source
+    assert isinstance(after[at]["source"], type(before[at]["source"]))
+    assert {**after[at], "source": 0} == {**before[at], "source": 0}
+    old, new = raw_cells(data), raw_cells(result)
+    assert old[:at] + old[at + 1 :] == new[:at] + new[at + 1 :]
+    assert data.replace(old[at].encode(), new[at].encode(), 1) == result
+
+
+@given(notebooks(), st.data(), TEXTS, st.sampled_from(["code", "markdown", "raw"]))
+def test_a16_inserting_and_deleting_are_inverse(data: bytes, draw: st.DataObject, source: str, kind: Any) -> None:
+    """The new cell has a new id and the file's style; taken out again, the file is byte for byte what it was."""
+    before = cells_of(data)
+    at = draw.draw(st.integers(0, len(before)))
+    result = edit_cell(data, "insert", at + 1, path="n", source=source, cell_type=kind)
+    after = cells_of(result)
+    assert (after[at]["cell_type"], text_of(after[at])) == (kind, source)
+    assert len({each["id"] for each in after}) == len(after)
+    assert raw_cells(result)[:at] + raw_cells(result)[at + 1 :] == raw_cells(data)
+    assert result.startswith(b"\xef\xbb\xbf") == data.startswith(b"\xef\xbb\xbf")
+    assert (b"\r\n" in result) == (b"\r\n" in data) or b"\n" not in data
+    back = edit_cell(result, "delete", at + 1, path="n")
+    assert cells_of(back) == before
+    if before:
+        assert back == data
+
+
+@given(notebooks(), st.data())
+def test_any_subset_of_hunks_is_a_notebook(data: bytes, draw: st.DataObject) -> None:
+    """Cells replaced, put in and taken out; each hunk is whole cells, accepted or rejected in any subset."""
+    result = data
+    for _ in range(draw.draw(st.integers(1, 4))):
+        count = len(cells_of(result))
+        action = draw.draw(st.sampled_from(["replace", "insert", "delete"] if count else ["insert"]))
+        number = draw.draw(st.integers(1, count + (action == "insert")))
+        source = draw.draw(TEXTS)
+        result = edit_cell(result, action, number, path="n", source=source)
+    hunks = diff_hunks(data, result, "a.ipynb")
+    assert apply_hunks(data, hunks) == result
+    assert revert_hunks(result, hunks) == data
+    chosen = draw.draw(st.lists(st.sampled_from(hunks), unique=True)) if hunks else []
+    for mixed in (apply_hunks(data, chosen), revert_hunks(result, chosen)):
+        known = raw_cells(data) + raw_cells(result)
+        assert all(each in known for each in raw_cells(mixed))
+        assert isinstance(cells_of(mixed), list)
+
+
+def test_hunks_are_one_a_cell() -> None:
+    """An insertion at the top touches no other cell; cells apart are decided apart; broken JSON falls back to lines."""
+    body = {"cells": [cell(number, ["x\n", "y\n"]) for number in range(6)], "metadata": {}, "nbformat": 4}
+    data = json.dumps(body, indent=1).encode()
+    result = edit_cell(data, "insert", 1, path="n", source="top", cell_type="markdown")
+    result = edit_cell(result, "replace", 4, path="n", source="changed")
+    result = edit_cell(result, "delete", 7, path="n")
+    hunks = diff_hunks(data, result, "a.ipynb")
+    assert [len(hunk.old_lines) > 0 for hunk in hunks] == [False, True, True]
+    assert all(json.loads(apply_hunks(data, [hunk])) for hunk in hunks)
+    broken = result[:-1]
+    assert apply_hunks(data, diff_hunks(data, broken, "a.ipynb")) == broken
+    moved = json.dumps({"nbformat": 4, "cells": body["cells"][1:], "metadata": {}}, indent=1).encode()
+    assert len(diff_hunks(data, moved, "a.ipynb")) == 1
+
+
+def code_of(data: bytes, **more: Any) -> ErrorCode:
+    """Why a cell is not changed."""
+    with pytest.raises(EditError) as caught:
+        edit_cell(data, **{"action": "replace", "number": 1, "path": "n", "source": "x", **more})
+    assert caught.value.advice
+    return caught.value.code
+
+
+NOTEBOOK = json.dumps({"cells": [cell(0, "x"), cell(1, ["y"])], "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def test_a_cell_that_is_not_there_is_refused_with_those_that_are() -> None:
+    """By number or by id."""
+    assert code_of(NOTEBOOK, number=3) is ErrorCode.EDIT_NO_MATCH
+    assert code_of(NOTEBOOK, number=0) is ErrorCode.EDIT_NO_MATCH
+    assert code_of(NOTEBOOK, number=4, action="insert") is ErrorCode.EDIT_NO_MATCH
+    with pytest.raises(EditError) as caught:
+        edit_cell(NOTEBOOK, "replace", 1, path="n", source="x", cell_id="c1")
+    assert "cell 2 (c1): 'y'" in caught.value.advice
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"{", b"[]", b"{}", b'{"cells": {}}', b'{"cells": [1]}', b'{"cells": [{}]} x', b'{"cells": [], "cells": []}',
+    b'{"cells": [{"source": NaN}]}', b'{"cells": [{"source": 1}]}', b'{"cells": [{}]}',
+    b"\xff\xfe{\0}\0", b'{"a": "\x99"}',
+    b'{"cells": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}", b'{"cells": [{"source": "a", "source": "b"}]}',
+])  # fmt: skip
+def test_what_is_no_notebook_is_refused(data: bytes) -> None:
+    """Before any byte is made."""
+    assert code_of(data) is ErrorCode.EDIT_ENCODING
+
+
+def test_numbers_of_any_length_are_left_alone() -> None:
+    """They are not read, so they are not written."""
+    long = NOTEBOOK.replace(b'"nbformat": 4', b'"nbformat": 4' + b"0" * 5_000, 1)
+    assert edit_cell(long, "replace", 1, path="n", source="z") == long.replace(b'"source": "x"', b'"source": "z"')
+
+
+def test_ids_are_made_where_the_format_has_them() -> None:
+    """By what the other cells do, else by the version."""
+    for version, has in (([4, 5], True), ([4, 4], False), ([5, 0], True), ([], False)):
+        keys = dict(zip(("nbformat", "nbformat_minor"), version, strict=False))
+        data = json.dumps({"cells": [], **keys}).encode()
+        assert ("id" in cells_of(edit_cell(data, "insert", 1, path="n", source="x"))[0]) is has
+    old = json.dumps({"cells": [{"cell_type": "raw", "source": ""}], "nbformat": 4, "nbformat_minor": 5}).encode()
+    assert "id" not in cells_of(edit_cell(old, "insert", 1, path="n", source="x"))[0]
+
+
+@given(st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda each: st.one_of(st.lists(each, max_size=4), st.dictionaries(st.text(max_size=3), each, max_size=4)),
+), st.sampled_from([None, 1, "\t"]))  # fmt: skip
+def test_spans_are_the_parts(value: Any, indent: Any) -> None:
+    """Each member and element lies where it is said to lie."""
+    text = f"  {json.dumps(value, indent=indent)}\n "
+    span = whole(text)
+    assert json.loads(text[span.start : span.end]) == value
+    if isinstance(value, dict):
+        found = {key: json.loads(text[part.start : part.end]) for key, part in members(text, span.start).items()}
+        assert found == value
+    if isinstance(value, list):
+        assert [json.loads(text[part.start : part.end]) for part in elements(text, span.start)] == value
