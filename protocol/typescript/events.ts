@@ -180,7 +180,7 @@ export interface EffectRecord {
   readonly target: string;
 }
 
-/** What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt. `host` is empty where what was asked for names no place that can be read; `port` is 0 then. */
+/** What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt. `credentials` are the names of those whose value was sent there. `host` is empty where what was asked for names no place that can be read; `port` is 0 then. */
 export interface EgressPlace {
   readonly host: string;
   readonly port: number;
@@ -190,6 +190,7 @@ export interface EgressPlace {
   readonly attempts: number;
   readonly sent_bytes: number;
   readonly received_bytes: number;
+  readonly credentials: readonly string[];
 }
 
 /** What a call reached outside, and what it was refused; `left_out` counts places beyond those listed. */

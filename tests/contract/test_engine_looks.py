@@ -59,7 +59,7 @@ def link_out(worktree: Path) -> None:
 def damage(worktree: Path) -> None:
     """The store of the base is damaged."""
     (worktree / "a.txt").write_text("changed\n")
-    pack = worktree.parent / "objects.pack"
+    pack = worktree.parents[2] / "contents" / "objects.pack"
     pack.write_bytes(b"\0" * pack.stat().st_size)
 
 

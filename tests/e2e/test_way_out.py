@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.daemon import Daemon, run_turn, running_daemon, send, start_session, trust
+from anyio.abc import SocketStream
+from tests.kit.daemon import Daemon, allow_all, run_turn, running_daemon, send, start_session, trust
 from tests.kit.egress import Server, answering, serving
 from tests.kit.require import require_bubblewrap
 
 from gloveport.protocol.wire.turn import WhyParams
 
+VALUE = "the-real-value-of-the-forge"
 TRY = """
 import os, sys, urllib.request, urllib.error
 os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")  # the server of this test lies on loopback
@@ -31,10 +33,11 @@ def calls(script: Path, *wanted: dict[str, Any]) -> None:
     script.write_text(json.dumps({"name": "out", "steps": steps}))
 
 
+Told = tuple[Daemon, list[dict[str, Any]], Any]
+
+
 @asynccontextmanager
-async def told(
-    tmp_path: Path, server: Server, *wanted: dict[str, Any]
-) -> AsyncIterator[tuple[Daemon, list[dict[str, Any]], Any]]:
+async def told(tmp_path: Path, server: Server, *wanted: dict[str, Any], settings: str = "") -> AsyncIterator[Told]:
     """The daemon after a turn with these calls, its tool items, and what `why` says of the first."""
     require_bubblewrap()
     root, script = tmp_path / "root", tmp_path / "script.json"
@@ -44,9 +47,9 @@ async def told(
     with running_daemon(started=False) as daemon:
         daemon.write_settings(
             f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n'
-            f'[network]\nplaces = ["127.0.0.1:{server.port} loopback"]\n'
+            f'[network]\nplaces = ["127.0.0.1:{server.port} loopback"]\n{settings}'
         )
-        daemon.start()
+        daemon.start(FORGE=VALUE)
         async with daemon.client() as client:
             await trust(client, root)
             session = await start_session(client, root, provider="scripted", model="test")
@@ -120,3 +123,86 @@ async def test_a_place_is_spelled_plainly(tmp_path: Path, place: str) -> None:
             tool = next(item for item in items if item["kind"] == "tool")["fields"]
             assert not any(item["kind"] == "approval" for item in items)
     assert tool["state"] == "invalid", tool
+
+
+async def test_a_credential_is_used_and_never_seen(tmp_path: Path) -> None:
+    """The card says so, the server gets the value, and neither model, record, log nor worktree ever hold it."""
+
+    async def parrot(stream: SocketStream, received: bytearray) -> None:
+        received.extend(await stream.receive())
+        body = bytes(received)
+        await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    async with serving(parrot) as server:
+        place = f"127.0.0.1:{server.port}"
+        settings = f'[[credentials]]\nname = "forge"\nvalue_env = "FORGE"\nplace = "{place}"\npath = "/v1/"\n'
+        good, bad = ({"url": f"http://{place}/{path}", "credential": "forge"} for path in ("v1/x", "v2/x"))
+        wanted = [{"name": "http_request", "arguments": one} for one in (good, bad)]
+        async with told(tmp_path, server, *wanted, settings=settings) as (daemon, items, why):
+            cards = [item["fields"]["card"] for item in items if item["kind"] == "approval"]
+            first, second = (item["fields"] for item in items if item["kind"] == "tool")
+            files = [path for path in daemon.home.rglob("*") if path.is_file() and path.name != "config.toml"]
+            holding = [path.name for path in files if VALUE.encode() in path.read_bytes()]
+    assert f"authorization: Bearer {VALUE}".encode() in bytes(server.received[0])
+    assert "authorization: Bearer" in first["result"]
+    assert "is not for GET" in second["result"]
+    assert len(server.received) == 1
+    assert cards[0]["title"] == "Publish this?"
+    assert "(the credential forge)" in cards[0]["effects"][0]["words"]
+    assert "with the credential forge" in why.network[0]
+    assert holding == []
+
+
+OUTLIVE = """
+import os, sys, time, urllib.request, urllib.error
+os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")
+for name in ("first", "second"):
+    try:
+        print(name, urllib.request.urlopen(sys.argv[1], timeout=5).read().decode(), flush=True)
+    except (OSError, urllib.error.HTTPError) as error:
+        print(name, "shut", flush=True)
+    while name == "first" and not os.path.exists("go"):
+        time.sleep(0.05)
+"""
+
+
+async def test_a_run_that_outlives_its_daemon_reaches_nothing_more(tmp_path: Path) -> None:
+    """The way out ends with the daemon; the next one tells what was reached before, from what was written down."""
+    require_bubblewrap()
+    root, script = tmp_path / "root", tmp_path / "script.json"
+    root.mkdir()
+    (root / "try.py").write_text(OUTLIVE)
+    async with serving(answering(b"hello")) as server:
+        place = f"127.0.0.1:{server.port}"
+        arguments = {"argv": ["python3", "try.py", f"http://{place}/"], "network": [place]}
+        calls(script, {"name": "run_command", "arguments": arguments})
+        with running_daemon(started=False) as daemon:
+            daemon.write_settings(
+                f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n'
+                f'[network]\nplaces = ["{place} loopback"]\n'
+            )
+            daemon.start()
+            async with daemon.client() as client:
+                await trust(client, root)
+                session = await start_session(client, root, provider="scripted", model="test")
+                await send(client, session.session_id, "fetch it")
+                follow = client.follow(session.session_id)
+                async for _ in follow:
+                    if any("first hello" in str(item["fields"].get("output")) for item in follow.view.items()):
+                        break
+                    await allow_all(client, session.session_id)
+            daemon.kill()
+            worktree = next((daemon.home / "sessions").glob("*/worktree"))
+            (worktree / "go").touch()
+            daemon.start()
+            async with daemon.client() as client:
+                assert await run_turn(client, session.session_id) == "completed"
+                follow = client.follow(session.session_id)
+                await anext(follow)
+                tool = next(item for item in follow.view.items() if item["kind"] == "tool")["fields"]
+    assert "second shut" in tool["result"], tool["result"]
+    assert [(place["port"], place["allowed"], place["attempts"]) for place in tool["egress"]] == [
+        (server.port, True, 1)
+    ]
+    assert tool["egress"][0]["received_bytes"] > 5
+    assert len(server.received) == 1

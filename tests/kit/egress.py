@@ -13,9 +13,11 @@ from typing import Any
 
 import anyio
 from anyio.abc import SocketStream
+from anyio.streams.tls import TLSStream
 from tests.kit.sandboxes import Rig
 
-from gloveport.sandbox.contract import Command, Result
+from gloveport.sandbox.contract import Command, Execution, Lease, Result
+from gloveport.sandbox.egress.authority import LeaseAuthority
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.egress.watch import Contact, ContactEnd
 from gloveport.sandbox.egress.way import SOCKET_FILE, equip, open_way_out
@@ -125,17 +127,24 @@ async def way_out(
         yield way, seen
 
 
-async def run_inside(
-    rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, **changes: Any
-) -> Result:
-    """Run a Python program in a jail with a way out."""
+async def start_inside(
+    rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, argv: tuple[str, ...] = ()
+) -> tuple[Lease, Execution]:
+    """Start a Python program, or the program that is given, in a jail with a way out."""
     interpreter = find_interpreter()
-    profile = rig.profile(mounts=interpreter.mounts, **changes)
-    profile = equip(replace(profile, egress=egress), way)
+    profile = equip(replace(rig.profile(mounts=interpreter.mounts), egress=egress), way)
     lease = await rig.backend.prepare(profile, "lease-out")
+    argv = argv or (interpreter.path, "-I", "-S", "-B", "-c", source, *words)
+    return lease, await lease.start(Command(argv, "run-out"))
+
+
+async def run_inside(
+    rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, argv: tuple[str, ...] = ()
+) -> Result:
+    """Run one to its end."""
+    lease, execution = await start_inside(rig, way, egress, source, *words, argv=argv)
     try:
-        argv = (interpreter.path, "-I", "-S", "-B", "-c", source, *words)
-        return await (await lease.start(Command(argv, "run-out"))).result()
+        return await execution.result()
     finally:
         await lease.release()
 
@@ -179,3 +188,34 @@ def client_hello(name: str | None) -> bytes:
     with contextlib.suppress(ssl.SSLWantReadError):
         machine.do_handshake()
     return outgoing.read()
+
+
+@contextlib.asynccontextmanager
+async def serving_tls(talk: Talk, name: str, authority: LeaseAuthority) -> AsyncIterator[Server]:
+    """A server that speaks TLS as `name`, by a root of the test's own."""
+
+    async def wrapped(stream: SocketStream, received: bytearray) -> None:
+        inner = await TLSStream.wrap(
+            stream, server_side=True, ssl_context=authority.context_for(name), standard_compatible=False
+        )
+        await talk(inner, received)  # type: ignore[arg-type]  # - a byte stream like the other
+
+    async with serving(wrapped) as server:
+        yield server
+
+
+def trusting(*roots: bytes) -> ssl.SSLContext:
+    """A client's context that trusts these roots alone."""
+    return ssl.create_default_context(cadata=b"\n".join(roots).decode())
+
+
+@contextlib.asynccontextmanager
+async def talker_tls(way: WayOut, server: Server, name: str = "ok.test") -> AsyncIterator[Talker]:
+    """A connection through a tunnel, with TLS inside it, as a program in the jail makes it."""
+    async with talker(way) as client:
+        place = f"{name}:{server.port}"
+        answer = await client.ask(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode(), b"\r\n\r\n")
+        assert b" 200 " in answer, answer
+        context = trusting((Path(way.folder) / "ca.pem").read_bytes())
+        inner = await TLSStream.wrap(client.stream, hostname=name, ssl_context=context, standard_compatible=False)
+        yield Talker(inner)  # type: ignore[arg-type]  # - a byte stream like the other

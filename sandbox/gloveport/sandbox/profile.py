@@ -84,10 +84,14 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """The one way out of a jail: the host's folder with the socket that leads there, and fixed ports inside."""
+    """The one way out of a jail: the host's folder with the socket that leads there, and fixed ports inside.
+
+    `has_bundle`: the folder holds roots of trust that programs inside are pointed to.
+    """
 
     folder: str
     forwards: tuple[Forward, ...] = ()
+    has_bundle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

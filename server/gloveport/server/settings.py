@@ -24,6 +24,15 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [network]
     places = ["db.example:5432 private raw"]  # how places are reached that are not public
 
+    [[credentials]]
+    name = "forge"                 # the name under which the agent may ask to use it; it never sees the value
+    value_env = "FORGE_TOKEN"      # name of the variable that holds the value
+    place = "api.example:443"      # where it may be sent, over TLS
+    header = "Authorization"       # in which header
+    form = "Bearer {}"             # how the header is written
+    methods = ["GET", "HEAD"]      # of which requests
+    path = "/"                     # and for which paths: one, or all below it where it ends in a slash
+
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
@@ -32,6 +41,7 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [engine]
     host = "unix:///run/user/1000/docker.sock"  # the container engine's socket; without it DOCKER_HOST or yours
     image = "gloveport/python"  # image of docker and gvisor; without it they show this machine's own programs
+    warm = 2                    # containers kept ready for the next runs, over all sessions; 0: none
 """
 
 import os
@@ -47,7 +57,7 @@ from gloveport.server.secrets.value import Secret
 
 SETTINGS_FILE: Final = "config.toml"
 SETTINGS_BYTES_MAX: Final = 256 * 1024
-MODELS_MAX: Final = 64
+ENTRIES_MAX: Final = 64
 DEMO_MODEL: Final = "demo"
 NO_MODEL_HINT: Final = (
     f"Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into {SETTINGS_FILE}; the README shows one."
@@ -58,9 +68,14 @@ UNSET: Final = "unset"
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
-_TOP_KEYS: Final = frozenset({"default_model", "default_trust", "models", "sandbox", "engine", "retention", "network"})
-_ENGINE_KEYS: Final = frozenset({"host", "image"})
+_TOP_KEYS: Final = frozenset(
+    {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine"}
+)
+_ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
+WARM_CONTAINERS: Final = 2
+WARM_CONTAINERS_MAX: Final = 32
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
+_CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path"})
 _NETWORK_KEYS: Final = frozenset({"places"})
 PLACES_MAX: Final = 64
 TOLD_GIGABYTES: Final = 5
@@ -97,6 +112,19 @@ class RetentionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """A credential that the agent may use and never sees: where it goes, in which header of which requests."""
+
+    name: str
+    value: Secret = field(repr=False)
+    place: str
+    header: str = "Authorization"
+    form: str = "Bearer {}"
+    methods: tuple[str, ...] = ("GET", "HEAD")
+    path: str = "/"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings; `models[0]` is used when nothing is named. `sandbox` maps a trust level to a rung.
 
@@ -108,6 +136,7 @@ class Settings:
     sandbox: Mapping[str, str]
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     places: tuple[str, ...] = ()
+    credentials: tuple[Credential, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
@@ -133,7 +162,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
     path = home / SETTINGS_FILE
     plain = _read(path)
     _only(plain, _TOP_KEYS, path, "")
-    models = [_model(entry, path, environment) for entry in _entries(plain, path)]
+    models = [_model(entry, path, environment) for entry in _entries(plain, path, "models")]
     models += [
         ModelChoice(provider, _OWN_MODELS[provider], key=Secret(environment[variable]))
         for provider, variable in _KEY_VARIABLES.items()
@@ -152,6 +181,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         _sandbox(plain, path),
         _retention(plain, path),
         _places(plain, path),
+        tuple(_credential(entry, path, environment) for entry in _entries(plain, path, "credentials")),
         _engine(plain, path),
     )
 
@@ -174,12 +204,12 @@ def _read(path: Path) -> dict[str, Any]:
         raise _wrong(path, str(error)) from error
 
 
-def _entries(plain: Mapping[str, Any], path: Path) -> list[Mapping[str, Any]]:
-    entries = plain.get("models", [])
+def _entries(plain: Mapping[str, Any], path: Path, name: str) -> list[Mapping[str, Any]]:
+    entries = plain.get(name, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _wrong(path, "models is a list of tables ([[models]])")
-    if len(entries) > MODELS_MAX:
-        raise _wrong(path, f"at most {MODELS_MAX} models")
+        raise _wrong(path, f"{name} is a list of tables ([[{name}]])")
+    if len(entries) > ENTRIES_MAX:
+        raise _wrong(path, f"at most {ENTRIES_MAX} {name}")
     return entries
 
 
@@ -200,6 +230,20 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
     )
 
 
+def _credential(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> Credential:
+    _only(entry, _CREDENTIAL_KEYS, path, "credentials.")
+    methods = entry.get("methods", ["GET", "HEAD"])
+    texts = {name: value for name, value in entry.items() if name != "methods"}
+    if not all(isinstance(value, str) and value for value in texts.values()):
+        raise _wrong(path, "every value of a credential but methods is a non-empty text")
+    if not isinstance(methods, list) or not all(isinstance(one, str) for one in methods):
+        raise _wrong(path, "credentials.methods is a list of texts")
+    if not {"name", "value_env", "place"} <= texts.keys() or "{}" not in texts.get("form", "{}"):
+        raise _wrong(path, "a credential needs name, value_env and place, and its form has a {}")
+    value = Secret(environment.get(texts.pop("value_env"), ""))
+    return Credential(**texts, value=value, methods=tuple(methods))
+
+
 def _level(plain: Mapping[str, Any], path: Path) -> str:
     level = plain.get("default_trust", UNSET)
     if level not in (*TRUST_LEVELS, UNSET):
@@ -217,10 +261,15 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
 
 def _engine(plain: Mapping[str, Any], path: Path) -> EngineChoice:
     table = plain.get("engine", {})
-    if not isinstance(table, dict) or not all(isinstance(value, str) and value for value in table.values()):
-        raise _wrong(path, "engine is a table of non-empty texts")
+    if not isinstance(table, dict):
+        raise _wrong(path, "engine is a table")
     _only(table, _ENGINE_KEYS, path, "engine.")
-    return EngineChoice(host=table.get("host", ""), image=table.get("image", ""))
+    host, image, warm = table.get("host", ""), table.get("image", ""), table.get("warm", WARM_CONTAINERS)
+    if not isinstance(host, str) or not isinstance(image, str):
+        raise _wrong(path, "engine.host and engine.image are texts")
+    if type(warm) is not int or not 0 <= warm <= WARM_CONTAINERS_MAX:
+        raise _wrong(path, f"engine.warm is a number from 0 to {WARM_CONTAINERS_MAX}")
+    return EngineChoice(host=host, image=image, warm=warm)
 
 
 def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:

@@ -96,7 +96,9 @@ def paths_of(place: str, home: Path, project: Path, session_id: str) -> list[Pat
         "acknowledged": [home / "journal.acknowledged", home / "journal.acknowledged.part"],
         "audit log": [home / "audit.jsonl"],
         "audit checkpoint": [home / "audit.jsonl.checkpoint", home / "audit.jsonl.checkpoint.part"],
-        "content store": [session / "objects.pack", session / "objects.index"],
+        "content store": [
+            folder / name for folder in (session, home / "contents") for name in ("objects.pack", "objects.index")
+        ],
         "workspace record": [session / "workspace.json.new", session / "workspace.json"],
         "worktree": [worktree, worktree / "src", worktree / "new", worktree / "new/deep"],
         "user's folder": [project, project / "src", project / "new", project / "new/deep"],

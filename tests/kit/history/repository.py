@@ -114,7 +114,7 @@ class Repository:
             rows.append((old_mode, new_mode, old, new, old_path, new_path, status[0]))
 
     def read(self, name: str, rows: Sequence[tuple[str, ...]]) -> Commit:
-        """The commit with the bytes of both sides of each path."""
+        """The commit with the bytes of both sides of each path. Raises LookupError where the copy lacks one."""
         return Commit(name, tuple(self._changed(row) for row in rows))
 
     def patch(self, name: str) -> bytes:

@@ -65,7 +65,11 @@ def play_chunk(job: tuple[str, tuple[str, ...], int]) -> Report:
 def _play_one(
     repository: Repository, name: str, rows: Sequence[tuple[str, ...]], base: Path, seed: int, report: Report
 ) -> None:
-    commit = repository.read(name, rows)
+    try:
+        commit = repository.read(name, rows)
+    except LookupError:
+        report.counts["commit: not played (the copy lacks a content)"] += 1
+        return
     if commit.bytes_total > BYTES_MAX:
         report.counts["commit: not played (more than BYTES_MAX)"] += 1
         return

@@ -72,7 +72,13 @@ def kind_of(path: str) -> str:
         return {"worktree": "worktree", "objects.pack": "content store", "objects.index": "content store"}.get(
             inner[0] if inner else "", "workspace record"
         )
-    named = {"runs": "run folders", "blobs": "blobs", "journal.db-wal": "journal log", "journal.db": "journal database"}
+    named = {
+        "contents": "content store",
+        "runs": "run folders",
+        "blobs": "blobs",
+        "journal.db-wal": "journal log",
+        "journal.db": "journal database",
+    }
     if first in named:
         return named[first]
     if first.startswith("journal.db-"):

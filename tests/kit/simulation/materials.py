@@ -134,7 +134,7 @@ def change(turn_id: str, revision: int, call_id: str, number: int) -> ev.ChangeP
 def _place(allowed: bool) -> EgressPlace:
     return EgressPlace(
         host="api.example", port=443, allowed=allowed, reason="listed 😀", trace_id="t-1", attempts=2, sent_bytes=5,
-        received_bytes=7,
+        received_bytes=7, credentials=("forge",),
     )  # fmt: skip
 
 

@@ -20,17 +20,23 @@ from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunReques
 from gloveport.sandbox.backends.bubblewrap_options import Blobs, describe_view, lay_out, plan_environment
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
-from gloveport.sandbox.backends.entering import PLACE, Entering, assemble, plan_watch
-from gloveport.sandbox.backends.entry import is_known_here
-from gloveport.sandbox.backends.landlock import ABI_MAX, find_abi, is_used
+from gloveport.sandbox.backends.entering import (
+    PLACE,
+    WRAPPER_DEPTH,
+    Entering,
+    assemble,
+    find_entering,
+    plan_watch,
+)
+from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, plan_covers, plan_mounts
+from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
-from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.monitor.thresholds import plan_breaker
-from gloveport.sandbox.profile import Access, Limits, Profile
+from gloveport.sandbox.profile import Limits, Profile
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
@@ -51,8 +57,6 @@ _NO_LANDLOCK: Final = (
     "mounts alone bound what is written."
 )
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
-WRAPPER_DEPTH: Final = 2
-"""bwrap itself and its init stand between the supervisor and the command."""
 _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
 
 
@@ -85,8 +89,7 @@ class BubblewrapSandbox(SupervisedRung):
         self._groups = find_version()
         self._binary: _Binary | None = None
         self._binaries = find_binaries()
-        abi = min(find_abi(), landlock_abi_max) if is_known_here() else 0
-        self._entering = self._entering_best = Entering(abi, is_known_here() and build_filter("small") is not None)
+        self._entering = self._entering_best = find_entering(landlock_abi_max)
 
     async def probe(self) -> Availability:
         """Run `true` once in a jail with each bubblewrap that is here, and each way in, the best first.
@@ -112,7 +115,7 @@ class BubblewrapSandbox(SupervisedRung):
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
         check_way_out(profile)
         if profile.way_out is not None:
-            profile = replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+            profile = make_room(profile, find_interpreter().mounts)
         plan_mounts(profile.mounts, self._hidden)
         plan_covers(profile.mounts, profile.covered)
 
@@ -145,7 +148,7 @@ class BubblewrapSandbox(SupervisedRung):
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
             watch=plan_watch(kind) if self._entering.reports else None,
             breaker=plan_breaker(profile),
-            written=tuple(mount.source for mount in profile.mounts if mount.access is Access.READ_WRITE),
+            written=tuple(sorted(find_written(profile))),
         )
 
     def _claim(self) -> Availability:

@@ -6,17 +6,20 @@ Must never: leave a descriptor besides the three pipes open for the command.
 """
 
 import os
+import resource
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.jail.requests import WATCH_FD, WatchPlan
-from gloveport.sandbox.backends.entry import EXIT_NOT_ENTERED, EXIT_NOT_FOUND, Assembly
-from gloveport.sandbox.backends.landlock import DEVICES, READ, WRITE, PathRule, add_rules, is_used
+from gloveport.sandbox.backends.entry import EXIT_NOT_ENTERED, EXIT_NOT_FOUND, Assembly, is_known_here
+from gloveport.sandbox.backends.landlock import DEVICES, READ, WRITE, PathRule, add_rules, find_abi, is_used
 from gloveport.sandbox.backends.seccomp import REPORTED, build_filter, name_calls, name_set_id_calls
 from gloveport.sandbox.profile import Access, Profile
 
+WRAPPER_DEPTH: Final = 2
+"""bwrap itself and its init stand between the supervisor and the command."""
 PLACE: Final = "/.gloveport-enter"
 """Where the program lies inside; it holds what the command's own environment and arguments hold."""
 _DESCRIPTORS_MAX: Final = 0xFFFFFFFF
@@ -28,14 +31,28 @@ _WRITABLE: Final = ("/tmp", "/dev/shm")  # noqa: S108 - places inside the jail
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """How jails are entered here: the Landlock ABI to use (0: none) and whether refusals are reported."""
+    """How jails are entered here: the Landlock ABI to use (0: none) and whether refusals are reported.
+
+    `counts`: the kernel counts an ordinary user's processes apart in each user namespace, so that it can hold the
+    limit of processes exactly.
+    """
 
     abi: int = 0
     reports: bool = False
+    counts: bool = False
 
     def is_needed(self, tool_kind: str) -> bool:
         """Whether an entry program stands before the command at all."""
-        return self.reports or is_used(self.abi, tool_kind)
+        return self.reports or self.counts or is_used(self.abi, tool_kind)
+
+
+def find_entering(abi_max: int) -> Entering:
+    """The best way in that this machine should have; a trial shows whether it has."""
+    if not is_known_here():
+        return Entering()
+    release = os.uname().release.split(".")
+    counts = [int(part) for part in release[:2] if part.isdigit()] >= [5, 14] and os.getuid() != 0
+    return Entering(min(find_abi(), abi_max), True, counts)
 
 
 def assemble(entering: Entering, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str]) -> bytes:
@@ -45,6 +62,10 @@ def assemble(entering: Entering, profile: Profile, argv: tuple[str, ...], enviro
     if first_kept > 3:
         assembly.call("close_range", 3, first_kept - 1, 0, on_failure="lost")
     assembly.call("close_range", first_kept + int(entering.reports), _DESCRIPTORS_MAX, 0, on_failure="lost")
+    if entering.counts and profile.limits.processes_max is not None:
+        most = profile.limits.processes_max + WRAPPER_DEPTH
+        limit = assembly.place(struct.pack("<QQ", most, most))
+        assembly.call("setrlimit", resource.RLIMIT_NPROC, limit, on_failure="lost")
     if is_used(entering.abi, profile.tool_kind):
         add_rules(assembly, entering.abi, list_rules(profile), "lost")
     if entering.reports:

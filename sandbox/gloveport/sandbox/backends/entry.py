@@ -40,8 +40,9 @@ _CODE: Final = bytes.fromhex(
 )
 _CODE_BYTES: Final = len(_CODE_HEAD) + 8 + len(_CODE)
 NUMBERS: Final[Mapping[str, int]] = MappingProxyType({
-    "write": 1, "close": 3, "sendmsg": 46, "execve": 59, "exit_group": 231, "openat": 257, "seccomp": 317,
-    "close_range": 436, "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
+    "write": 1, "close": 3, "sendmsg": 46, "execve": 59, "setrlimit": 160, "exit_group": 231, "openat": 257,
+    "seccomp": 317, "close_range": 436, "landlock_create_ruleset": 444, "landlock_add_rule": 445,
+    "landlock_restrict_self": 446,
 })  # fmt: skip
 AT_FDCWD: Final = (1 << 64) - 100
 EXIT_NOT_ENTERED: Final = 126

@@ -116,9 +116,9 @@ async def _pump_answer(
         if event is h11.NEED_DATA:
             theirs.receive_data(await upstream.read())
         elif isinstance(event, h11.Response):
-            carried.status = event.status_code
             headers = answered(list(event.headers.raw_items()))
             headers = headers if mend is None else mend.headers(headers)
+            carried.status = event.status_code
             await _give(client, ours, h11.Response(status_code=carried.status, headers=headers, reason=event.reason))
         elif isinstance(event, h11.Data):
             await _give(client, ours, h11.Data(data=change(bytes(event.data))))

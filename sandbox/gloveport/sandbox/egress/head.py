@@ -26,6 +26,7 @@ HOP_BY_HOP: Final = frozenset(
 )  # fmt: skip
 """Headers that mean the next hop alone and are never passed on."""
 HTTP_PORT: Final = 80
+HTTPS_PORT: Final = 443
 
 
 class HeadFault(Exception):  # noqa: N818 - a finding about a client, not a fault of this program
@@ -143,6 +144,12 @@ def forwarded(head: RequestHead, place: Authority, port_default: int) -> list[tu
     if head.get(b"transfer-encoding") is not None:
         kept.append((b"transfer-encoding", b"chunked"))
     return [(b"host", host.encode("ascii")), *kept, (b"connection", b"close")]
+
+
+def without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers with a wish for an answer that can be read as it comes."""
+    kept = [one for one in headers if one[0] not in (b"accept-encoding", b"range")]
+    return [*kept, (b"accept-encoding", b"identity")]
 
 
 def answered(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

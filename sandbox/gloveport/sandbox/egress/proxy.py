@@ -8,18 +8,20 @@ Must never: connect to a name, follow a redirect, or let one connection's end ha
 
 import itertools
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import ByteStream
 
+from gloveport.sandbox.egress.credentials import CredentialRefused, Loan, Scrub, inject
 from gloveport.sandbox.egress.entries import Entry, Via, decide
 from gloveport.sandbox.egress.exchange import carry
 from gloveport.sandbox.egress.head import (
     END,
     HTTP_PORT,
+    HTTPS_PORT,
     HeadFault,
     RequestHead,
     forwarded,
@@ -27,6 +29,7 @@ from gloveport.sandbox.egress.head import (
     read_connect,
     read_head,
     read_origin,
+    without_coding,
 )
 from gloveport.sandbox.egress.hello import HANDSHAKE_RECORD, HelloFault
 from gloveport.sandbox.egress.hosts import Authority
@@ -36,6 +39,9 @@ from gloveport.sandbox.egress.socks import VERSION, Reply, SocksFault, answer, r
 from gloveport.sandbox.egress.tunnel import pipe, take_hello
 from gloveport.sandbox.egress.watch import Contact, ContactEnd, Watch
 from gloveport.sandbox.egress.wire import Allowance, Wire, WireEnd
+
+if TYPE_CHECKING:
+    from gloveport.sandbox.egress.opener import TlsOpener
 
 BLOCKED: Final = "Blocked by sandbox"
 GRANTED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -70,8 +76,16 @@ class Proxy:
     """Serves the connections of one lease. `trace` begins each trace id."""
 
     def __init__(
-        self, entries: tuple[Entry, ...], watch: Watch, resolver: Resolver, limits: EgressLimits, trace: str
+        self,
+        entries: tuple[Entry, ...],
+        watch: Watch,
+        resolver: Resolver,
+        limits: EgressLimits,
+        trace: str,
+        opener: "TlsOpener | None" = None,
+        loans: tuple[Loan, ...] = (),
     ) -> None:
+        self._opener, self._loans = opener, loans
         self._entries, self._watch, self._limits = entries, watch, limits
         self._pins = Pins(resolver)
         self._trace, self._numbers = trace, itertools.count(1)
@@ -121,7 +135,7 @@ class Proxy:
                 await self._serve_tunnel(client, place, "connect", GRANTED)
                 return
             passed = await self._judge(place, Via.HTTP, "http", head.method)
-            if not await self._exchange(client, passed, head, path, HTTP_PORT):
+            if not await self._exchange(client, passed, head, path):
                 return
 
     async def _serve_socks(self, client: Wire) -> None:
@@ -139,6 +153,10 @@ class Proxy:
     async def _serve_tunnel(self, client: Wire, place: Authority, way: str, granted: bytes) -> None:
         """A tunnel: raw where its entry says so, else TLS to the same name; plain HTTP only where SOCKS carries it."""
         passed = await self._judge(place, Via.TUNNEL, way)
+        if passed.entry.terminates and self._opener is not None:
+            await client.write(granted)
+            await self._serve_opened(client, passed, self._opener)
+            return
         upstream = await self._connect(passed)
         cut = ""
         try:
@@ -146,7 +164,7 @@ class Proxy:
             if not passed.entry.raw:
                 if way == "socks" and not await _begins_tls(client):
                     await upstream.close()
-                    await self._serve_fixed(client, place)
+                    await self._serve_fixed(client, place, Via.HTTP)
                     return
                 await upstream.write(await self._take_hello(client, passed))
             cut = await pipe(client, upstream, self._limits.idle_s)
@@ -156,22 +174,29 @@ class Proxy:
         finally:
             await self._end(passed, upstream, None, cut)
 
-    async def _serve_fixed(self, client: Wire, place: Authority) -> None:
-        """Plain requests in a tunnel: each must name the tunnel's own place and is decided by itself."""
-        while (head := await self._read_head(client)) is not None:
-            try:
-                path = read_origin(head, place, HTTP_PORT)
-            except HeadFault as fault:
-                blocked = await self._block(place, str(fault), "socks", head.method, status=400)
-                await _say(client, blocked)
-                return
-            try:
-                passed = await self._judge(place, Via.HTTP, "socks", head.method)
-                if not await self._exchange(client, passed, head, path, HTTP_PORT):
+    async def _serve_opened(self, client: Wire, tunnel: Passed, opener: "TlsOpener") -> None:
+        """TLS that is opened here, since single requests have to be seen."""
+        client.unread(await self._take_hello(client, tunnel))
+        inner = await opener.accept(client, tunnel.place.host, self._limits.head_s)
+        try:
+            await self._serve_fixed(inner, tunnel.place, Via.TERMINATED)
+        finally:
+            await inner.close()
+
+    async def _serve_fixed(self, client: Wire, place: Authority, via: Via) -> None:
+        """Requests in a tunnel: each must name the tunnel's own place and is decided by itself."""
+        way = "socks" if via is Via.HTTP else "https"
+        try:
+            while (head := await self._read_head(client)) is not None:
+                try:
+                    path = read_origin(head, place, HTTP_PORT if via is Via.HTTP else HTTPS_PORT)
+                except HeadFault as fault:
+                    raise await self._block(place, str(fault), way, head.method, status=400) from fault
+                passed = await self._judge(place, via, way, head.method)
+                if not await self._exchange(client, passed, head, path):
                     return
-            except Blocked as blocked:
-                await _say(client, blocked)
-                return
+        except Blocked as blocked:
+            await _say(client, blocked)
 
     # ---- what they share ----
 
@@ -238,20 +263,33 @@ class Proxy:
         await self._watch.ended(ContactEnd(passed.trace_id, passed.addresses[0], 0, 0, None, "no connection"))
         raise Blocked(passed.place, "it is allowed, but does not take connections", passed.trace_id, 502)
 
-    async def _exchange(self, client: Wire, passed: Passed, head: RequestHead, path: bytes, port_default: int) -> bool:
+    async def _exchange(self, client: Wire, passed: Passed, head: RequestHead, path: bytes) -> bool:
         """One request and its answer; False when the client's connection is not to be used again."""
+        tls = passed.way == "https"
+        try:
+            sent, used = inject(self._loans, head.headers, passed.entry, passed.place, head.method, path, tls=tls)
+        except CredentialRefused as refused:
+            reason = str(refused)
+            raise await self._block(
+                passed.place, reason, passed.way, head.method, trace_id=passed.trace_id
+            ) from refused
         upstream = await self._connect(passed)
         status, cut = None, ""
         try:
-            headers = forwarded(head, passed.place, port_default)
-            carried = await carry(client, upstream, head, path, headers, self._limits.head_bytes_max)
+            if tls and self._opener is not None:
+                upstream = await self._opener.connect(upstream, passed.place.host, self._limits.head_s)
+            headers = forwarded(replace(head, headers=sent), passed.place, HTTPS_PORT if tls else HTTP_PORT)
+            lent = tuple(loan for loan in self._loans if loan.place == passed.place)
+            mend = Scrub(lent, sent) if lent else None
+            headers = headers if mend is None else without_coding(headers)
+            carried = await carry(client, upstream, head, path, headers, self._limits.head_bytes_max, mend)
             status, cut = carried.status, "" if carried.whole else "it was not carried to its end"
             return carried.whole and not head.wants_close
         except WireEnd as error:
             cut = str(error)
             raise Blocked(passed.place, cut, passed.trace_id, 502) from error
         finally:
-            await self._end(passed, upstream, status, cut)
+            await self._end(passed, upstream, status, cut, used)
 
     async def _take_hello(self, client: Wire, passed: Passed) -> bytes:
         try:
@@ -263,11 +301,13 @@ class Proxy:
             await self._block(passed.place, str(fault), passed.way, trace_id=passed.trace_id)
             raise WireEnd(str(fault)) from fault
 
-    async def _end(self, passed: Passed, upstream: Wire, status: int | None, cut: str) -> None:
+    async def _end(
+        self, passed: Passed, upstream: Wire, status: int | None, cut: str, used: tuple[str, ...] = ()
+    ) -> None:
         with anyio.CancelScope(shield=True):
             await upstream.close()
             await self._watch.ended(
-                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut)
+                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut, used)
             )
 
 

@@ -30,7 +30,7 @@ class Contact:
 class ContactEnd:
     """How an allowed attempt ended: the address that was connected to, bytes each way, and why it was cut, if it was.
 
-    `status`: of HTTP, where the proxy read it.
+    `status`: of HTTP, where the proxy read it. `credentials`: names of those whose value was sent.
     """
 
     trace_id: str
@@ -39,6 +39,7 @@ class ContactEnd:
     received_bytes: int
     status: int | None
     cut: str
+    credentials: tuple[str, ...] = ()
 
 
 class Watch(Protocol):

@@ -7,17 +7,19 @@ Must never: outlive its owner, or be shown to two leases.
 
 import os
 import shutil
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import SandboxError
+from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.entries import Entry, EntryError, read_entries
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.egress.proxy import Proxy
@@ -25,10 +27,19 @@ from gloveport.sandbox.egress.resolver import Resolver, SystemResolver
 from gloveport.sandbox.egress.watch import Watch
 from gloveport.sandbox.profile import Access, Forward, Mount, Profile, WayOut, is_below
 
+if TYPE_CHECKING:
+    from gloveport.sandbox.egress.opener import TlsOpener
+
 WAY_TARGET: Final = "/run/gloveport/out"
 """Where a jail finds the folder."""
 SOCKET_FILE: Final = "proxy.sock"
 BRIDGE_FILE: Final = "bridge.py"
+BUNDLE_FILE: Final = "ca.pem"
+_BUNDLE_NAMES: Final = (
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+)  # fmt: skip
+"""Variables by which programs are told whom to trust, beside the machine's own roots."""
 PROXY_PORT: Final = 3128
 _UNPRIVILEGED: Final = 1024
 _RAISED: Final = 10_000
@@ -45,6 +56,8 @@ async def open_way_out(
     *,
     resolver: Resolver | None = None,
     limits: EgressLimits | None = None,
+    loans: tuple[Loan, ...] = (),
+    trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[WayOut]:
     """Serve a list of hosts on a socket in a new folder `parent/name`. Raises SandboxError for a wrong list.
 
@@ -53,14 +66,15 @@ async def open_way_out(
     entries = check_egress(egress)
     limits = limits or EgressLimits()
     folder = await anyio.to_thread.run_sync(_make_folder, parent, name)
-    proxy = Proxy(entries, watch, resolver or SystemResolver(), limits, name)
+    opener = await anyio.to_thread.run_sync(_open_tls, entries, folder / "way", trust)
+    proxy = Proxy(entries, watch, resolver or SystemResolver(), limits, name, opener, loans)
     failure: GloveportError | None = None
     try:
         async with await _listen(folder / "way") as listener, anyio.create_task_group() as connections:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listener.serve, proxy.serve, connections)
                 try:
-                    yield WayOut(str(folder / "way"), plan_forwards(entries))
+                    yield WayOut(str(folder / "way"), plan_forwards(entries), has_bundle=opener is not None)
                 except GloveportError as error:  # else it would leave as a group
                     failure = error
                 tasks.cancel_scope.cancel()
@@ -114,6 +128,8 @@ def way_environment(way: WayOut) -> Mapping[str, str]:
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     environment = {name: proxy for upper in names for name in (upper, upper.lower())}
     environment |= {"NO_PROXY": _NO_PROXY, "no_proxy": _NO_PROXY, "NODE_USE_ENV_PROXY": "1"}
+    if way.has_bundle:
+        environment |= dict.fromkeys(_BUNDLE_NAMES, f"{WAY_TARGET}/{BUNDLE_FILE}")
     if way.forwards:
         environment["GLOVEPORT_FORWARDS"] = ",".join(
             f"{one.host}:{one.port}=127.0.0.1:{one.local_port}" for one in way.forwards
@@ -149,6 +165,13 @@ def refuse_egress(profile: Profile, rung: str) -> None:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint=hint)
 
 
+def make_room(profile: Profile, mounts: tuple[Mount, ...]) -> Profile:
+    """The profile with what the bridge needs beside the command: its interpreter, and one process more."""
+    most = profile.limits.processes_max
+    limits = replace(profile.limits, processes_max=None if most is None else most + 1)
+    return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, mounts)), limits=limits)
+
+
 def missing_mounts(profile: Profile, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
     """Those of the mounts whose target the profile does not show already."""
     shown = [mount.target for mount in profile.mounts]
@@ -169,6 +192,20 @@ def _make_folder(parent: Path, name: str) -> Path:
         words = f"The way out has no folder ({error.strerror}); nothing was started."
         raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words) from error
     return folder
+
+
+def _open_tls(entries: tuple[Entry, ...], way: Path, trust: ssl.SSLContext | None) -> "TlsOpener | None":
+    """What opens TLS, with its root in the folder that the jail sees; None where no entry asks for it."""
+    if not any(entry.terminates for entry in entries):
+        return None
+    from gloveport.sandbox.egress.authority import LeaseAuthority  # its library costs a part of a second
+    from gloveport.sandbox.egress.opener import TlsOpener
+
+    authority = LeaseAuthority()
+    bundle = way / BUNDLE_FILE
+    bundle.write_bytes(authority.bundle())
+    bundle.chmod(0o444)
+    return TlsOpener(authority, trust)
 
 
 async def _listen(folder: Path) -> anyio.abc.SocketListener:

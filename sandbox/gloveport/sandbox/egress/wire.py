@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import ByteStream
 
-PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 256 * 1024
 
 
 class WireEnd(Exception):  # noqa: N818 - an outcome of the other side, not a fault of this program
@@ -38,6 +38,10 @@ class Wire:
         self.stream, self.idle_s, self._allowance = stream, idle_s, allowance
         self._ahead = b""
         self.received = self.sent = 0
+
+    def over(self, stream: ByteStream) -> "Wire":
+        """A wire over a stream that itself goes over this one's: the same bounds and the same allowance."""
+        return Wire(stream, self.idle_s, self._allowance)
 
     async def read(self) -> bytes:
         """The next piece; empty at the end."""

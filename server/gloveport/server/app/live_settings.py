@@ -60,15 +60,17 @@ def check_rungs(settings: Settings) -> None:
 
 
 def check_places(settings: Settings) -> None:
-    """Raise GloveportError (INVALID_PARAMS) where the settings hold a line that is no place."""
+    """Raise GloveportError (INVALID_PARAMS) where the settings name what is no place."""
     try:
         read_entries(settings.places)
+        read_entries(one.place for one in settings.credentials)
     except EntryError as error:
-        words = f"settings: [network] places: {error}"
+        words = f"settings: not a place: {error}"
         raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.") from error
 
 
 def secret_values(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What must never be shown: the models' keys, and what the daemon's environment holds under a secret's name."""
     keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
+    keys += [one.value.reveal() for one in settings.credentials if one.value]
     return keys + [value for name, value in environment.items() if _NAMES_SECRET.search(name) and value]

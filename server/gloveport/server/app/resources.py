@@ -37,10 +37,13 @@ from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
 from gloveport.server.secrets.value import Secret
 from gloveport.server.settings import ModelChoice, Settings
+from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
 
 RULES_FILE: Final = "rules.toml"
+CONTENTS_DIR: Final = "contents"
+OWED: Final = "owed"
 UNRECORDED: Final = "unrecorded"
 """Stands in the folder of a session until the session is in the journal."""
 
@@ -81,10 +84,11 @@ class Ladder:
     def backend(self, name: str) -> Sandbox:
         """The rung of this name. Raises SandboxError."""
         if name not in self._backends:
-            self._backends[name] = open_backend(
-                name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine()
-            )
+            self._backends[name] = self._open(name)
         return self._backends[name]
+
+    def _open(self, name: str) -> Sandbox:
+        return open_backend(name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine())
 
     async def availability(self, name: str) -> Availability:
         """What a real trial found; tried once, and again as long as it fails."""
@@ -115,7 +119,7 @@ class Ladder:
         """Probe a rung's claims from outside."""
         from gloveport.sandbox.doctor.examine import examine
 
-        findings = await examine(self.backend(name))
+        findings = await examine(self.backend(name), self._hidden, partial(self._open, name))
         return SandboxDoctorResult(
             sandbox=name,
             probes=tuple(
@@ -199,10 +203,25 @@ class ModelShelf:
 
 
 class WorkspaceShelf:
-    """The worktrees of all sessions, below one folder."""
+    """The worktrees of all sessions, below one folder, and the store that their snapshots share, beside it."""
 
     def __init__(self, folder: Path, exclude: Iterable[Path], boot_id: str = "") -> None:
         self._folder, self._exclude, self._boot_id = folder, tuple(exclude), boot_id
+        self._opened: Contents | None = None
+        self._opening = anyio.Lock()
+
+    async def _contents(self) -> Contents:
+        """The shared store, opened when the first session needs it."""
+        async with self._opening:
+            if self._opened is None:
+                open_contents = partial(Contents, self._folder.parent / CONTENTS_DIR, self._folder)
+                self._opened = await anyio.to_thread.run_sync(open_contents)
+            return self._opened
+
+    async def close(self) -> None:
+        """Give the store's handles back."""
+        if self._opened is not None:
+            self._opened.close()
 
     async def create(self, root: str, session_id: str) -> SessionWorkspace:
         """Take the snapshot of a new session. Raises PROTECTED_PATH for a folder that is no project."""
@@ -211,7 +230,10 @@ class WorkspaceShelf:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         (target / UNRECORDED).touch(mode=0o600)
         try:
-            return await SessionWorkspace.create(Path(root), target, exclude=self._exclude, boot_id=self._boot_id)
+            contents = await self._contents()
+            return await SessionWorkspace.create(
+                Path(root), target, exclude=self._exclude, boot_id=self._boot_id, contents=contents
+            )
         except BaseException:
             with suppress(OSError):
                 (target / UNRECORDED).unlink()
@@ -229,7 +251,24 @@ class WorkspaceShelf:
             if await is_recorded(mark.parent.name):
                 mark.unlink(missing_ok=True)
             else:
-                await anyio.to_thread.run_sync(partial(shutil.rmtree, mark.parent, ignore_errors=True))
+                await anyio.to_thread.run_sync(partial(self._remove_folder, mark.parent))
+        if self._owed.exists():
+            await self._give_back()
+
+    @property
+    def _owed(self) -> Path:
+        """Is there from before a session's folder is removed until what it alone held was given back."""
+        return self._folder.parent / CONTENTS_DIR / OWED
+
+    def _remove_folder(self, folder: Path) -> None:
+        if self._owed.parent.is_dir():
+            self._owed.touch(mode=0o600)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    async def _give_back(self) -> None:
+        contents = await self._contents()
+        if await anyio.to_thread.run_sync(contents.collect) is not None:
+            self._owed.unlink(missing_ok=True)
 
     async def there(self) -> tuple[str, ...]:
         """Sessions that have a worktree here."""
@@ -240,11 +279,15 @@ class WorkspaceShelf:
         return await anyio.to_thread.run_sync(look)
 
     async def remove(self, session_id: str) -> None:
-        """Remove a session's worktree; what the disk keeps is removed at a later start."""
-        await anyio.to_thread.run_sync(partial(shutil.rmtree, self._folder / session_id, ignore_errors=True))
+        """Remove a session's worktree and what it alone held; what the disk keeps is removed at a later start."""
+        await anyio.to_thread.run_sync(partial(self._remove_folder, self._folder / session_id))
+        if self._owed.exists():
+            with suppress(GloveportError):  # the mark stays, and the next start does it
+                await self._give_back()
         note = self._folder.parent / SHOWN_FOLDER / f"{session_id}.json"
         await anyio.to_thread.run_sync(partial(note.unlink, missing_ok=True))
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""
-        return await SessionWorkspace.open(self._folder / session_id, boot_id=self._boot_id)
+        contents = await self._contents()
+        return await SessionWorkspace.open(self._folder / session_id, boot_id=self._boot_id, contents=contents)

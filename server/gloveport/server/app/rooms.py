@@ -168,6 +168,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
     shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
+    stack.push_async_callback(shelf.close)
     return Opened(blobs, audit, ladder, models, rules, shelf)
 
 
@@ -190,7 +191,10 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
-        ways=WaysOut(front.places.data_dir, front.now_us, lambda: front.settings().places),
+        editors=front.buffers,
+        ways=WaysOut(
+            front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
+        ),
     )
 
 

@@ -77,7 +77,8 @@ def _place_words(place: EgressPlace) -> str:
     if not place.allowed:
         return f"blocked by sandbox: {where}, {place.attempts} times: {place.reason} (trace {place.trace_id})"
     sizes = f"{place.sent_bytes} bytes sent, {place.received_bytes} received"
-    return f"reached {where}, {place.attempts} times: {sizes} (trace {place.trace_id})"
+    used = f", with the credential {', '.join(place.credentials)}" if place.credentials else ""
+    return f"reached {where}, {place.attempts} times{used}: {sizes} (trace {place.trace_id})"
 
 
 async def _facts_of(house: House, actor: Actor, call_id: str) -> list[EventBody]:

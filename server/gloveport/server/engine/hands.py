@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import (
@@ -23,6 +24,7 @@ from gloveport.sandbox.contract import (
     Sandbox,
     SandboxError,
 )
+from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.way import equip
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
@@ -72,6 +74,7 @@ class Hands:
     environment: Mapping[str, str] = field(default_factory=dict)
     ways: WaysOut | None = None
     notes: Notes = field(default_factory=Notes)
+    loans: list[Loan] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -152,6 +155,12 @@ class Hands:
         for place in places:
             self._ways().entry_of(place)
 
+    def lend(self, name: str, place: str) -> tuple[str, str]:
+        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
+        loan, credential = self._ways().lend(name, place)
+        self.loans.append(loan)
+        return credential.header, credential.form.replace("{}", loan.stand_in)
+
     def _ways(self) -> WaysOut:
         if self.ways is None:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, "There is no way out here.", hint="Ask for no network.")
@@ -176,7 +185,7 @@ class Hands:
         if not call.places:
             return await self._run(call, self._profile(call), show)
         self.refuse_places(call.places)
-        egress, opening = self._ways().open(call.run_id, call.places, self.notes)
+        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans))
         profile = replace(self._profile(call), egress=egress)
         async with opening as way:
             return await self._run(call, equip(profile, way), show)
@@ -203,7 +212,9 @@ class Hands:
         return Found("still_running", "the run goes on under its supervisor")
 
     async def attach(self, run_id: str, show: Show) -> Result:
-        """Wait for the end of an earlier daemon's run."""
+        """Wait for the end of an earlier daemon's run; its way out ended with that daemon."""
+        if self.ways is not None:
+            await anyio.to_thread.run_sync(self.ways.recall, run_id, self.notes)
         execution = await self.backend.attach(run_id)
         if execution is None:
             raise SandboxError(ErrorCode.SANDBOX_LOST, "the run is gone and left no result")

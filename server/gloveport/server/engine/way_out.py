@@ -8,6 +8,7 @@ Must never: let a place through that the call's intent does not name.
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,6 +19,7 @@ from typing import Any, Final
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events import EgressPlace, EgressRecorded
 from gloveport.sandbox.contract import SandboxError
+from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.entries import WILDCARD, Entry, EntryError, read_entry
 from gloveport.sandbox.egress.hosts import Authority
 from gloveport.sandbox.egress.limits import EgressLimits
@@ -25,6 +27,7 @@ from gloveport.sandbox.egress.resolver import Resolver, SystemResolver
 from gloveport.sandbox.egress.watch import Contact, ContactEnd
 from gloveport.sandbox.egress.way import open_way_out
 from gloveport.sandbox.profile import WayOut
+from gloveport.server.settings import Credential
 
 LOG_FILE: Final = "egress.jsonl"
 OLD_LOG_FILE: Final = "egress.1.jsonl"
@@ -54,6 +57,7 @@ class Notes:
             self.places[key] = EgressPlace(
                 host=host, port=port, allowed=contact.allowed, reason=contact.reason, trace_id=contact.trace_id,
                 attempts=1, sent_bytes=0, received_bytes=0,
+                credentials=(),
             )  # fmt: skip
         else:
             self.left_out += 1
@@ -67,6 +71,7 @@ class Notes:
             sums = {
                 "sent_bytes": known.sent_bytes + end.sent_bytes,
                 "received_bytes": known.received_bytes + end.received_bytes,
+                "credentials": tuple(dict.fromkeys((*known.credentials, *end.credentials))),
             }
             self.places[known.host, known.port, known.allowed] = known.model_copy(update=sums)
 
@@ -86,23 +91,32 @@ class Notes:
 class WaysOut:
     """Opens ways out below a folder of the daemon's.
 
-    `known`: entries of the user's settings, which say how places are reached.
+    `known`: entries of the user's settings, which say how places are reached; `credentials` are the user's too.
     """
 
     data_dir: Path
     now_us: Callable[[], int]
     known: Callable[[], tuple[str, ...]] = tuple
+    credentials: Callable[[], tuple[Credential, ...]] = tuple
     resolver: Resolver = field(default_factory=SystemResolver)
     limits: EgressLimits = field(default_factory=EgressLimits)
 
     def open(
-        self, call_id: str, places: tuple[str, ...], notes: Notes
+        self, call_id: str, places: tuple[str, ...], notes: Notes, loans: tuple[Loan, ...] = ()
     ) -> tuple[tuple[str, ...], AbstractAsyncContextManager[WayOut]]:
         """The list for these places (`host:port`), and the way out that holds it. Raises SandboxError."""
-        egress = tuple(str(entry) for entry in map(self.entry_of, places))
+        entries = map(self.entry_of, places)
+        lent = {loan.place for loan in loans}
+        egress = tuple(str(replace(one, broker=Authority(one.host, one.port) in lent or one.broker)) for one in entries)
         watch = _Noting(self, call_id, notes)
         return egress, open_way_out(
-            self.data_dir / FOLDER, call_id, egress, watch, resolver=self.resolver, limits=self.limits
+            self.data_dir / FOLDER,
+            call_id,
+            egress,
+            watch,
+            resolver=self.resolver,
+            limits=self.limits,
+            loans=loans,
         )
 
     def entry_of(self, place: str) -> Entry:
@@ -117,6 +131,37 @@ class WaysOut:
         except EntryError as error:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Name a host and a port.") from error
         return entry
+
+    def lend(self, name: str, place: str) -> tuple[Loan, Credential]:
+        """A credential for one run, under a stand-in that is new each time. Raises SandboxError."""
+        known = self.credentials()
+        credential = next((one for one in known if one.name == name), None)
+        if credential is None:
+            names = ", ".join(sorted(one.name for one in known)) or "none"
+            words = f"there is no credential {name!r}; there are: {names}"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="The user names credentials in the settings.")
+        if credential.place != place:
+            words = f"the credential {name!r} is for {credential.place} alone, not for {place}"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask its own place.")
+        entry = self.entry_of(place)
+        stand_in = f"gloveport-{secrets.token_hex(16)}"
+        place_of = Authority(entry.host, entry.port)
+        try:
+            value = credential.value.reveal()
+            return Loan(name, stand_in, value, place_of, credential.methods, credential.path), credential
+        except ValueError as error:
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Set its variable and restart.") from error
+
+    def recall(self, call_id: str, notes: Notes) -> None:
+        """Take into the notes what an earlier daemon wrote down of this call; what did not end has no bytes."""
+        for name in (OLD_LOG_FILE, LOG_FILE):
+            try:
+                with (self.data_dir / name).open(encoding="ascii") as file:
+                    for line in file:
+                        if call_id in line:
+                            _recall_line(line, call_id, notes)
+            except (OSError, UnicodeDecodeError):
+                continue
 
     def note(self, line: dict[str, Any]) -> None:
         """Append a line to the log. Raises OSError."""
@@ -134,6 +179,24 @@ class WaysOut:
 def clear_ways(data_dir: Path) -> None:
     """Remove what an earlier daemon's ways out left; nobody listens there any more."""
     shutil.rmtree(data_dir / FOLDER, ignore_errors=True)
+
+
+def _recall_line(line: str, call_id: str, notes: Notes) -> None:
+    try:
+        told = json.loads(line)
+        if told["call_id"] != call_id:
+            return
+        if "allowed" in told:
+            place = Authority(told["host"], told["port"]) if told["host"] else None
+            notes.decided(
+                Contact(told["trace_id"], told["way"], told["method"], place, bool(told["allowed"]), told["reason"])
+            )
+        else:
+            sizes = int(told["sent_bytes"]), int(told["received_bytes"])
+            used = tuple(map(str, told["credentials"]))
+            notes.ended(ContactEnd(told["trace_id"], told["address"], *sizes, told["status"], told["cut"], used))
+    except (ValueError, KeyError, TypeError):
+        return  # a line that was torn by the crash
 
 
 class _Noting:
@@ -161,6 +224,6 @@ class _Noting:
             {
                 "at": self._ways.now_us(), "call_id": self._call_id, "trace_id": end.trace_id, "address": end.address,
                 "sent_bytes": end.sent_bytes, "received_bytes": end.received_bytes, "status": end.status,
-                "cut": end.cut,
+                "cut": end.cut, "credentials": end.credentials,
             }
         )  # fmt: skip

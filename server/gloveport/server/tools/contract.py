@@ -99,6 +99,9 @@ class SandboxHands(Protocol):
     def refuse_places(self, places: tuple[str, ...]) -> None:
         """Raise SandboxError for places that no list can hold here, or that are not spelled as they must be."""
 
+    def lend(self, name: str, place: str) -> tuple[str, str]:
+        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 

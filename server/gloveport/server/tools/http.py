@@ -68,6 +68,9 @@ class HttpRequestArguments(Arguments):
     headers: dict[str, str] = Field(
         default_factory=dict, max_length=HEADERS_MAX, description="Headers beside those that every request has"
     )
+    credential: str = Field(
+        default="", max_length=64, description="Name of a credential of the user's to use; its value is never shown"
+    )
     body: str = Field(default="", max_length=BODY_CHARACTERS_MAX, description="Text to send as the body")
 
 
@@ -105,9 +108,12 @@ class HttpRequest:
         _check_sent(arguments, context)
         context.hands.refuse_places((str(place),))
         url = f"{scheme}://{place}{path}"
+        used = (effect("publish", str(place)),) if arguments.credential else ()
+        if used:
+            context.hands.lend(arguments.credential, str(place))
         return ToolPlan(
             title=visible(f"{arguments.method} {url}"[:200]),
-            effects=(effect("network", str(place)),),
+            effects=(effect("network", str(place)), *used),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
@@ -119,13 +125,16 @@ class HttpRequest:
     async def perform(self, arguments: HttpRequestArguments, context: ToolContext) -> Performed:
         """Make the request in a jail of its own."""
         scheme, place, path = read_url(arguments.url)
+        headers = list(arguments.headers.items())
+        if arguments.credential:
+            headers.append(context.hands.lend(arguments.credential, str(place)))
         asked = {
             "method": arguments.method,
             "scheme": scheme,
             "host": place.host,
             "port": place.port,
             "path": path,
-            "headers": list(arguments.headers.items()),
+            "headers": headers,
             "body": base64.b64encode(arguments.body.encode()).decode("ascii"),
             "timeout_s": WALL_S,
             "bytes_max": ANSWER_BYTES_MAX,
@@ -174,6 +183,7 @@ def _check_sent(arguments: HttpRequestArguments, context: ToolContext) -> None:
 def _sent_words(arguments: HttpRequestArguments, url: str) -> str:
     """All that leaves, as it leaves."""
     lines = [f"{arguments.method} {url}", *(f"{name}: {value}" for name, value in arguments.headers.items())]
+    lines += [f"(the credential {arguments.credential})"] if arguments.credential else []
     return "\n".join([*lines, *(["", arguments.body] if arguments.body else [])])
 
 

@@ -249,6 +249,13 @@ def apply_plan(plan: Plan, trees: Trees) -> Applied:
     return Applied(plan.paths, plan.decided, plan.as_json())
 
 
+def check_plan(plan: Plan, trees: Trees) -> None:
+    """Raise when the base or a path is no longer what the plan was made on."""
+    _check_base(plan, trees)
+    for index, step in enumerate(plan.steps):
+        _Placing(trees, step, plan.staged(index)).check()
+
+
 def conflict(step: Step, found: FileState | None) -> WorkspaceError:
     """The refusal of a step whose path holds something else."""
     return WorkspaceError(

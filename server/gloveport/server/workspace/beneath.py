@@ -101,6 +101,13 @@ class Root:
         finally:
             os.close(fd)
 
+    def enter(self, path: str) -> int:
+        """Descriptor of a folder whose path was met in listings of this root ("" is the root itself); close it."""
+        try:
+            return self._open(tuple(path.split("/")) if path else (), _DIR_FLAGS)
+        except OSError as error:
+            raise os_failure(error, path) from None
+
     def state(self, path: str) -> os.stat_result | None:
         """`lstat` of `path`, or None when it (or a folder above it) is missing or is no folder."""
         parts = split_path(path)

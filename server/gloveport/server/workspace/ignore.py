@@ -53,6 +53,10 @@ class IgnoreRules:
         return self.levels[::-1]
 
 
+NO_RULES: Final = IgnoreRules()
+"""Those of a walk's beginning."""
+
+
 def is_cache_name(name: str) -> bool:
     """True for names that tools make for themselves."""
     return name in CACHE_NAMES or name.endswith((".pyc", ".pyo"))

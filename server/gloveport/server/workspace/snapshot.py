@@ -1,24 +1,30 @@
 """Taking the first copy of the user's folder.
 
-Purpose: read every content file once, keep its bytes in the store and write the worktree from the same bytes.
-Invariant: the worktree equals the base entry by entry, byte by byte; the user's folder is only read.
+Purpose: look at every content file, keep the bytes that are not kept yet, and write the worktree from what is kept.
+Invariant: the worktree equals the base entry by entry, byte by byte; the user's folder is only read; a content that was
+not read now has the hash it was seen with, and is checked against it when it is written.
 Must never: write below the root, make a hard link, follow a link out, or leave a half snapshot that can be opened.
 """
 
 import os
 import shutil
-import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.server.workspace.beneath import Root, read_entry
-from gloveport.server.workspace.errors import REASONS, WorkspaceError, os_failure
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import SnapshotId
+from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.content import path_with_data
+from gloveport.server.workspace.contents import PINS_NAME, Contents, load_pins, save_pins
+from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
-from gloveport.server.workspace.look import Seen, stamp_of
+from gloveport.server.workspace.look import Look
+from gloveport.server.workspace.populate import Populate
+from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.state import (
     STATE_NAME,
     FileState,
@@ -27,132 +33,138 @@ from gloveport.server.workspace.state import (
     folder_identity,
     folder_keys,
     save_state,
-    snapshot_name,
-    sync_folder,
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
-from gloveport.server.workspace.walk import Entry, Walk, over_limit
+from gloveport.server.workspace.syscalls import sync_folder
+from gloveport.server.workspace.walk import over_limit
 
 WORKTREE_NAME: Final = "worktree"
-PERMISSIONS: Final = 0o777
-_OWNER_MAY: Final = 0o600
+_NOTHING: Final = SnapshotInfo(SnapshotId(""), 0, 0, (), 0, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A complete snapshot, and the worktree's files as they were when written."""
+    """A complete snapshot, the worktree's files as they were when written, and the user's as they were when read."""
 
     state: WorkspaceState
-    seen: dict[str, Seen]
+    seen: Sight
+    seen_in_root: Sight
 
 
 @dataclass(slots=True)
-class _Taking:
-    walk: Walk
-    store: ContentStore
-    worktree: str
+class _Reader:
+    """Keeps what a look reads: in the shared store where there is one, and as a file of the worktree."""
+
+    store: ContentStore | Contents
+    populate: Populate
     limits: WorkspaceLimits
-    base: dict[str, FileState] = field(default_factory=dict)
-    written: dict[str, os.stat_result] = field(default_factory=dict)
-    bytes_total: int = 0
-    folders_made: int = 0
+    bytes_read: int = 0
+    written: set[str] = field(default_factory=set)
 
-    def run(self) -> None:
-        for entry in self.walk.entries():
-            self._make_folders()
-            try:
-                self._take(entry)
-            except WorkspaceError as error:
-                reason = REASONS.get(error.code)
-                if reason is None:
-                    raise
-                self.walk.leave_out(entry.path, reason)
-        self._make_folders()
-
-    def seen(self) -> dict[str, Seen]:
-        """Nobody else has had the worktree yet, so what was written is what is there now."""
-        at_ns = time.time_ns()
-        return {
-            path: Seen(stamp_of(info), FileState("file", self.base[path].digest, info.st_mode & PERMISSIONS), at_ns)
-            for path, info in self.written.items()
-        }
-
-    def _take(self, entry: Entry) -> None:
-        if entry.is_link:
-            self._take_link(entry)
-            return
-        read = read_entry(entry.folder_fd, entry.name, entry.path, self.limits.file_bytes_max)
-        self._count(len(read.data))
-        mode = read.info.st_mode & PERMISSIONS
-        self.written[entry.path] = _write_new(f"{self.worktree}/{entry.path}", read.data, mode | _OWNER_MAY)
-        self.base[entry.path] = FileState("file", self.store.put(read.data), mode)
-
-    def _take_link(self, entry: Entry) -> None:
-        target = self.walk.root.link_target(entry.path)
-        try:
-            self.walk.root.resolve(entry.path)
-        except GloveportError:
-            raise WorkspaceError(ErrorCode.OUTSIDE_WORKSPACE, f"{entry.path} is a link that leads away") from None
-        self._count(len(target))
-        try:
-            os.symlink(target, f"{self.worktree}/{entry.path}")
-        except OSError as error:
-            raise os_failure(error, entry.path, writing=True) from None
-        self.base[entry.path] = FileState("link", self.store.put(os.fsencode(target)), 0)
-
-    def _count(self, size: int) -> None:
-        self.bytes_total += size
-        if self.bytes_total > self.limits.total_bytes_max:
+    def keep(self, path: str, data: bytes, state: FileState) -> None:
+        """Take the bytes of one path, just read. Raises `limit.reached`."""
+        self.bytes_read += len(data)
+        if self.bytes_read > self.limits.total_bytes_max:
             raise over_limit("total_bytes_max", self.limits.total_bytes_max)
-
-    def _make_folders(self) -> None:
-        for folder in self.walk.folders[self.folders_made :]:
-            try:
-                os.mkdir(f"{self.worktree}/{folder}", 0o700)
-            except OSError as error:
-                raise os_failure(error, folder, writing=True) from None
-        self.folders_made = len(self.walk.folders)
+        self.store.put(data)
+        self.populate.write(path, data, state)
+        self.written.add(path)
 
 
 def take_snapshot(
-    root: Path, session_dir: Path, limits: WorkspaceLimits, exclude: Sequence[Path], boot_id: str = ""
+    root: Path,
+    session_dir: Path,
+    limits: WorkspaceLimits,
+    exclude: Sequence[Path],
+    boot_id: str = "",
+    contents: Contents | None = None,
 ) -> Taken:
     """Copy the content of `root` into `session_dir`. Whatever fails, nothing that could be opened is left."""
     identity = folder_identity(root)
     real = Path(os.path.realpath(root))
     with Root(real) as handle:
         _prepare(session_dir)
-        walk = Walk(handle, limits, skip=folder_keys((session_dir, *exclude)))
+        state = WorkspaceState(real, identity, _NOTHING, {}, excluded=tuple(map(str, exclude)), boot_id=boot_id)
         try:
-            return _taken(walk, session_dir, identity, tuple(map(str, exclude)), boot_id)
+            with _sight(contents, identity) as sight:
+                look = Look(handle, limits, sight, folder_keys((session_dir, *exclude)))
+                return _taken(look, session_dir, state, contents)
         except BaseException:
             _discard(session_dir)
             raise
 
 
-def _taken(walk: Walk, session_dir: Path, identity: str, excluded: tuple[str, ...], boot_id: str) -> Taken:
+@contextmanager
+def open_store(session_dir: Path, contents: Contents | None) -> Iterator[ContentStore]:
+    """The session's own store, before the shared one. Raises WorkspaceError."""
+    pinned = load_pins(session_dir)
+    if pinned and contents is None:
+        raise WorkspaceError(ErrorCode.BLOB_MISSING, "this session's snapshot lies in the store of all sessions")
+    with ContentStore(session_dir, contents, pinned) as store:
+        yield store
+
+
+@contextmanager
+def _sight(contents: Contents | None, identity: str) -> Iterator[Sight]:
+    if contents is None:
+        yield Sight()
+        return
+    with contents.taking(identity) as sight:
+        yield sight
+
+
+def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Contents | None) -> Taken:
     worktree = session_dir / WORKTREE_NAME
-    with ContentStore(session_dir) as store:
-        try:
-            worktree.mkdir(mode=0o700)
-        except OSError as error:
-            raise os_failure(error, WORKTREE_NAME, writing=True) from None
-        taking = _Taking(walk, store, str(worktree), walk.limits)
-        taking.run()
-        _make_mount_points(worktree, walk.dependencies)
-        store.sync()
-    info = SnapshotInfo(
-        snapshot_name(identity, taking.base),
-        len(taking.base),
-        taking.bytes_total,
-        tuple(walk.not_covered),
-        walk.not_covered_total,
-        tuple(sorted(walk.dependencies)),
-    )
-    state = WorkspaceState(walk.root.path, identity, info, taking.base, excluded=excluded, boot_id=boot_id)
-    save_state(session_dir, state)
+    try:
+        worktree.mkdir(mode=0o700)
+    except OSError as error:
+        raise os_failure(error, WORKTREE_NAME, writing=True) from None
+    populate = Populate(str(worktree))
+    with ContentStore(session_dir) as own:
+        reader = _Reader(own if contents is None else contents, populate, look.limits)
+        look.keep = reader.keep
+        base = look.current(state, strict=True)
+        _read_missing(look, base, reader)
+        populate.make_folders(look.sight.folders)
+        populate.run(reader.store, {path: base[path] for path in base.keys() - reader.written})
+        _make_mount_points(worktree, look.dependencies)
+        reader.store.sync()
+    if contents is not None:
+        save_pins(session_dir, {each.digest for each in base.values()})
+    info = _described(look, state.identity, base)
+    taken = WorkspaceState(state.root, state.identity, info, base, excluded=state.excluded, boot_id=state.boot_id)
+    save_state(session_dir, taken)
     _sync_names(session_dir)
-    return Taken(state, taking.seen())
+    return Taken(taken, populate.sight(base), look.sight.copy())
+
+
+def _read_missing(look: Look, base: dict[str, FileState], reader: _Reader) -> None:
+    """Read what was seen before and is no longer kept; it may have changed meanwhile."""
+    for path in [path for path, each in base.items() if path not in reader.written]:
+        if reader.store.has(base[path].digest):
+            continue
+        look.sight.forget(path.rpartition("/")[0])
+        found, data = path_with_data(look.tree, path, look.limits)
+        if found is None or data is None:
+            del base[path]
+        else:
+            base[path] = found
+            reader.keep(path, data, found)
+
+
+def _described(look: Look, identity: str, base: Mapping[str, FileState]) -> SnapshotInfo:
+    size = look.sight.bytes_total()
+    if size > look.limits.total_bytes_max:
+        raise over_limit("total_bytes_max", look.limits.total_bytes_max)
+    name = sha256(identity.encode() + b"\0" + look.sight.digest()).hexdigest()
+    return SnapshotInfo(
+        SnapshotId(f"snap-{name[:32]}"),
+        len(base),
+        size,
+        look.not_covered,
+        look.not_covered_total,
+        look.dependencies,
+    )
 
 
 def _sync_names(session_dir: Path) -> None:
@@ -188,20 +200,6 @@ def _prepare(session_dir: Path) -> None:
 def _discard(session_dir: Path) -> None:
     """Remove what a snapshot that was broken off has left; nothing but our own names."""
     shutil.rmtree(session_dir / WORKTREE_NAME, ignore_errors=True)
-    for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME):
+    for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME, PINS_NAME):
         with suppress(OSError):
             (session_dir / name).unlink()
-
-
-def _write_new(path: str, data: bytes, mode: int) -> os.stat_result:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            return os.fstat(fd)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise os_failure(error, path.rsplit("/", 1)[-1], writing=True) from None

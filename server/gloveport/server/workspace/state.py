@@ -20,6 +20,7 @@ from gloveport.protocol.ids import Sha256, SnapshotId
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.names import split_path
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.syscalls import sync_folder
 from gloveport.server.workspace.walk import NotCovered
 
 STATE_NAME: Final = "workspace.json"
@@ -101,15 +102,6 @@ def folder_identity(root: Path) -> str:
         raise WorkspaceError(code, f"{root} cannot be reached") from None
     text = f"{os.path.realpath(root)}\0{info.st_dev}\0{info.st_ino}"
     return f"ws-{sha256(os.fsencode(text)).hexdigest()[:32]}"
-
-
-def snapshot_name(identity: str, base: dict[str, FileState]) -> SnapshotId:
-    """A name that two snapshots share only when folder and content are the same."""
-    total = sha256(identity.encode())
-    for path in sorted(base):
-        state = base[path]
-        total.update(f"{path}\0{state.kind}\0{state.digest}\0{state.mode}\n".encode())
-    return SnapshotId(f"snap-{total.hexdigest()[:32]}")
 
 
 def folder_keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:
@@ -208,12 +200,3 @@ def _file_in(kind: FileKind, digest: str, mode: int) -> FileState:
     if kind not in ("file", "link") or len(bytes.fromhex(digest)) != 32 or not 0 <= mode <= 0o777:
         raise ValueError(digest)
     return FileState(kind, Sha256(digest), mode)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

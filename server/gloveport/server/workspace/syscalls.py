@@ -1,15 +1,18 @@
-"""The few system calls that the standard library does not offer.
+"""The few system calls that the standard library does not offer, or not in one step.
 
-Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`).
+Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), clone a file, give a part
+of a file back to the disk, make a folder's names durable.
 Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
 Must never: hold state of its own beyond the handle of the C library.
 """
 
 import ctypes
 import errno
+import fcntl
 import os
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 RESOLVE_NO_MAGICLINKS: Final = 0x02
@@ -17,6 +20,9 @@ RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 RENAME_NOREPLACE: Final = 1
 RENAME_EXCHANGE: Final = 2
+_FICLONE: Final = 0x40049409
+_PUNCH_HOLE_KEEP_SIZE: Final = 0x02 | 0x01
+_ZEROS_BYTES: Final = 1 << 20
 _OPENAT2: Final = 437
 """One number on every architecture: the call is younger than the common table."""
 
@@ -48,6 +54,40 @@ def renameat2(dir_fd: int, old: str, new: str, flags: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), new)
     if call(dir_fd, os.fsencode(old), dir_fd, os.fsencode(new), ctypes.c_uint(flags)) < 0:
         _raise(new)
+
+
+def clone(source_fd: int, target_fd: int) -> bool:
+    """Make an empty file share all blocks of another, copy-on-write; False where the file system has no such thing."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.ioctl(target_fd, _FICLONE, source_fd)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS):
+            return False
+        raise
+    return True
+
+
+def give_back(fd: int, offset: int, length: int) -> None:
+    """Make a part of a file read as zeros, without a place on the disk where the file system can. Raises OSError."""
+    call = getattr(_libc(), "fallocate", None) if sys.platform == "linux" else None
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+        if call(fd, _PUNCH_HOLE_KEEP_SIZE, offset, length) == 0:
+            return
+    end = offset + length
+    while offset < end:
+        offset += os.pwrite(fd, bytes(min(_ZEROS_BYTES, end - offset)), offset)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _raise(path: str) -> None:

@@ -7,7 +7,7 @@ Must never: enter `.git`, a dependency folder, an ignored folder or another devi
 
 import os
 import stat
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -55,17 +55,15 @@ class Entry:
 
 @dataclass(slots=True)
 class Walk:
-    """One walk. `known` paths are content whatever the rules say; `skip` names folders by device and inode."""
+    """One walk; `skip` names folders by device and inode."""
 
     root: Root
     limits: WorkspaceLimits
-    known: Container[str] = ()
     skip: frozenset[tuple[int, int]] = frozenset()
     not_covered: list[NotCovered] = field(default_factory=list)
     not_covered_total: int = 0
-    left_out: set[str] = field(default_factory=set)
+    left_out: dict[str, str] = field(default_factory=dict)
     dependencies: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
     files: int = 0
 
     def entries(self) -> Iterator[Entry]:
@@ -91,41 +89,49 @@ class Walk:
         for depth, name in enumerate(parts):
             folder, here = "/".join(parts[:depth]), "/".join(parts[: depth + 1])
             with self.root.folder(folder) as fd:
-                rules = rules.within(folder, _rules_text(fd))
+                rules = rules.within(folder, rules_text(fd))
             info = self.root.state(here)
-            if info is None or not self._is_content(here, name, info, rules):
+            if info is None or not self.is_content(here, name, info, rules):
                 return False
         return True
 
     def leave_out(self, path: str, reason: str) -> None:
-        """Note that `path` is not covered."""
+        """Note that `path` is not covered, and why."""
         self.not_covered_total += 1
-        self.left_out.add(path)
+        self.left_out[path] = reason
         if len(self.not_covered) < self.limits.not_covered_max:
             self.not_covered.append(NotCovered(path.encode("utf-8", "backslashreplace").decode(), reason))
+
+    def remember(self, left_out: Iterable[NotCovered], dependencies: Iterable[str]) -> None:
+        """Note again what an earlier walk found in a folder that is as it was."""
+        for each in left_out:
+            self.leave_out(each.path, each.reason)
+        self.dependencies.extend(dependencies)
+
+    def count(self, files: int) -> None:
+        """Note that so many files were met. Raises `limit.reached` above the limit."""
+        self.files += files
+        if self.files > self.limits.files_max:
+            raise over_limit("files_max", self.limits.files_max)
 
     def _folder(
         self, fd: int, folder: str, rules: IgnoreRules, below: list[tuple[str, IgnoreRules]]
     ) -> Iterator[Entry]:
-        here = rules.within(folder, _rules_text(fd))
+        here = rules.within(folder, rules_text(fd))
         prefix = f"{folder}/" if folder else ""
         for name, info in _listed(fd, folder):
             path = prefix + name
-            if not self._is_content(path, name, info, here):
+            if not self.is_content(path, name, info, here):
                 continue
             if not stat.S_ISDIR(info.st_mode):
-                self.files += 1
-                if self.files > self.limits.files_max:
-                    raise over_limit("files_max", self.limits.files_max)
+                self.count(1)
                 yield Entry(path, name, fd, info)
-            elif self._may_enter(path, info):
-                self.folders.append(path)
+            elif self.may_enter(path, info):
                 below.append((path, here))
 
-    def _is_content(self, path: str, name: str, info: os.stat_result, rules: IgnoreRules) -> bool:
+    def is_content(self, path: str, name: str, info: os.stat_result, rules: IgnoreRules) -> bool:
+        """True when a file or folder is content by the rules; special files and unfit names are noted."""
         folder = stat.S_ISDIR(info.st_mode)
-        if not folder and path in self.known:
-            return self._is_plain(path, info)
         if is_git_name(name) or is_temp_name(name):
             return False
         if not self._has_fit_name(path):
@@ -160,7 +166,8 @@ class Walk:
             return "env" in name.lower() and self.root.state(f"{path}/{PYTHON_ENVIRONMENT_MARK}") is not None
         return False
 
-    def _may_enter(self, path: str, info: os.stat_result) -> bool:
+    def may_enter(self, path: str, info: os.stat_result) -> bool:
+        """True for a folder that is not skipped; one that lies too deep is noted."""
         if (info.st_dev, info.st_ino) in self.skip:
             return False
         if path.count("/") >= self.limits.depth_max:
@@ -191,7 +198,8 @@ def _listed(fd: int, folder: str) -> list[tuple[str, os.stat_result]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _rules_text(fd: int) -> bytes | None:
+def rules_text(fd: int) -> bytes | None:
+    """The ignore rules of an open folder; None where there are none that can be read."""
     try:
         return read_entry(fd, RULES_FILE, RULES_FILE, RULES_BYTES_MAX).data
     except WorkspaceError:

@@ -121,7 +121,8 @@ class TestRunFinished(CallBody):
 class EgressPlace(Record):
     """What a call tried at one place: verdict and reason, how often, bytes each way, the trace of the first attempt.
 
-    `host` is empty where what was asked for names no place that can be read; `port` is 0 then.
+    `credentials` are the names of those whose value was sent there. `host` is empty where what was asked for names no
+    place that can be read; `port` is 0 then.
     """
 
     host: str
@@ -132,6 +133,7 @@ class EgressPlace(Record):
     attempts: int = Field(ge=1)
     sent_bytes: int = Field(ge=0)
     received_bytes: int = Field(ge=0)
+    credentials: tuple[str, ...]
 
 
 class EgressRecorded(CallBody):

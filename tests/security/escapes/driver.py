@@ -1,0 +1,37 @@
+"""Runs every attempt on one rung and prints the outcomes; a program of its own, so that another user can be it.
+
+Arguments: name of the rung, a folder for it, ids of attempts (none: all). Standard library and the sandbox alone.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gloveport.sandbox.backends.select import open_backend
+
+from .catalogue import load
+from .field import Field, try_on
+
+
+async def run(rung: str, folder: Path, wanted: tuple[str, ...]) -> dict[str, Any]:
+    """Outcomes by id, and what the rung said it holds."""
+    os.environ["GLOVEPORT_CANARY"] = "set"
+    field = Field(folder)
+    os.environ["GLOVEPORT_CANARY"] = field.secret
+    backend = open_backend(rung, folder / "runs", hidden=(field.data,))
+    try:
+        found = await backend.probe()
+        told = {"ok": found.ok, "reason": found.reason, "holds": sorted(found.holds), "uid": os.getuid()}
+        attempts = [one for one in load() if not wanted or one.id in wanted] if found.ok else []
+        return {**told, "outcomes": {one.id: asdict(await try_on(backend, one, field)) for one in attempts}}
+    finally:
+        await backend.close()
+        field.close()
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(run(sys.argv[1], Path(sys.argv[2]), tuple(sys.argv[3:])))))

@@ -1,0 +1,177 @@
+"""Attempts to get out of each rung: none that it promises to stop succeeds, and each succeeds without the rung.
+
+Purpose: the promise of a rung, attempt by attempt; the attempts are data in `tests/security/escapes`.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from tests.kit.engines import shared_engine
+from tests.kit.require import require
+from tests.security.escapes.catalogue import PRELUDE, Attempt, load
+from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
+from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
+from tests.security.escapes.table import PAGE, render
+
+from gloveport.sandbox.backends.bubblewrap import find_binaries
+from gloveport.sandbox.backends.select import open_backend
+
+ATTEMPTS = load()
+RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker")
+"""A further rung is one more name here, and its arguments below."""
+DRIVER = "tests.security.escapes.driver"
+DRIVE_S = 400
+pytestmark = [pytest.mark.timeout(DRIVE_S + 60)]
+
+
+def drive(rung: str) -> dict[str, Any]:
+    """All attempts on one rung, made by a program of its own."""
+    require(platform.machine() == "x86_64", "the attempts name the system calls of x86_64 by number")
+    if rung == "bubblewrap as another user":
+        with readable_copies() as folder:
+            environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder / "lib"), "HOME": "/nonexistent"}
+            argv = [PYTHON, "-S", "-B", "-m", DRIVER, "bubblewrap", str(folder / "field")]
+            return run_driver(argv, environment, user=ORDINARY_UID, group=ORDINARY_UID, extra_groups=[])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    if rung == "docker":
+        environment["DOCKER_HOST"] = shared_engine().choice.host
+    with field_folder() as folder:
+        return run_driver([sys.executable, "-B", "-m", DRIVER, rung, str(folder)], environment)
+
+
+def run_driver(argv: list[str], environment: dict[str, str], **options: Any) -> dict[str, Any]:
+    """What the driver printed."""
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=DRIVE_S, check=False, env=environment, cwd="/", **options
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told: dict[str, Any] = json.loads(done.stdout)
+    require(told["ok"], f"this rung does not work here: {told['reason']}")
+    return told
+
+
+@contextmanager
+def field_folder() -> Iterator[Path]:
+    """A short folder that is gone afterwards."""
+    folder = Path(mkdtemp(prefix="gp-", dir="/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def driven() -> dict[str, dict[str, Any] | BaseException]:
+    """Outcomes of each rung that was asked for, filled as they are wanted."""
+    return {}
+
+
+def outcomes(driven: dict[str, dict[str, Any] | BaseException], rung: str) -> dict[str, Any]:
+    """Drive a rung once; a skip or failure is one for each of its attempts."""
+    if rung not in driven:
+        try:
+            driven[rung] = drive(rung)
+        except BaseException as error:
+            driven[rung] = error
+            raise
+    found = driven[rung]
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def test_there_are_enough_attempts_and_each_says_what_it_tries() -> None:
+    """At least sixty; with a claim, a judge and a control."""
+    assert len(ATTEMPTS) >= 60
+    assert all(one.tries.endswith(".") for one in ATTEMPTS)
+
+
+def test_the_table_is_fresh() -> None:
+    """docs/escapes.md is what the attempts and the promises give."""
+    assert PAGE.read_text(encoding="utf-8") == render()
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.id)
+@pytest.mark.parametrize("rung", RUNGS)
+def test_no_attempt_gets_out(rung: str, attempt: Attempt, driven: dict[str, dict[str, Any] | BaseException]) -> None:
+    """Where the rung promises it; where it does not, nothing is asserted here: see the controls."""
+    told = outcomes(driven, rung)
+    outcome = Outcome(**told["outcomes"][attempt.id])
+    assert not (outcome.escaped and attempt.claim.value in told["holds"]), outcome
+
+
+async def control(attempt: Attempt, field: Field) -> Outcome:
+    """The attempt where it is not stopped, by what the row names."""
+    if attempt.control in ("bare", "naive"):
+        return await try_bare(attempt, field)
+    if attempt.control == "bare_mount":
+        return mount_naively(attempt, field)
+    rung = "process" if attempt.control == "process" else "bubblewrap"
+    backend = open_backend(rung, field.folder / "runs", hidden=(field.data,))
+    try:
+        require((await backend.probe()).ok, f"{rung} does not work here")
+        lifted, covers = attempt.control == "lifted", attempt.control != "uncovered"
+        return await try_on(backend, attempt, field, lifted=lifted, covers=covers)
+    finally:
+        await backend.close()
+
+
+def mount_naively(attempt: Attempt, field: Field) -> Outcome:
+    """Bubblewrap with a target below a folder in which a link was planted: it makes the target where the link leads."""
+    field.reset()
+    (field.project / "sub").symlink_to(f"/oldroot{field.folder}/outside")
+    before = field.snapshot()
+    argv = [find_binaries()[0].path, "--ro-bind", "/", "/", "--bind", str(field.project), "/mnt"]
+    argv += ["--ro-bind", "/usr", "/mnt/sub/made", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    return Outcome(field.snapshot() != before, words=done.stderr)
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.id)
+def test_each_attempt_succeeds_where_nothing_stops_it(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the rung that promises nothing, on the machine itself, or with one defence away: else it proves nothing."""
+    require(platform.machine() == "x86_64", "the attempts name the system calls of x86_64 by number")
+    require(not attempt.root or os.geteuid() == 0, "this attempt succeeds for root alone")
+    with field_folder() as folder:
+        field = Field(folder)
+        monkeypatch.setenv("GLOVEPORT_CANARY", field.secret)
+        try:
+            outcome = asyncio.run(control(attempt, field))
+        finally:
+            field.close()
+    if outcome.absent:
+        pytest.skip(outcome.absent)  # the kernel or the machine itself has no such thing: not a tool that is missing
+    assert outcome.escaped, outcome
+
+
+def test_an_attempt_that_gets_out_is_reported() -> None:
+    """The suite bites: an attempt that simply says the word is an escape on every rung."""
+    planted = Attempt("planted", "Say the word.", ATTEMPTS[0].claim, "said", "escaped()", "files")
+    assert "escaped" in PRELUDE
+    assert PROJECT.startswith("/")
+    with field_folder() as folder:
+        field = Field(folder)
+        backend = open_backend("bubblewrap", folder / "runs", hidden=(field.data,))
+
+        async def run() -> Outcome:
+            try:
+                require((await backend.probe()).ok, "bubblewrap does not work here")
+                return await try_on(backend, planted, field)
+            finally:
+                await backend.close()
+
+        try:
+            assert asyncio.run(run()).escaped
+        finally:
+            field.close()
