@@ -68,10 +68,11 @@ export interface ChangeDecideParams {
   readonly selections: readonly Selection[];
 }
 
-/** The apply that was done, to be named in an undo, and the paths it touched. */
+/** The apply that was done, to be named in an undo, and the paths it touched. Those of `in_editors` were changed in open documents, where they wait to be saved. */
 export interface ChangeDecideResult {
   readonly applyId: string;
   readonly paths: readonly string[];
+  readonly inEditors?: readonly string[];
 }
 
 /** The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both. */

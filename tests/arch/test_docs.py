@@ -17,6 +17,7 @@ from tests.arch.gates.docs import Surface
 import gloveport
 from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
 from gloveport.protocol.wire.methods import METHODS, NOTIFICATIONS
+from gloveport.server.transports.lsp.handlers.names import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 Check = Callable[[Path, Surface], list[str]]
@@ -35,6 +36,7 @@ def read_surface() -> Surface:
     """What exists in this tree."""
     contributes = json.loads((ROOT / "client-vscode/package.json").read_text(encoding="utf-8"))["contributes"]
     editor = {row["command"] for row in contributes["commands"]} | contributes["configuration"]["properties"].keys()
+    editor |= set(COMMANDS)
     modules = {found.name for found in pkgutil.walk_packages(gloveport.__path__, "gloveport.")}
     return Surface(
         methods=frozenset({*METHODS, *NOTIFICATIONS}),

@@ -1,5 +1,7 @@
 """Pending hunks in an editor that knows LSP alone: lenses, actions and commands over a real daemon."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,14 +55,22 @@ async def test_one_is_accepted_and_one_rejected(tmp_path: Path) -> None:
     """The file holds the accepted hunk alone; a lens that was rendered before is refused afterwards."""
     async with proposed(tmp_path) as (_, editor, mine):
         accept, reject, *_ = await editor.actions(mine, 1)
-        assert "result" in await editor.execute(accept)
-        assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
+        accepted = await editor.execute(accept)
+        assert accepted["result"]["inEditors"] == ["a.txt"]
+        shown = editor.documents[mine.as_uri()]
+        assert shown.text == TEXT.replace("line 2\n", "second\n")
+        (asked,) = editor.asked
+        (change,) = asked["edit"]["documentChanges"]
+        assert change["textDocument"] == {"uri": mine.as_uri(), "version": 1}
+        assert list(asked["edit"]["changeAnnotations"]) == [row["annotationId"] for row in change["edits"]]
+        assert mine.read_text() == TEXT  # what is in an editor is saved there
         late = await editor.execute(reject)
         assert late["error"]["data"]["code"] == "change.superseded"
         assert "look again" in late["error"]["message"]
         _, reject, *_ = await editor.actions(mine, 28)
         assert "result" in await editor.execute(reject)
         assert await editor.lenses(mine) == []
+        await editor.save(mine)
         assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
 
 
@@ -71,6 +81,22 @@ async def test_without_the_token_an_editor_looks_and_does_not_decide(tmp_path: P
         refused = await editor.execute(accept)
         assert refused["error"]["data"]["code"] == "auth.decision_token"
         assert mine.read_text() == TEXT
+
+
+async def test_an_editor_has_its_reply_before_it_shows_the_change(tmp_path: Path) -> None:
+    """One that shows its change only when it is answered is not waited for; a refusal after that is a message."""
+    async with proposed(tmp_path) as (_, editor, mine):
+        editor.behaviour = lambda _editor, _params: {"applied": True}  # and does nothing
+        accept = (await editor.actions(mine, 1))[0]
+        begun = time.monotonic()
+        assert (await editor.execute(accept))["result"] is None
+        assert time.monotonic() - begun < 3
+        while not editor.told:
+            await asyncio.sleep(0.05)
+        (told,) = editor.told
+        assert told["method"] == "window/showMessage"
+        assert "does not show it" in told["params"]["message"]
+        assert len(await editor.lenses(mine)) == 7
 
 
 async def test_next_goes_round(tmp_path: Path) -> None:

@@ -261,17 +261,32 @@ async def test_delete_and_recreate_then_reject_restores_the_original(workspace: 
     assert read_tree(workspace.worktree)["run.sh"] == (0o755, b"#!/bin/sh\n")
 
 
-async def test_a_later_decision_is_undone_first(workspace: SessionWorkspace) -> None:
-    """Undo never guesses: an earlier accept under a later one is refused with the way out."""
+async def test_decisions_are_undone_in_any_order(workspace: SessionWorkspace) -> None:
+    """An earlier accept is taken out from under a later one of other lines."""
     await workspace.write("ten.txt", CHANGED)
     first = await workspace.apply(await workspace.plan_accept(part((await propose(workspace))["ten.txt"], 0)))
     second = await workspace.apply(await workspace.plan_accept(part((await propose(workspace))["ten.txt"], 0)))
-    with pytest.raises(GloveportError) as refusal:
-        await workspace.plan_undo(first.record)
-    assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
-    for record in (second.record, first.record):
-        await workspace.apply(await workspace.plan_undo(record))
+    await workspace.apply(await workspace.plan_undo(first.record))
+    assert (workspace.root / "ten.txt").read_bytes() == TEN.replace(b"last\rone", b"last\rtwo")
+    await workspace.apply(await workspace.plan_undo(second.record))
     assert (workspace.root / "ten.txt").read_bytes() == TEN
+
+
+async def test_a_later_decision_on_the_same_lines_is_undone_first(workspace: SessionWorkspace) -> None:
+    """Undo never guesses: an earlier accept under a later one is refused with both sides."""
+    records = []
+    for text in (b"a = 2\n", b"a = 3\n"):
+        await workspace.write("src/a.py", text)
+        done = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
+        records.append(done.record)
+    with pytest.raises(GloveportError) as refusal:
+        await workspace.plan_undo(records[0])
+    assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+    assert "+a = 3" in str(refusal.value.data["theirs"])
+    assert "later decision" in refusal.value.hint
+    for record in reversed(records):
+        await workspace.apply(await workspace.plan_undo(record))
+    assert (workspace.root / "src/a.py").read_bytes() == b"a = 1\n"
 
 
 async def test_a_plan_is_plain_data(workspace: SessionWorkspace) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.kit.workspaces import make_tree, propose, quick_folder, read_tree, whole
+from tests.kit.workspaces import make_tree, part, propose, quick_folder, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.workspace.drift import Refreshed
@@ -60,14 +60,35 @@ async def test_both_changes_of_one_file_are_kept(workspace: SessionWorkspace) ->
     """The agent's hunk stays pending on top of the user's edit, and accepting it keeps both."""
     await workspace.write("a.txt", LINES.replace(b"line 3\n", b"agent\n"))
     (workspace.root / "a.txt").write_bytes(LINES.replace(b"line 15\n", b"user\r\n"))
-    with pytest.raises(GloveportError):
-        await workspace.plan_accept(whole(*await workspace.proposals()))
     assert await workspace.refresh() == Refreshed(("a.txt",), ())
     (hunk,) = (await propose(workspace))["a.txt"].hunks
     assert hunk.new_lines == (b"agent\n",)
     await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
     both = LINES.replace(b"line 3\n", b"agent\n").replace(b"line 15\n", b"user\r\n")
     assert (workspace.root / "a.txt").read_bytes() == both
+
+
+async def test_an_accept_keeps_what_the_user_changed_meanwhile(workspace: SessionWorkspace) -> None:
+    """Nothing was taken over before: the accept merges, the worktree follows, undo and redo keep the user's lines."""
+    agent, user = (b"line 3\n", b"agent\n"), (b"line 15\n", b"user\n")
+    await workspace.write("a.txt", LINES.replace(*agent).replace(b"line 9\n", b"later\n"))
+    mine = workspace.root / "a.txt"
+    mine.write_bytes(LINES.replace(*user))
+    accepted = await workspace.apply(await workspace.plan_accept(part((await propose(workspace))["a.txt"], 0)))
+    assert mine.read_bytes() == LINES.replace(*agent).replace(*user)
+    assert await workspace.drift() == ()
+    (left,) = (await propose(workspace))["a.txt"].hunks
+    assert left.new_lines == (b"later\n",)
+    mine.write_bytes(mine.read_bytes() + b"more\n")
+    undone = await workspace.apply(await workspace.plan_undo(accepted.record))
+    assert mine.read_bytes() == LINES.replace(*user) + b"more\n"
+    assert await workspace.drift() == ()
+    assert len((await propose(workspace))["a.txt"].hunks) == 2
+    await workspace.apply(await workspace.plan_undo(undone.record))
+    assert mine.read_bytes() == LINES.replace(*agent).replace(*user) + b"more\n"
+    assert await workspace.drift() == ()
+    await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
+    assert await workspace.proposals() == ()
 
 
 async def test_where_they_meet_nothing_moves(workspace: SessionWorkspace) -> None:

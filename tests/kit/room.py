@@ -394,7 +394,7 @@ class Home:
             "unset",
             dict.fromkeys(("trusted", "restricted", "untrusted", "unset"), "memory"),
         )
-        told, redactor = Told(), Redactor([SECRET])
+        told, redactor, buffers = Told(), Redactor([SECRET]), BufferTable(uri_path)
         shelf = WorkspaceShelf(self.data / "sessions", (self.data,))
         room = Room(
             journal=journal,
@@ -415,6 +415,7 @@ class Home:
             open_workspace=shelf.open,
             python=PYTHON,
             read_only_roots=(),
+            editors=buffers,
             ways=WaysOut(self.data, self.now_us),
         )
         trust = Trust(journal, "unset", now_us)
@@ -433,7 +434,7 @@ class Home:
             rungs=Rungs(("memory",), self.ladder.describe, self.ladder.doctor),
             audit=audit,
             facts=Facts(os.getpid(), "0", 1, 0, self.data, self.data / DATABASE_FILE, self.data / AUDIT_FILE),
-            buffers=BufferTable(uri_path),
+            buffers=buffers,
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,

@@ -119,10 +119,14 @@ class ChangeDecideParams(SessionMutation):
 
 
 class ChangeDecideResult(WireModel):
-    """The apply that was done, to be named in an undo, and the paths it touched."""
+    """The apply that was done, to be named in an undo, and the paths it touched.
+
+    Those of `in_editors` were changed in open documents, where they wait to be saved.
+    """
 
     apply_id: str
     paths: tuple[str, ...]
+    in_editors: tuple[str, ...] = ()
 
 
 class ChangeUndoParams(SessionMutation):

@@ -191,6 +191,7 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         open_workspace=opened.shelf.open,
         python=sys.executable,
         read_only_roots=readable_roots(),
+        editors=front.buffers,
         ways=WaysOut(
             front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
         ),

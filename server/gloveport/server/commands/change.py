@@ -88,18 +88,10 @@ def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
 
 
 def _check_quiet(actor: Actor) -> None:
-    """Rejecting and undoing change the worktree: not while a call runs in it."""
+    """What changes the worktree: not while a call runs in it."""
     turn = actor.state.turn
     if turn is not None and any(call.stage is CallStage.RUNNING for call in turn.calls):
         raise GloveportError(ErrorCode.TURN_BUSY, "a tool is running in the worktree; wait for it or stop it")
-
-
-def _check_saved(house: House, actor: Actor, plan: Plan) -> None:
-    """Nothing is written under a buffer with unsaved words."""
-    for path in plan.paths:
-        if house.buffers.unsaved(actor.workspace.root / path):
-            words = f"{path} is open with unsaved changes in an editor; nothing was written"
-            raise GloveportError(ErrorCode.CHANGE_CONFLICT, words, hint="Save or revert the file, then accept again.")
 
 
 def _old_name(change: ChangeProposed) -> tuple[str, ...]:
@@ -129,8 +121,10 @@ async def accept(house: House, params: ChangeDecideParams, caller: Caller, once:
     actor = await house.sessions.open(params.session_id)
     selected = _selected(actor, params)
     await _check_kinds(actor, params)
+    house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_accept(selected)
-    _check_saved(house, actor, plan)
+    if plan.taken_over:
+        _check_quiet(actor)
     return await _decide(actor, "accept", plan, caller, once)
 
 
@@ -146,8 +140,8 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     actor = await house.sessions.open(params.session_id)
     _check_quiet(actor)
     applied = _applied(actor, params.apply_id)
+    house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_undo(applied.record)
-    _check_saved(house, actor, plan)
     return await _decide(actor, "undo", plan, caller, once)
 
 
@@ -201,7 +195,7 @@ async def _decide(
         raise GloveportError(ErrorCode.LIMIT, words, hint=hint)
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
-    result = ChangeDecideResult(apply_id=apply_id, paths=paths)
+    result = ChangeDecideResult(apply_id=apply_id, paths=paths, in_editors=plan.in_editors)
     given = ApplyRequested(apply_id, action, record, caller.client_name or "client")
     start_effects(actor, await actor.submit(given, once.request(result)))
     return await settled(actor, result)

@@ -39,7 +39,7 @@ async def hunks(house: House, params: ChangeHunksParams, caller: Caller) -> Chan
         for change in sorted(actor.state.changes.values(), key=lambda each: each.path):
             target = actor.workspace.root / change.path
             if wanted is None or os.path.realpath(target) == wanted:
-                found += await _placed(house, actor, change, params.uri or target.as_uri())
+                found += await _placed(actor, change, params.uri or target.as_uri())
     return ChangeHunksResult(hunks=tuple(found))
 
 
@@ -68,12 +68,11 @@ class _Sides:
     user: bytes
 
 
-async def _placed(house: House, actor: Actor, change: ChangeProposed, uri: str) -> list[PendingHunk]:
+async def _placed(actor: Actor, change: ChangeProposed, uri: str) -> list[PendingHunk]:
     workspace = actor.workspace
     base = await workspace.content(change.base_hash)
     result = await workspace.content(change.result_hash)
-    shown = house.buffers.shown(workspace.root / change.path)
-    user = shown if shown is not None else await workspace.user_bytes(change.path)
+    user = await workspace.user_bytes(change.path)
     sides = _Sides(base or b"", result or b"", user or b"")
     return list(_each(actor, change, sides, uri))
 

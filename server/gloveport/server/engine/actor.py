@@ -8,6 +8,7 @@ Must never: perform an effect while holding the lock, or go on after a failed ap
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -25,6 +26,7 @@ from gloveport.protocol.journal.events import (
     encode_body,
 )
 from gloveport.protocol.journal.events.base import blobs_of, storable_body
+from gloveport.server.engine.editors import texts_below
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.paged import PagedView, StalePageError
@@ -104,6 +106,8 @@ class Actor:
         self.stream = session_stream(session_id)
         self.room = room
         self._workspace = workspace
+        if isinstance(workspace, SessionWorkspace):
+            workspace.opened = partial(texts_below, room.editors, workspace.root)
         self.running: dict[str, Running] = {}
         self.reviewing = anyio.Lock()
         """Held from a look at the proposals until what was seen is on disk, so that no older look comes after."""

@@ -15,6 +15,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplyStarted, ChangeWithdrawn, EventBody, HunkDecided
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.engine.actor import Actor, is_fatal
+from gloveport.server.engine.handing import hand_over, take_back
 from gloveport.server.engine.looking import look
 from gloveport.server.engine.proposals import Origin
 from gloveport.server.session.state import SessionState
@@ -43,7 +44,7 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
     if started is None:
         return ()
     try:
-        applied = await actor.workspace.apply(Plan.from_json(started.plan))
+        applied = await _carried_out(actor, Plan.from_json(started.plan))
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -51,6 +52,19 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
             return await settle_apply(actor, started, _paths_of(error))
         return await _submit(actor, partial(refused, actor, started, str(error.code), error.message))
     return await _submit(actor, partial(done, actor, started, applied))
+
+
+async def _carried_out(actor: Actor, plan: Plan) -> Applied:
+    """First what editors show, which they may refuse, then the files; all of it or nothing, as far as editors allow."""
+    if not plan.buffers:
+        return await actor.workspace.apply(plan)
+    await actor.workspace.check(plan)
+    handed = await hand_over(actor, plan)
+    try:
+        return await actor.workspace.apply(plan)
+    except GloveportError:
+        await take_back(actor, handed)
+        raise
 
 
 async def _submit(actor: Actor, outcome: Callable[[], Awaitable[Input]]) -> tuple[Effect, ...]:
@@ -139,6 +153,8 @@ async def _unsettled(actor: Actor, started: ChangeApplyStarted, found: Settled) 
         [path for path, holds in found.states.items() if holds in ("after", "suspect")][:PATHS_TOLD_MAX]
     )
     words = f"this was written in part, and what was changed since cannot be taken back: look at {suspects}"
+    if Plan.from_json(started.plan).buffers:
+        words = f"whether an editor holds a part of this is not known, and no file does: look at {suspects}"
     return ApplyUnsettled(
         apply_id=started.apply_id,
         code=ErrorCode.CHANGE_UNSETTLED,

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.engine.daemon_facts import DaemonFacts
+from gloveport.server.engine.editors import Editors, NoEditors
 from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.pacing import Pacing
 from gloveport.server.engine.way_out import WaysOut
@@ -97,6 +98,8 @@ class Room:
     """The mark of this program's files: snapshots of another build are folded anew."""
     form: Form = field(default_factory=make_form)
     """How a state is kept."""
+    editors: Editors = field(default_factory=NoEditors)
+    """What is open in editors, and the door to change it there."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""

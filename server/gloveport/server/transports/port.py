@@ -5,6 +5,7 @@ Invariant: every call says who calls; `deciding` is true only for a connection t
 Must never: grow a second method per feature; a feature is a method of the wire table.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +43,38 @@ class MethodShape(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentEdit:
+    """The text that an open document shall have, for the version that was seen; `label` is for people."""
+
+    uri: str
+    version: int
+    old_text: str
+    new_text: str
+    label: str
+
+
+class Editor(Protocol):
+    """A client that shows documents."""
+
+    @property
+    def name(self) -> str:
+        """The client's own name, for people."""
+        ...
+
+    @property
+    def can_edit(self) -> bool:
+        """True when it takes edits of named versions."""
+        ...
+
+    async def edit(self, label: str, edits: Sequence[DocumentEdit], timeout_s: float) -> str | None:
+        """Ask for edits, all of them or none; what the client says against it.
+
+        Raises TimeoutError when it does not answer, GloveportError when it refuses to.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """A document that is open in a client: its text is what the user sees, saved or not.
 
@@ -53,6 +86,7 @@ class Buffer:
     uri: str
     version: int
     text: str
+    editor: Editor | None = None
 
 
 class BufferSink(Protocol):

@@ -16,8 +16,8 @@ from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.files import NEW_FILE_MODE, check_place
 from gloveport.server.workspace.limits import WorkspaceLimits
+from gloveport.server.workspace.moving import missing_folders
 from gloveport.server.workspace.plan import Plan, Step
-from gloveport.server.workspace.planning import missing_folders
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 

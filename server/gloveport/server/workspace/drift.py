@@ -6,7 +6,10 @@ path is named.
 Must never: write into the user's folder, or drop a change of either side.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.lines import Encoding, sniff_form
@@ -41,9 +44,14 @@ class Refreshed:
         return Refreshed(tuple(sorted(self.taken + more.taken)), tuple(sorted(self.conflicted + more.conflicted)))
 
 
-def find_drift(state: WorkspaceState, user: Look) -> tuple[Drift, ...]:
+Unsaved = Mapping[str, tuple[FileState, bytes]]
+"""What is in an editor and not in its file, by path: it counts in the file's place."""
+_NOTHING: Final[Unsaved] = MappingProxyType({})
+
+
+def find_drift(state: WorkspaceState, user: Look, unsaved: Unsaved = _NOTHING) -> tuple[Drift, ...]:
     """Every path where the user's content or executable bit is not the base's, ordered."""
-    current = user.current(state, strict=True)
+    current = user.current(state, strict=True) | {path: shown for path, (shown, _) in unsaved.items()}
     found = []
     for path in differing(state.base, current):
         base, here = state.base.get(path), current.get(path)
@@ -53,14 +61,16 @@ def find_drift(state: WorkspaceState, user: Look) -> tuple[Drift, ...]:
     return tuple(found)
 
 
-def plan_refresh(drifts: tuple[Drift, ...], user: Look, worktree: Look, store: ContentStore) -> tuple[Plan, Refreshed]:
+def plan_refresh(
+    drifts: tuple[Drift, ...], user: Look, worktree: Look, store: ContentStore, unsaved: Unsaved = _NOTHING
+) -> tuple[Plan, Refreshed]:
     """The steps that take the user's edits into worktree and base."""
     steps: list[Step] = []
     base_steps: list[BaseStep] = []
     conflicted: list[str] = []
     for drift in drifts:
         try:
-            theirs = None if drift.found is None else _kept(user, drift.path, store)
+            theirs = None if drift.found is None else _users(user, drift.path, store, unsaved)
             if theirs is not None and blocking(worktree.tree, drift.path) is not None:
                 raise _meeting(drift.path)
             ours = _kept(worktree, drift.path, store)
@@ -74,6 +84,14 @@ def plan_refresh(drifts: tuple[Drift, ...], user: Look, worktree: Look, store: C
     store.sync()
     taken = tuple(step.path for step in base_steps)
     return Plan("refresh", tuple(steps), tuple(base_steps), ()), Refreshed(taken, tuple(conflicted))
+
+
+def _users(user: Look, path: str, store: ContentStore, unsaved: Unsaved) -> FileState | None:
+    if path not in unsaved:
+        return _kept(user, path, store)
+    shown, data = unsaved[path]
+    store.put(data)
+    return shown
 
 
 def _kept(look: Look, path: str, store: ContentStore) -> FileState | None:

@@ -24,7 +24,7 @@ from anyio import to_thread
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
-from gloveport.server.workspace.applying import Applied, Trees, apply_plan
+from gloveport.server.workspace.applying import Applied, Trees, apply_plan, check_plan
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
@@ -34,6 +34,7 @@ from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
+from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_side
 from gloveport.server.workspace.plan import Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
@@ -103,6 +104,8 @@ class SessionWorkspace:
         self._look = Look(self._tree, limits, taken.seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
         self._names = Names(self._store)
+        self.opened: Callable[[], Sequence[OpenText]] = tuple
+        """What editors show of files below the root, as it is now; whoever knows it puts itself here."""
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
         weakref.finalize(self, self._stack.close)
 
@@ -278,8 +281,8 @@ class SessionWorkspace:
         return None if digest is None else await self._run(self._store.get, digest)
 
     async def user_bytes(self, path: str) -> bytes | None:
-        """Bytes of a file of the user's folder (a link's target); None when there is none."""
-        return await self._look_up(self._user_bytes, path)
+        """Bytes of what the user has at a path, unsaved words included (a link's target); None for nothing."""
+        return await self._look_up(self._user_bytes, path, self.opened())
 
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
         """Plan to put the selected proposals or hunks into the user's folder.
@@ -287,34 +290,38 @@ class SessionWorkspace:
         Raises `change.unknown`, `change.superseded` (a digest is not the current one), `change.conflict` (the user's
         file is no longer the base; `data` has both sides). Writes nothing into root or worktree.
         """
-        return await self._run(self._planned, "accept", selections)
+        return await self._run(self._planned, "accept", selections, self.opened())
 
     async def plan_reject(self, selections: Sequence[Selected]) -> Plan:
         """Plan to take the selected proposals or hunks out of the worktree."""
-        return await self._run(self._planned, "reject", selections)
+        return await self._run(self._planned, "reject", selections, ())
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planned_undo, Plan.from_json(record))
+        return await self._run(self._planned_undo, Plan.from_json(record), self.opened())
+
+    async def check(self, plan: Plan) -> None:
+        """Raise what would keep `apply` from beginning: `change.conflict`, `change.superseded`."""
+        await self._run(self._on_trees, plan, check_plan)
 
     async def apply(self, plan: Plan) -> Applied:
         """Carry the plan out: all steps, read back, or none.
 
         Raises `change.conflict` with nothing written, `change.unsettled` when a step could not be taken back.
         """
-        return await self._run(self._applied, plan, apply_plan)
+        return await self._run(self._on_trees, plan, apply_plan)
 
     async def reconcile(self, plan: Plan) -> Reconciled:
         """What became of a plan whose end is not known, by hashes alone. Reads only."""
-        return await self._run(self._reconciled, plan)
+        return await self._run(self._on_trees, plan, reconcile_plan)
 
     async def finish(self, plan: Plan) -> Applied:
         """Do the rest of a plan found "partial", or the whole of one found "not_done"."""
-        return await self._run(self._applied, plan, finish_plan)
+        return await self._run(self._on_trees, plan, finish_plan)
 
     async def roll_back(self, plan: Plan) -> tuple[str, ...]:
         """Take back the steps done of a plan found "partial"; the paths that were put back."""
-        return await self._run(self._rolled_back, plan)
+        return await self._run(self._on_trees, plan, roll_back_plan)
 
     async def settle(self, plan: Plan, *, suspects: Sequence[str] = ()) -> Settled:
         """End a plan whose end is not known: all of it or, where that cannot be, nothing; what is left is told.
@@ -322,15 +329,15 @@ class SessionWorkspace:
         `suspects` are the paths of a `change.unsettled`. Nothing of ours stays beside the files.
         Raises `workspace.missing` while the user's folder is away.
         """
-        return await self._run(self._settled, plan, suspects)
+        return await self._run(self._on_trees, plan, settle_plan, suspects)
 
     async def sweep(self, plan: Plan) -> None:
         """Remove what an ended plan may have left beside the files. Raises `workspace.missing` like `settle`."""
-        await self._run(self._swept, plan)
+        await self._run(self._on_trees, plan, sweep_staged)
 
     async def drift(self) -> tuple[Drift, ...]:
         """Where the user's folder is no longer the base, by content: own edits, branch switches, other tools."""
-        return await self._run(self._drift)
+        return await self._run(self._drift, self.opened())
 
     async def refresh(self) -> Refreshed:
         """Take the user's edits into base and worktree, merged line by line with what the agent changed.
@@ -338,7 +345,7 @@ class SessionWorkspace:
         Paths where both changed the same place are left as they are and named; accepting there is a conflict until the
         agent's change is rejected or written anew. To be called before a tool runs. Writes nothing into the root.
         """
-        return await self._run(self._refreshed)
+        return await self._run(self._refreshed, self.opened())
 
     async def mend(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         """After the machine went down since the last use: put the worktree back to what is recorded; the paths.
@@ -365,7 +372,7 @@ class SessionWorkspace:
         return found
 
     def _edited(self, edits: Sequence[FileEdit]) -> None:
-        self._applied(plan_edits(edits, self._tree, self._store, self._limits), apply_plan)
+        self._on_trees(plan_edits(edits, self._tree, self._store, self._limits), apply_plan)
         if any(edit.moved_from is not None for edit in edits):
             self._save(with_moves(self._state, edits))
         for edit in edits:
@@ -373,7 +380,7 @@ class SessionWorkspace:
                 self._noted(edit.path)
 
     def _put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
-        return self._applied(put_back(marks, self._state, self._tree, self._store, self._limits), apply_plan).paths
+        return self._on_trees(put_back(marks, self._state, self._tree, self._store, self._limits), apply_plan).paths
 
     def _noted(self, real: str) -> None:
         """Remember a path that a rule ignores and the agent wrote by name."""
@@ -393,12 +400,12 @@ class SessionWorkspace:
                 return preview(proposal, self._store)
         raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
 
-    def _user_bytes(self, path: str) -> bytes | None:
+    def _user_bytes(self, path: str, texts: Sequence[OpenText]) -> bytes | None:
         with Root(self.root) as root:
-            return path_with_data(root, path, self._limits)[1]
+            return user_side(root, path, texts, self._limits).data
 
-    def _planned(self, action: str, selections: Sequence[Selected]) -> Plan:
-        planner = self._planner(self._proposals())
+    def _planned(self, action: str, selections: Sequence[Selected], texts: Sequence[OpenText]) -> Plan:
+        planner = self._planner(self._proposals(), texts)
         try:
             return planner.accept(selections) if action == "accept" else planner.reject(selections)
         except WorkspaceError as error:
@@ -406,31 +413,15 @@ class SessionWorkspace:
                 error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
             raise
 
-    def _planned_undo(self, done: Plan) -> Plan:
-        return self._planner(()).undo(done)
+    def _planned_undo(self, done: Plan, texts: Sequence[OpenText]) -> Plan:
+        return self._planner((), texts).undo(done)
 
-    def _planner(self, proposals: Sequence[Proposal]) -> Planner:
-        return Planner(self._state, self._tree, self._store, self._limits, proposals)
+    def _planner(self, proposals: Sequence[Proposal], texts: Sequence[OpenText]) -> Planner:
+        return Planner(self._state, self._tree, self._store, self._limits, texts, proposals)
 
-    def _applied(self, plan: Plan, how: Callable[[Plan, Trees], Applied]) -> Applied:
+    def _on_trees(self, plan: Plan, how: Callable[..., Result], *args: object) -> Result:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            return how(plan, trees)
-
-    def _rolled_back(self, plan: Plan) -> tuple[str, ...]:
-        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            return roll_back_plan(plan, trees)
-
-    def _settled(self, plan: Plan, suspects: Sequence[str]) -> Settled:
-        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            return settle_plan(plan, trees, suspects)
-
-    def _swept(self, plan: Plan) -> None:
-        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            sweep_staged(plan, trees)
-
-    def _reconciled(self, plan: Plan) -> Reconciled:
-        with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
-            return reconcile_plan(plan, trees)
+            return how(plan, trees, *args)
 
     def _mended(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         if self._state.boot_id == self._boot_id:
@@ -438,17 +429,18 @@ class SessionWorkspace:
         make_places(self._state, self._look)
         plan = plan_mending(self._state, self._look, self._store, expected)
         if plan.steps:
-            self._applied(plan, apply_plan)
+            self._on_trees(plan, apply_plan)
         self._save(replace(self._state, boot_id=self._boot_id))
         return plan.paths
 
-    def _drift(self) -> tuple[Drift, ...]:
+    def _drift(self, texts: Sequence[OpenText]) -> tuple[Drift, ...]:
         with self._user() as user:
-            return find_drift(self._state, user)
+            return find_drift(self._state, user, unsaved_texts(user.tree, self._state, texts, self._limits))
 
-    def _refreshed(self) -> Refreshed:
+    def _refreshed(self, texts: Sequence[OpenText]) -> Refreshed:
         with self._user() as user:
-            drifts = find_drift(self._state, user)
+            unsaved = unsaved_texts(user.tree, self._state, texts, self._limits)
+            drifts = find_drift(self._state, user, unsaved)
             if not drifts:
                 return Refreshed((), ())
             going = tuple(each for each in drifts if each.found is None)
@@ -456,8 +448,8 @@ class SessionWorkspace:
             told = Refreshed((), ())
             # What the user removed goes first: a file may have taken the place of a folder.
             for part in filter(None, (going, coming)):
-                plan, more = plan_refresh(part, user, self._look, self._store)
-                self._applied(plan, apply_plan)
+                plan, more = plan_refresh(part, user, self._look, self._store, unsaved)
+                self._on_trees(plan, apply_plan)
                 told = told.joined(more)
             return told
 

@@ -20,7 +20,8 @@ from gloveport.server.edit.names import fold_path, split_path
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.state import FileState
 
-PLAN_VERSION: Final = 1
+PLAN_VERSION: Final = 2
+"""A plan is written as of the oldest version that says it whole: 2 has steps in editors."""
 
 Action = Literal["accept", "reject", "undo", "refresh"]
 """`refresh` takes the user's edits into the worktree; it is no decision, is idempotent and need not be journalled."""
@@ -63,6 +64,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferStep:
+    """The text of open documents goes from `before` to `after`, as bytes that saving it would write."""
+
+    path: str
+    before: FileState | None
+    after: FileState | None
+    documents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BaseStep:
     """The base's record of a path goes from `before` to `after`."""
 
@@ -79,11 +90,25 @@ class Plan:
     steps: tuple[Step, ...]
     base_steps: tuple[BaseStep, ...]
     decided: tuple[Decided, ...]
+    buffers: tuple[BufferStep, ...] = ()
+    taken_over: tuple[str, ...] = ()
+    """Paths whose step in the worktree brings nothing but the user's own edits there: an undo leaves them."""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Every path that is touched, once, ordered."""
-        return tuple(sorted({step.path for step in self.steps}))
+        return tuple(sorted({step.path for step in self.steps} | {step.path for step in self.buffers}))
+
+    @property
+    def user_steps(self) -> tuple[Step, ...]:
+        """What changes on the user's side, be it in a file or in an editor."""
+        shown = (Step("root", step.path, step.before, step.after) for step in self.buffers)
+        return (*(step for step in self.steps if step.side == "root"), *shown)
+
+    @property
+    def in_editors(self) -> tuple[str, ...]:
+        """Paths that are changed in editors and wait there to be saved."""
+        return tuple(sorted({step.path for step in self.buffers}))
 
     @property
     def twins(self) -> frozenset[str]:
@@ -104,8 +129,19 @@ class Plan:
 
     def as_json(self) -> dict[str, JsonValue]:
         """The plan as plain data."""
+        buffers: list[JsonValue] = [
+            {
+                "path": step.path,
+                "before": _state_out(step.before),
+                "after": _state_out(step.after),
+                "documents": list(step.documents),
+            }
+            for step in self.buffers
+        ]
         return {
-            "version": PLAN_VERSION,
+            "version": PLAN_VERSION if buffers or self.taken_over else 1,
+            **({"buffers": buffers} if buffers else {}),
+            **({"taken_over": list(self.taken_over)} if self.taken_over else {}),
             "action": self.action,
             "steps": [
                 {
@@ -157,6 +193,8 @@ class Plan:
                     )
                     for each in body["decided"]
                 ),
+                tuple(_buffer_in(each) for each in body.get("buffers", ())),
+                tuple(_path_in(path) for path in body.get("taken_over", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(ErrorCode.CORRUPT, f"not a plan: {type(error).__name__}") from None
@@ -187,6 +225,11 @@ def _step_in(raw: Mapping[str, Any]) -> Step:
         tuple(_path_in(each) for each in raw["new_folders"]),
         None if raw.get("origin") is None else _path_in(raw["origin"]),
     )
+
+
+def _buffer_in(raw: Mapping[str, Any]) -> BufferStep:
+    documents = tuple(str(name) for name in raw["documents"])
+    return BufferStep(_path_in(raw["path"]), _state_in(raw["before"]), _state_in(raw["after"]), documents)
 
 
 def _path_in(raw: str) -> str:

@@ -6,62 +6,50 @@ Must never: write into the user's folder or the worktree, or plan over content t
 """
 
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
-from gloveport.server.edit.hunks import Hunk, diff_hunks
-from gloveport.server.edit.render import unified_diff
+from gloveport.server.edit.hunks import Hunk
+from gloveport.server.edit.names import collision
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, fits, path_state, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
-from gloveport.server.workspace.limits import WorkspaceLimits
-from gloveport.server.workspace.plan import BaseStep, Decided, Plan, Selected, Side, Step
+from gloveport.server.workspace.moving import Move, Mover, missing_folders
+from gloveport.server.workspace.plan import Action, BaseStep, Decided, Plan, Selected, Step
 from gloveport.server.workspace.proposal import Proposal, entry_of
-from gloveport.server.workspace.state import FileState, WorkspaceState
-from gloveport.server.workspace.store import ContentStore
-
-CONFLICT_TEXT_MAX: Final = 8_000
+from gloveport.server.workspace.state import FileState
 
 _Rule = Callable[[Change, tuple[Hunk, ...] | None], Ends]
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class Planner(Mover):
     """Plans against one state and its current proposals."""
 
-    state: WorkspaceState
-    worktree: Root
-    store: ContentStore
-    limits: WorkspaceLimits
     proposals: Sequence[Proposal]
 
     def accept(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks go into the user's files, and the base follows."""
-        steps: list[Step] = []
-        base_steps: list[BaseStep] = []
         decided: list[Decided] = []
+        moves: list[Move] = []
         with Root(self.state.root) as root:
             chosen = self._ended(selections, taken)
             _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+            _refuse_twins(path for _, _, ends in chosen for path, after in ends.items() if after is not None)
             for proposal, hunks, ends in chosen:
+                exact = proposal.kind is ChangeKind.case_rename
                 for path, after in ends.items():
-                    before = proposal.based(path)
                     if after is not None:
                         _refuse_blocked(root, path)
-                    found, data = path_with_data(root, path, self.limits, exact=proposal.kind is ChangeKind.case_rename)
-                    if not fits(found, after, before):
-                        if not fits(found, before, after):
-                            raise self._moved_on(path, "root", before, found, data, after)
-                        origin = proposal.renamed_from if path == proposal.path else None
-                        steps.append(Step("root", path, before, after, missing_folders(root, path), origin))
-                    base_steps.append(BaseStep(path, before, after))
+                    origin = proposal.renamed_from if path == proposal.path else None
+                    step = Step("root", path, proposal.based(path), after, origin=origin)
+                    moves.append(self.toward(root, step, exact=exact))
                 whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
                 decided.append(_decided(proposal, hunks, whole=whole))
-        return self._kept(Plan("accept", tuple(steps), tuple(base_steps), tuple(decided)))
+        return self._kept(_plan("accept", moves, decided))
 
     def reject(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks leave the worktree."""
@@ -83,31 +71,39 @@ class Planner:
         return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
 
     def undo(self, done: Plan) -> Plan:
-        """Every step of `done` backwards."""
+        """What `done` did backwards, over what the user changed beside it since."""
         origins, twins = {step.origin: step.path for step in done.steps if step.origin is not None}, done.twins
-        steps = tuple(
-            Step(step.side, step.path, step.after, step.before, step.new_folders, origins.get(step.path))
-            for step in reversed(done.steps)
-        )
-        base_steps = tuple(BaseStep(step.path, step.after, step.before) for step in reversed(done.base_steps))
-        for base_step in base_steps:
-            if self.state.base.get(base_step.path) != base_step.before:
-                raise WorkspaceError(
-                    ErrorCode.CHANGE_CONFLICT,
-                    f"{base_step.path}: a later decision builds on this one",
-                    hint="Undo the later decision first.",
-                    path=base_step.path,
-                )
+        moves: list[Move] = []
         with Root(self.state.root) as root:
-            for step in steps:
-                self._check_undo(step, root, exact=step.path in twins)
-        return self._kept(Plan("undo", steps, base_steps, done.decided))
+            for step in reversed(done.user_steps):
+                back = Step("root", step.path, step.after, step.before, step.new_folders, origins.get(step.path))
+                moves.append(self.toward(root, back, exact=step.path in twins))
+        moved = {move.base.path for move in moves}
+        moves += [self._base_back(step) for step in done.base_steps if step.path not in moved]
+        steps = [
+            self._back(step, origins.get(step.path), exact=step.path in twins)
+            for step in reversed(done.steps)
+            if step.side == "worktree" and step.path not in done.taken_over
+        ]
+        plan = _plan("undo", moves, done.decided)
+        return self._kept(replace(plan, steps=(*plan.steps, *steps)))
 
-    def _check_undo(self, step: Step, root: Root, *, exact: bool) -> None:
-        tree = root if step.side == "root" else self.worktree
-        found, data = path_with_data(tree, step.path, self.limits, exact=exact)
-        if not fits(found, step.before, step.after):
-            raise self._moved_on(step.path, step.side, step.before, found, data, step.after)
+    def _base_back(self, step: BaseStep) -> Move:
+        """The user had it by themselves when it was accepted, and keeps it."""
+        if self.state.base.get(step.path) != step.after:
+            raise WorkspaceError(
+                ErrorCode.CHANGE_CONFLICT,
+                f"{step.path}: a later decision builds on this one",
+                hint="Undo the later decision first.",
+                path=step.path,
+            )
+        return Move(BaseStep(step.path, step.after, step.before))
+
+    def _back(self, step: Step, origin: str | None, *, exact: bool) -> Step:
+        found, data = path_with_data(self.worktree, step.path, self.limits, exact=exact)
+        if not fits(found, step.after, step.before):
+            raise self.moved_on(step.path, "worktree", step.after, found, data, step.before)
+        return Step("worktree", step.path, step.after, step.before, step.new_folders, origin)
 
     def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
@@ -140,38 +136,14 @@ class Planner:
             for path, entry in sorted(ends.items(), key=lambda end: end[1] is not None)
         }
 
-    def _bytes(self, state: FileState | None) -> bytes:
-        return b"" if state is None else self.store.get(state.digest)
-
     def _kept(self, plan: Plan) -> Plan:
         ends = [end for step in plan.steps for end in (step.before, step.after)]
         ends += [end for step in plan.base_steps for end in (step.before, step.after)]
+        ends += [end for step in plan.buffers for end in (step.before, step.after)]
         for end in ends:
-            self._bytes(end)
+            self.bytes_of(end)
         self.store.sync()
         return plan
-
-    def _moved_on(
-        self,
-        path: str,
-        side: Side,
-        expected: FileState | None,
-        found: FileState | None,
-        data: bytes | None,
-        wanted: FileState | None,
-    ) -> WorkspaceError:
-        base = self._bytes(expected)
-        return WorkspaceError(
-            ErrorCode.CHANGE_CONFLICT,
-            f"{path} is not what the decision was made on; nothing was written",
-            path=path,
-            side=side,
-            expected=None if expected is None else expected.digest,
-            found=None if found is None else found.digest,
-            wanted=None if wanted is None else wanted.digest,
-            theirs=_side(path, base, data),
-            ours=_side(path, base, None if wanted is None else self._bytes(wanted)),
-        )
 
 
 def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
@@ -182,6 +154,19 @@ def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
             if above in ends:
                 first, then = (above, path) if ends[above] is None else (path, above)
                 raise _in_the_way(above, path, f"Decide on {first} first, then on {then}.")
+
+
+def _refuse_twins(paths: Iterable[str]) -> None:
+    """What would be there together has names that are apart on every file system."""
+    found = collision(paths)
+    if found is not None:
+        raise WorkspaceError(
+            ErrorCode.CHANGE_CONFLICT,
+            f"{found[0]} and {found[1]} are the same name on some file systems; nothing was written",
+            hint="Accept one of them and reject the other.",
+            path=found[1],
+            other=found[0],
+        )
 
 
 def _refuse_blocked(tree: Root, path: str) -> None:
@@ -233,19 +218,14 @@ def _superseded(path: str) -> WorkspaceError:
     return WorkspaceError(ErrorCode.CHANGE_SUPERSEDED, f"{path}: the proposal is not the one that was shown", path=path)
 
 
-def missing_folders(root: Root, path: str) -> tuple[str, ...]:
-    """The folders above a path that are not there, outermost first."""
-    parts = path.split("/")[:-1]
-    folders = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
-    return tuple(folder for folder in folders if root.state(folder) is None)
-
-
-def _side(path: str, base: bytes, data: bytes | None) -> str:
-    """How one side differs from what was expected, for display."""
-    if data is None:
-        return f"{path} is absent"
-    try:
-        text = unified_diff((path, path), diff_hunks(base, data, path))
-    except GloveportError:
-        text = ""
-    return text[:CONFLICT_TEXT_MAX]
+def _plan(action: Action, moves: Sequence[Move], decided: Sequence[Decided]) -> Plan:
+    """The plan of moves: first what is taken over into the worktree, then the user's side."""
+    taken_over = tuple(move.worktree for move in moves if move.worktree is not None)
+    return Plan(
+        action,
+        (*taken_over, *(move.step for move in moves if move.step is not None)),
+        tuple(move.base for move in moves),
+        tuple(decided),
+        tuple(move.buffer for move in moves if move.buffer is not None),
+        tuple(step.path for step in taken_over),
+    )

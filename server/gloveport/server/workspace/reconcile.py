@@ -133,14 +133,16 @@ def settle_plan(plan: Plan, trees: Trees, suspects: Sequence[str] = ()) -> Settl
     for index in range(len(plan.steps)):
         _put_foreign_back(plan, index, trees)
     found = reconcile_plan(plan, trees)
-    if found.finding in ("done", "partial"):
+    if found.finding == "done" or (found.finding == "partial" and not plan.buffers):
         with suppress(WorkspaceError):
             return Settled("done", found, finish_plan(plan, trees))
         found = reconcile_plan(plan, trees)
     if plan.base_steps and all(place == "after" for side, _, place in found.evidence if side == "base"):
         sweep(plan, trees)
         return Settled("done", found, Applied(plan.paths, plan.decided, plan.as_json()))
-    written = tuple(dict.fromkeys((*suspects, *_written_then_changed(plan, found, trees))))
+    # What an editor shows is not known any more, so a plan with steps there is taken back, and they are named.
+    shown = tuple(step.path for step in plan.buffers)
+    written = tuple(dict.fromkeys((*suspects, *_written_then_changed(plan, found, trees), *shown)))
     if found.finding != "not_done":
         with suppress(WorkspaceError):
             roll_back_plan(plan, trees)

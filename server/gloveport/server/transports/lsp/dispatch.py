@@ -230,7 +230,13 @@ class Dispatcher:
         return Caller(self._desk.connection_id, identity.client_name, identity.deciding)
 
     def _editing(self) -> editing.Desk:
-        return editing.Desk(self._desk.port, self._caller(), self._desk.lifecycle.identity, self._desk.asks)
+        desk = self._desk
+        return editing.Desk(desk.port, self._caller(), desk.lifecycle.identity, desk.asks, desk.tasks, self._show)
+
+    async def _show(self, words: str) -> None:
+        with suppress(OutboxClosed):
+            frame = message_frame("window/showMessage", {"type": SHOWN_AS_ERROR, "message": words})
+            await self._desk.outbox.send(frame)
 
     def _failure(self, request: Request, error: BaseException) -> bytes:
         if isinstance(error, GloveportError) and error.code is not ErrorCode.INTERNAL:

@@ -6,6 +6,7 @@ Must never: read or write a file, or hold a document beyond its connection.
 """
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field, ValidationError
@@ -14,7 +15,7 @@ from gloveport.protocol.text import scrub_surrogates
 from gloveport.server.transports.lsp.envelope import Notification
 from gloveport.server.transports.lsp.textsync import Change, SyncModel, apply_changes
 from gloveport.server.transports.lsp.uris import normal_uri
-from gloveport.server.transports.port import Buffer, BufferSink
+from gloveport.server.transports.port import Buffer, BufferSink, Editor
 
 _log = logging.getLogger("gloveport.transport")
 
@@ -49,8 +50,9 @@ class _Closed(SyncModel):
 class Documents:
     """The open documents of one connection."""
 
-    def __init__(self, connection_id: str, sink: BufferSink, documents_max: int) -> None:
+    def __init__(self, connection_id: str, sink: BufferSink, documents_max: int, editor: Editor | None = None) -> None:
         self._connection_id = connection_id
+        self._editor = editor
         self._sink = sink
         self._documents_max = documents_max
         self._open: dict[str, Buffer] = {}
@@ -80,7 +82,8 @@ class Documents:
                 "connection %s has %d documents open; one more is not followed", self._connection_id, len(self._open)
             )
             return
-        self._keep(Buffer(self._connection_id, key, item.uri, item.version, scrub_surrogates(item.text)))
+        text = scrub_surrogates(item.text)
+        self._keep(Buffer(self._connection_id, key, item.uri, item.version, text, self._editor))
 
     def _changed(self, changed: _Changed) -> None:
         key = normal_uri(changed.text_document.uri)
@@ -92,7 +95,7 @@ class Documents:
             self._forget(key)
             return
         text = apply_changes(before.text, changed.content_changes)
-        self._keep(Buffer(self._connection_id, key, before.uri, changed.text_document.version, text))
+        self._keep(replace(before, version=changed.text_document.version, text=text))
 
     def _lose(self, params: object) -> None:
         """A notice that can't be read may have been a change: its document is not known any more."""

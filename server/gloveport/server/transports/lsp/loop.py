@@ -20,6 +20,7 @@ from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.dispatch import Desk, Dispatcher
 from gloveport.server.transports.lsp.documents import Documents
+from gloveport.server.transports.lsp.editor import ClientEditor
 from gloveport.server.transports.lsp.envelope import Fault, Notification, Request, decode
 from gloveport.server.transports.lsp.follows import Follows
 from gloveport.server.transports.lsp.handlers.lifecycle import About, Lifecycle
@@ -68,7 +69,8 @@ class Connection:
     async def serve(self) -> None:
         """Serve until the client leaves, says exit or breaks the framing; returns with nothing left running."""
         service = self._service
-        documents = Documents(self._connection_id, service.buffers, service.limits.documents_max)
+        editor = ClientEditor(self.asks, self._lifecycle)
+        documents = Documents(self._connection_id, service.buffers, service.limits.documents_max, editor)
         async with anyio.create_task_group() as tasks:
             follows = Follows(service.hub, tasks, self._follow, service.limits.subscriptions_max)
             desk = Desk(

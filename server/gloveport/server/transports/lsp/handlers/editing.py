@@ -5,12 +5,16 @@ Invariant: a command names the digest of the hunk that was rendered; deciding ne
 Must never: offer an edit or a kind: what an editor applies by itself on save, or for a whole file, decides nothing.
 """
 
+import logging
+import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+import anyio
+from anyio.abc import TaskGroup
 from pydantic import BaseModel, Field, ValidationError
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -39,6 +43,9 @@ from gloveport.server.transports.port import Caller, SessionPort
 AUTOMATIC: Final = 2
 """`CodeActionTriggerKind`: nobody asked."""
 SHOW_S: Final = 5.0
+REPLY_S: Final = 0.3
+"""How long a command is waited for before its sender is answered: some editors stand still until they are."""
+_log = logging.getLogger("gloveport.transport")
 
 _Rows = list[dict[str, object]]
 
@@ -91,6 +98,9 @@ class Desk:
     caller: Caller
     identity: Identity
     asks: Asks
+    tasks: TaskGroup
+    show: Callable[[str], Awaitable[None]]
+    """Shows words to the editor's user as a failure."""
 
 
 async def _hunks(desk: Desk, uri: str) -> Sequence[PendingHunk]:
@@ -157,7 +167,10 @@ def _command(title: str, name: str, hunk: PendingHunk) -> dict[str, object]:
 
 
 async def execute(params: CommandParams, desk: Desk) -> object:
-    """Do what was chosen. Raises METHOD_NOT_FOUND, INVALID_PARAMS, DECISION_TOKEN, and what refuses the decision."""
+    """Do what was chosen; what comes of it later than the reply is told in the editor's own way.
+
+    Raises METHOD_NOT_FOUND, INVALID_PARAMS, DECISION_TOKEN, and what refuses the decision at once.
+    """
     if params.command not in COMMANDS:
         raise GloveportError(ErrorCode.METHOD_NOT_FOUND, f"no command {params.command[:100]!r}")
     if params.command in DECIDING and not desk.caller.deciding:
@@ -166,10 +179,44 @@ async def execute(params: CommandParams, desk: Desk) -> object:
         chosen = _Chosen.model_validate(params.arguments[0] if params.arguments else None)
     except ValidationError:
         raise GloveportError(ErrorCode.INVALID_PARAMS, "arguments: the object of a code lens or action") from None
-    try:
-        return await _DOERS[params.command](chosen, desk)
-    except GloveportError as error:  # an editor shows the message alone
-        raise GloveportError(error.code, error.advice, hint=error.hint, **error.data) from error
+    doing = _Doing(_DOERS[params.command](chosen, desk), desk)
+    desk.tasks.start_soon(doing.run)
+    with anyio.move_on_after(REPLY_S):
+        await doing.ended.wait()
+    return doing.reply()
+
+
+class _Doing:
+    """A command on its way. An editor may show what it changed only once it has its reply, so that is never waited for
+    longer than `REPLY_S`."""
+
+    def __init__(self, doing: Coroutine[object, object, object], desk: Desk) -> None:
+        self._doing, self._desk = doing, desk
+        self.ended = anyio.Event()
+        self._result: object = None
+        self._refusal: GloveportError | None = None
+        self._replied = False
+
+    async def run(self) -> None:
+        """Do it; a refusal after the reply is shown."""
+        try:
+            self._result = await self._doing
+        except GloveportError as error:  # an editor shows the message alone
+            self._refusal = GloveportError(error.code, error.advice, hint=error.hint, **error.data)
+        except Exception:  # noqa: BLE001 - outer edge: a fault of one command must not end the connection
+            ref = secrets.token_hex(6)
+            _log.exception("a command of an editor failed, reference %s", ref)
+            self._refusal = GloveportError(ErrorCode.INTERNAL, f"internal error, reference {ref}", ref=ref)
+        if self._replied and self._refusal is not None:
+            await self._desk.show(self._refusal.message)
+        self.ended.set()
+
+    def reply(self) -> object:
+        """What is known now. Raises the refusal, if there is one by now."""
+        self._replied = True
+        if self._refusal is not None:
+            raise self._refusal
+        return self._result
 
 
 async def _decide(method: str, chosen: _Chosen, desk: Desk, *, whole: bool) -> dict[str, object]:
@@ -226,7 +273,7 @@ async def _next(chosen: _Chosen, desk: Desk) -> object:
     return location
 
 
-_Doer = Callable[[_Chosen, Desk], Awaitable[object]]
+_Doer = Callable[[_Chosen, Desk], Coroutine[object, object, object]]
 _DOERS: Final[Mapping[str, _Doer]] = MappingProxyType(
     {
         ACCEPT_HUNK: _accept_hunk,

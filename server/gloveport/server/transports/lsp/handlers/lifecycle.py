@@ -21,6 +21,10 @@ from gloveport.server.transports.lsp.handlers.names import CAPABILITIES
 NAME_CHARS_MAX = 256
 
 
+_VERSIONED_EDITS = ("documentChanges", "resourceOperations")
+"""Each means that edits of named versions are taken: operations on files stand among those, and nowhere else."""
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True
@@ -67,6 +71,9 @@ class Identity:
     speaks_documents: bool
     speaks_ours: bool = False
     shows_documents: bool = False
+    takes_edits: bool = False
+    """Edits of named versions of documents."""
+    takes_annotations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,9 @@ class Lifecycle:
             documents,
             speaks_ours=options.protocol_version is not None,
             shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
+            takes_edits=_declares(params.capabilities, "workspace", "applyEdit")
+            and any(_declares(params.capabilities, "workspace", "workspaceEdit", name) for name in _VERSIONED_EDITS),
+            takes_annotations=_declares(params.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
         )
         self.phase = Phase.SERVING
         ours = {
@@ -156,11 +166,11 @@ class Lifecycle:
 
 
 def _declares(capabilities: Mapping[str, Any], *names: str) -> bool:
-    """Whether a client said true to a capability."""
+    """Whether a client has a capability: by saying true, or by describing it."""
     found: object = capabilities
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found is True
+    return found is True or isinstance(found, Mapping | list)
 
 
 def _document_capabilities() -> dict[str, object]:

@@ -15,7 +15,16 @@ ACCEPT_FILE: Final = "gloveport.acceptFile"
 REJECT_FILE: Final = "gloveport.rejectFile"
 NEXT_HUNK: Final = "gloveport.nextHunk"
 UNDO: Final = "gloveport.undo"
-COMMANDS: Final = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_FILE, REJECT_FILE, NEXT_HUNK, UNDO)
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        ACCEPT_HUNK: "accept one hunk, as it was shown",
+        REJECT_HUNK: "reject one hunk",
+        ACCEPT_FILE: "accept all of a file",
+        REJECT_FILE: "reject all of a file",
+        NEXT_HUNK: "go to the next pending hunk",
+        UNDO: "take the last decision back",
+    }
+)
 DECIDING: Final = frozenset(COMMANDS) - {NEXT_HUNK}
 CAPABILITIES: Final[Mapping[str, object]] = MappingProxyType(
     {
