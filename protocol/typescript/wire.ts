@@ -75,6 +75,25 @@ export interface ChangeDecideResult {
   readonly inEditors?: readonly string[];
 }
 
+/** One side of a proposal, by the URI that `change/preview` named. */
+export interface ChangeDocumentParams {
+  readonly uri: string;
+}
+
+/** Its text; null where it is none, with words on why. */
+export interface ChangeDocumentResult {
+  readonly uri: string;
+  readonly text: string | null;
+  readonly words: string;
+}
+
+/** URIs of the sides of a proposal, for `change/document`: the base, the agent's result, what the user has now. */
+export interface ChangeDocuments {
+  readonly base: string;
+  readonly result: string;
+  readonly user: string;
+}
+
 /** The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both. */
 export interface ChangeHunksParams {
   readonly uri?: string | null;
@@ -97,6 +116,7 @@ export interface ChangeInfo {
   readonly digest: string;
   readonly hunks: readonly HunkInfo[];
   readonly runsByItself: string | null;
+  readonly turnId?: string;
 }
 
 /** All pending proposals. */
@@ -116,13 +136,25 @@ export interface ChangePreviewResult {
   readonly change: ChangeInfo;
   readonly diff: string;
   readonly patch?: string | null;
+  readonly documents?: ChangeDocuments | null;
 }
 
-/** Undo an apply; null undoes the last one. */
+/** Take an undo back: the named one, or the last one in force. */
+export interface ChangeRedoParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly applyId?: string | null;
+}
+
+/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks. */
 export interface ChangeUndoParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly applyId?: string | null;
+  readonly turnId?: string | null;
+  readonly all?: boolean;
+  readonly paths?: readonly string[] | null;
+  readonly hunkDigests?: readonly string[] | null;
 }
 
 /** A claim of a sandbox that does not hold here, in words. */
@@ -872,6 +904,8 @@ export interface Methods {
   readonly "change/accept": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/reject": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/undo": { readonly params: ChangeUndoParams; readonly result: ChangeDecideResult };
+  readonly "change/redo": { readonly params: ChangeRedoParams; readonly result: ChangeDecideResult };
+  readonly "change/document": { readonly params: ChangeDocumentParams; readonly result: ChangeDocumentResult };
   readonly "session/transcript": { readonly params: TranscriptParams; readonly result: TranscriptResult };
   readonly "task/show": { readonly params: TaskShowParams; readonly result: TaskShowResult };
   readonly "plan/show": { readonly params: PlanShowParams; readonly result: PlanShowResult };
@@ -909,6 +943,7 @@ export const DECIDING_METHODS: readonly MethodName[] = [
   "change/accept",
   "change/reject",
   "change/undo",
+  "change/redo",
   "workspace/trust",
   "sandbox/choose",
   "model/choose",

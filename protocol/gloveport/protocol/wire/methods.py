@@ -56,6 +56,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "change/accept": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/reject": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/undo": Method(change.ChangeUndoParams, change.ChangeDecideResult, decides=True),
+        "change/redo": Method(change.ChangeRedoParams, change.ChangeDecideResult, decides=True),
+        "change/document": Method(change.ChangeDocumentParams, change.ChangeDocumentResult),
         "session/transcript": Method(views.TranscriptParams, views.TranscriptResult),
         "task/show": Method(views.TaskShowParams, views.TaskShowResult),
         "plan/show": Method(views.PlanShowParams, views.PlanShowResult),

@@ -53,7 +53,7 @@ def command_line(doors: Doors) -> typer.Typer:
     views = Views(doors.view)
     groups: tuple[tuple[str, tuple[Callable[..., None], ...]], ...] = (
         (WORK, (run.run, run.resume, steering.steer, steering.queue, steering.interrupt, choices.cancel, demo.demo)),
-        (DECIDE, (approvals.approve, changes.diff, changes.accept, changes.reject, changes.undo)),
+        (DECIDE, (approvals.approve, changes.diff, changes.accept, changes.reject, changes.undo, changes.redo)),
         (
             LOOK,
             (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),

@@ -11,11 +11,14 @@ from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
+    ChangeDocumentParams,
+    ChangeDocumentResult,
     ChangeHunksParams,
     ChangeHunksResult,
     ChangeListResult,
     ChangePreviewParams,
     ChangePreviewResult,
+    ChangeRedoParams,
     ChangeUndoParams,
 )
 from gloveport.protocol.wire.place import (
@@ -235,6 +238,16 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["change/undo"], params: ChangeUndoParams, *, timeout_s: float | None = None
     ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/redo"], params: ChangeRedoParams, *, timeout_s: float | None = None
+    ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/document"], params: ChangeDocumentParams, *, timeout_s: float | None = None
+    ) -> ChangeDocumentResult: ...
 
     @overload
     async def call(
