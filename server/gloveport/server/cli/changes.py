@@ -22,7 +22,7 @@ from gloveport.protocol.wire.change import (
     Selection,
 )
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.diffs import hunk_digest, pending, show_diffs, write_patch
+from gloveport.server.cli.diffs import below_root, hunk_digest, pending, show_diffs, write_patch
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -122,7 +122,7 @@ def reject(paths: Paths = None, hunk: Hunks = None, session: Session = "", root:
 
 
 def undo(
-    paths: Annotated[list[str] | None, typer.Argument(help="Files, as seen from here; none: the last decision.")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(help="Files as seen from here; none: the last decision.")] = None,
     hunk: Annotated[list[str] | None, typer.Option("--hunk", help="Only this hunk, by its whole digest.")] = None,
     turn: Annotated[str, typer.Option("--turn", help="All decisions on what this turn proposed.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="All decisions in force.")] = False,

@@ -58,6 +58,12 @@ from gloveport.protocol.wire.session import (
     SubscriptionParams,
     WidenParams,
 )
+from gloveport.protocol.wire.snapshot import (
+    SnapshotListResult,
+    SnapshotPreviewParams,
+    SnapshotPreviewResult,
+    SnapshotRestoreParams,
+)
 from gloveport.protocol.wire.turn import (
     ApprovalListResult,
     ApprovalResolveParams,
@@ -248,6 +254,21 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["change/document"], params: ChangeDocumentParams, *, timeout_s: float | None = None
     ) -> ChangeDocumentResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/list"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> SnapshotListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/preview"], params: SnapshotPreviewParams, *, timeout_s: float | None = None
+    ) -> SnapshotPreviewResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/restore"], params: SnapshotRestoreParams, *, timeout_s: float | None = None
+    ) -> ChangeDecideResult: ...
 
     @overload
     async def call(
