@@ -7,7 +7,8 @@ Must never: write a file.
 """
 
 import sys
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 import typer
 
@@ -21,7 +22,7 @@ from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
-_VERBS = {"restore": "put back", "remove": "remove", "recreate": "bring back"}
+_VERBS: Final = MappingProxyType({"restore": "put back", "remove": "remove", "recreate": "bring back"})
 
 
 def restore(
