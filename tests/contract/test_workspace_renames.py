@@ -159,3 +159,34 @@ async def test_a_rename_as_text(workspace: SessionWorkspace, tmp_path: Path) -> 
         "diff --git a/src/old.py b/new.py", "rename from src/old.py", "rename to new.py", "--- a/src/old.py",
         "+++ b/new.py",
     ]  # fmt: skip
+
+
+async def test_names_that_are_one_somewhere_are_a_conflict(workspace: SessionWorkspace) -> None:
+    """Two new files, two new folders, one beside the user's: refused on every file system; one alone is taken."""
+    make_tree(
+        workspace.worktree, {"New/a": b"1\n", "new/b": b"2\n", "SRC/c": b"3\n", "Re\u0301": b"4\n", "R\u00e9": b"5\n"}
+    )
+    before = read_tree(workspace.root)
+    found = await propose(workspace)
+    for pair in (("New/a", "new/b"), ("Re\u0301", "R\u00e9")):
+        with pytest.raises(GloveportError) as refusal:
+            await workspace.plan_accept(whole(*(found[path] for path in pair)))
+        assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+        assert refusal.value.data["path"] != refusal.value.data["other"]
+    with pytest.raises(GloveportError) as refusal:
+        await workspace.apply(await workspace.plan_accept(whole(found["SRC/c"])))
+    assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+    assert read_tree(workspace.root) == before
+    await workspace.apply(await workspace.plan_accept(whole(found["New/a"])))
+    assert read_tree(workspace.root)["New/a"][1] == b"1\n"
+
+
+async def test_a_folder_whose_case_changes_is_moved_with_all_that_is_in_it(workspace: SessionWorkspace) -> None:
+    """The old spelling goes with the files that leave it."""
+    move(workspace, "src/old.py", "Src/old.py")
+    (workspace.worktree / "src").rmdir()
+    done = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
+    assert read_tree(workspace.root)["Src/old.py"] == (0o755, TEXT)
+    assert "src/old.py" not in read_tree(workspace.root)
+    await workspace.apply(await workspace.plan_undo(done.record))
+    assert read_tree(workspace.root)["src/old.py"] == (0o755, TEXT)

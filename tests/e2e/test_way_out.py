@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from anyio.abc import SocketStream
-from tests.kit.daemon import Daemon, run_turn, running_daemon, send, start_session, trust
+from tests.kit.daemon import Daemon, allow_all, run_turn, running_daemon, send, start_session, trust
 from tests.kit.egress import Server, answering, serving
 from tests.kit.require import require_bubblewrap
 
@@ -151,3 +151,58 @@ async def test_a_credential_is_used_and_never_seen(tmp_path: Path) -> None:
     assert "(the credential forge)" in cards[0]["effects"][0]["words"]
     assert "with the credential forge" in why.network[0]
     assert holding == []
+
+
+OUTLIVE = """
+import os, sys, time, urllib.request, urllib.error
+os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")
+for name in ("first", "second"):
+    try:
+        print(name, urllib.request.urlopen(sys.argv[1], timeout=5).read().decode(), flush=True)
+    except (OSError, urllib.error.HTTPError) as error:
+        print(name, "shut", flush=True)
+    while name == "first" and not os.path.exists("go"):
+        time.sleep(0.05)
+"""
+
+
+async def test_a_run_that_outlives_its_daemon_reaches_nothing_more(tmp_path: Path) -> None:
+    """The way out ends with the daemon; the next one tells what was reached before, from what was written down."""
+    require_bubblewrap()
+    root, script = tmp_path / "root", tmp_path / "script.json"
+    root.mkdir()
+    (root / "try.py").write_text(OUTLIVE)
+    async with serving(answering(b"hello")) as server:
+        place = f"127.0.0.1:{server.port}"
+        arguments = {"argv": ["python3", "try.py", f"http://{place}/"], "network": [place]}
+        calls(script, {"name": "run_command", "arguments": arguments})
+        with running_daemon(started=False) as daemon:
+            daemon.write_settings(
+                f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n'
+                f'[network]\nplaces = ["{place} loopback"]\n'
+            )
+            daemon.start()
+            async with daemon.client() as client:
+                await trust(client, root)
+                session = await start_session(client, root, provider="scripted", model="test")
+                await send(client, session.session_id, "fetch it")
+                follow = client.follow(session.session_id)
+                async for _ in follow:
+                    if any("first hello" in str(item["fields"].get("output")) for item in follow.view.items()):
+                        break
+                    await allow_all(client, session.session_id)
+            daemon.kill()
+            worktree = next((daemon.home / "sessions").glob("*/worktree"))
+            (worktree / "go").touch()
+            daemon.start()
+            async with daemon.client() as client:
+                assert await run_turn(client, session.session_id) == "completed"
+                follow = client.follow(session.session_id)
+                await anext(follow)
+                tool = next(item for item in follow.view.items() if item["kind"] == "tool")["fields"]
+    assert "second shut" in tool["result"], tool["result"]
+    assert [(place["port"], place["allowed"], place["attempts"]) for place in tool["egress"]] == [
+        (server.port, True, 1)
+    ]
+    assert tool["egress"][0]["received_bytes"] > 5
+    assert len(server.received) == 1

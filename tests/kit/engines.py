@@ -37,7 +37,8 @@ class TestEngine:
 
     def __init__(self, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpe-", dir="/tmp"))
-        self.socket = self.folder / "docker.sock"
+        self.socket = self.folder / "front" / "docker.sock"
+        self.socket.parent.mkdir(mode=0o700)
         self._write_config()
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(

@@ -19,6 +19,7 @@ import anyio
 from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
 
+from gloveport.sandbox.backends.docker import DockerSandbox
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
@@ -28,7 +29,8 @@ from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor")
 """Every rung that starts processes."""
-BACKENDS: Final = ("memory", *RUNGS)
+BACKENDS: Final = ("memory", *RUNGS, "docker-warm")
+"""The warm one executes in containers that wait."""
 ENGINE_RUNGS: Final = ("docker", "gvisor")
 LIMITS: Final = Limits(wall_s=30.0)
 PROJECT: Final = "/home/user/project"
@@ -76,9 +78,10 @@ class Rig:
         """What another program needs to open the same backend by its name alone."""
         return {} if self.engine is None else {"DOCKER_HOST": self.engine.host}
 
-    def open(self, runs_dir: Path | None = None) -> Sandbox:
+    def open(self, runs_dir: Path | None = None, exposed: Iterable[Path] = ()) -> Sandbox:
         """Another backend on the same run folders (or a copy), as a daemon after a restart has."""
-        return open_backend(self.name, runs_dir or self.runs_dir, hidden=self.hidden, engine=self.engine)
+        folder = runs_dir or self.runs_dir
+        return open_backend(self.name, folder, hidden=self.hidden, exposed=exposed, engine=self.engine)
 
     def empty_project(self) -> None:
         """Begin with nothing in the project again."""
@@ -98,7 +101,10 @@ class Rig:
     async def lease(self, **changes: Any) -> Lease:
         """A lease of a profile."""
         self._runs += 1
-        return await self.backend.prepare(self.profile(**changes), f"lease-{self._runs}")
+        lease = await self.backend.prepare(self.profile(**changes), f"lease-{self._runs}")
+        if isinstance(self.backend, DockerSandbox) and self.engine is not None and self.engine.warm:
+            await self.backend.prewarm(self.profile(**changes))
+        return lease
 
     async def start(self, lease: Lease, *words: str, stdin: bytes = b"") -> Execution:
         """Start a command of the vocabulary."""
@@ -147,7 +153,10 @@ async def open_rig(name: str, hidden: Iterable[str] = (), *, image: str = "") ->
     try:
         if name == "gvisor":
             require_gvisor()
-        engine = replace(shared_engine().choice, image=image) if name in ENGINE_RUNGS else None
+        name, _, variant = name.partition("-")
+        engine = None
+        if name in ENGINE_RUNGS:
+            engine = replace(shared_engine().choice, image=image, warm=2 if variant == "warm" else 0)
         rig = Rig(name, folder, tuple(folder / part for part in hidden), engine)
         rig.availability = await rig.backend.probe()
         require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")

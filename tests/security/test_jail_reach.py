@@ -1,4 +1,4 @@
-"""What the daemon owns cannot be reached from the bubblewrap rung: by path, through /proc, by socket or descriptor.
+"""What the daemon owns cannot be reached from a jail: by path, through /proc, by socket or descriptor.
 
 Purpose: the boundary that approvals rest on; each way is shown open on the process rung, which declares it.
 """
@@ -19,7 +19,6 @@ import pytest_asyncio
 from tests.kit.sandboxes import PROJECT, Rig, bystander, open_rig
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.contract import Claim, SandboxError
 from gloveport.sandbox.profile import Access, Mount
 
@@ -76,9 +75,9 @@ async def _reach(name: str) -> AsyncIterator[Reach]:
             yield Reach(rig, rig.folder / "data", abstract)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def jailed() -> AsyncIterator[Reach]:
-    async for reach in _reach("bubblewrap"):
+@pytest_asyncio.fixture(params=["bubblewrap", "docker"], scope="module", loop_scope="module")
+async def jailed(request: pytest.FixtureRequest) -> AsyncIterator[Reach]:
+    async for reach in _reach(request.param):
         yield reach
 
 
@@ -173,7 +172,7 @@ async def test_worktree_below_it_is_shown_alone(jailed: Reach) -> None:
     worktree.mkdir(parents=True)
     (worktree / "a.txt").write_text("mine")
     usual = jailed.rig.backend
-    jailed.rig.backend = BubblewrapSandbox(jailed.rig.runs_dir, [jailed.data], [jailed.data / "worktrees"])
+    jailed.rig.backend = jailed.rig.open(exposed=[jailed.data / "worktrees"])
     mount = Mount(str(worktree), "/mnt/tree", Access.READ_WRITE)
     try:
         report = await jailed.rig.look({"reads": ["/mnt/tree/a.txt", *jailed.paths]}, mounts=(mount,))
@@ -193,8 +192,9 @@ async def test_kernel_settings_cannot_be_written(jailed: Reach) -> None:
         "for folder, folders, files in os.walk('/proc'):\n"
         "    folders[:] = [name for name in folders if not name.isdigit() and 'self' not in name]\n"
         "    for name in files:\n"
-        "        try: os.close(os.open(os.path.join(folder, name), os.O_WRONLY))\n"
+        "        try: fd = os.open(os.path.join(folder, name), os.O_WRONLY)\n"
         "        except OSError: continue\n"
-        "        print(os.path.join(folder, name))"
+        "        if os.fstat(fd).st_rdev != os.stat('/dev/null').st_rdev: print(os.path.join(folder, name))\n"
+        "        os.close(fd)"
     )
     assert (await jailed.rig.python(source)).output.decode().split() == []

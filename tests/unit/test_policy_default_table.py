@@ -277,17 +277,17 @@ def test_sinks_take_only_the_users_word() -> None:
         [[rule]]
         id = "my-api"
         effects = ["network"]
-        hosts = ["api.example"]
+        hosts = ["api.example:443"]
         verdict = "allow"
         justification = "My own API."
         match = [{ effect = "network", target = "api.example:443" }]
         """
     )
-    without_default = build_ruleset(rule for rule in rules.rules if rule.rule_id != "network.default")
     call = effect("network", "api.example:443")
-    assert verdict(request(call, tool="http_request", label=USER), rules=without_default) == "allow"
-    decision = judge(request(call, tool="http_request"), rules=without_default)
-    assert decision.rule_ids == ("kernel:not-your-word",)
+    assert verdict(request(call, tool="http_request", label=USER), rules=rules) == "allow"
+    assert judge(request(call, tool="http_request"), rules=rules).rule_ids == ("kernel:not-your-word",)
+    for other in ("api.example:80", "api.example.evil.example:443", "xapi.example:443"):
+        assert verdict(request(effect("network", other), tool="http_request", label=USER), rules=rules) == "ask"
 
 
 def test_sensitive_then_send_is_stopped_across_tools() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.server.app.live_settings import check_rungs
 from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
 
@@ -48,6 +49,16 @@ def test_the_default_model_comes_first(tmp_path: Path) -> None:
         settings.find("openai", "n")
     assert caught.value.code is ErrorCode.MODEL_UNKNOWN
     assert "openai/m" in caught.value.message
+
+
+def test_the_container_engine_is_the_users_choice(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {}).engine == EngineChoice(warm=2)
+    chosen = write(tmp_path, '[engine]\nhost = "unix:///e.sock"\nimage = "mine"\nwarm = 0\n')
+    assert load_settings(chosen, {}).engine == EngineChoice("unix:///e.sock", "mine", warm=0)
+    for wrong in ("warm = -1", "warm = 1.5", "warm = true", "image = 3", 'socket = "x"'):
+        with pytest.raises(GloveportError) as caught:
+            load_settings(write(tmp_path, f"[engine]\n{wrong}\n"), {})
+        assert "engine" in caught.value.message
 
 
 def test_how_long_and_how_much_is_kept(tmp_path: Path) -> None:

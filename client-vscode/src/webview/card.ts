@@ -231,7 +231,8 @@ class Card {
       fill(place);
       return;
     }
-    const reach = variants.map((one, at) => {
+    const names = variantWords(variants);
+    const reach = names.map((name, at) => {
       const attrs: Record<string, string> = {
         type: "radio",
         name: `reach-${this.id}`,
@@ -242,7 +243,7 @@ class Card {
         "label",
         { class: "ck" },
         h("input", { class: "rd", attrs, on: { change: () => this.choose({ ...this.choice, variant: at }) } }),
-        h("span", {}, ticks(variantWords(one))),
+        h("span", {}, ticks(name)),
       );
     });
     const lives = [...LIVES_S.filter((life) => life < option.lifetimeS), option.lifetimeS];

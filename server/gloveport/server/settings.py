@@ -41,6 +41,7 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [engine]
     host = "unix:///run/user/1000/docker.sock"  # the container engine's socket; without it DOCKER_HOST or yours
     image = "gloveport/python"  # image of docker and gvisor; without it they show this machine's own programs
+    warm = 2                    # containers kept ready for the next runs, over all sessions; 0: none
 """
 
 import os
@@ -70,7 +71,9 @@ _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "scr
 _TOP_KEYS: Final = frozenset(
     {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine"}
 )
-_ENGINE_KEYS: Final = frozenset({"host", "image"})
+_ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
+WARM_CONTAINERS: Final = 2
+WARM_CONTAINERS_MAX: Final = 32
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
 _CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path"})
 _NETWORK_KEYS: Final = frozenset({"places"})
@@ -258,10 +261,15 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
 
 def _engine(plain: Mapping[str, Any], path: Path) -> EngineChoice:
     table = plain.get("engine", {})
-    if not isinstance(table, dict) or not all(isinstance(value, str) and value for value in table.values()):
-        raise _wrong(path, "engine is a table of non-empty texts")
+    if not isinstance(table, dict):
+        raise _wrong(path, "engine is a table")
     _only(table, _ENGINE_KEYS, path, "engine.")
-    return EngineChoice(host=table.get("host", ""), image=table.get("image", ""))
+    host, image, warm = table.get("host", ""), table.get("image", ""), table.get("warm", WARM_CONTAINERS)
+    if not isinstance(host, str) or not isinstance(image, str):
+        raise _wrong(path, "engine.host and engine.image are texts")
+    if type(warm) is not int or not 0 <= warm <= WARM_CONTAINERS_MAX:
+        raise _wrong(path, f"engine.warm is a number from 0 to {WARM_CONTAINERS_MAX}")
+    return EngineChoice(host=host, image=image, warm=warm)
 
 
 def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:

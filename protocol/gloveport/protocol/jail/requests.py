@@ -79,7 +79,8 @@ class EnginePlan:
     """A run in a container of an engine. `address` is the path of the engine's socket.
 
     `create` and `execute` are JSON bodies of the engine's interface. Without `execute` the container `name` is made
-    from `create` and is the run; with it the container is there already, idle, and the command is executed in it.
+    from `create` and is the run; with it the container waits already, unused, and the command is executed in it; one
+    that does not wait any more is made from `create`.
     """
 
     address: str

@@ -33,7 +33,7 @@ from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
-from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts
+from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile
@@ -115,7 +115,7 @@ class BubblewrapSandbox(SupervisedRung):
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
         check_way_out(profile)
         if profile.way_out is not None:
-            profile = replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
+            profile = make_room(profile, find_interpreter().mounts)
         plan_mounts(profile.mounts, self._hidden)
         plan_covers(profile.mounts, profile.covered)
 

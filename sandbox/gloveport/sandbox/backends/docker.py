@@ -7,6 +7,7 @@ and is gone when the end is written.
 Must never: bind the engine's socket inward, or run where the engine does not filter system calls.
 """
 
+import contextlib
 import functools
 import os
 import secrets
@@ -19,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
 from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.docker_choice import EngineChoice, find_socket
@@ -27,6 +29,7 @@ from gloveport.sandbox.backends.docker_plan import (
     LEASE_LABEL,
     OWNER_LABEL,
     PLACE_LABEL,
+    POOL_LABEL,
     RUN_LABEL,
     Facts,
     Making,
@@ -34,6 +37,7 @@ from gloveport.sandbox.backends.docker_plan import (
     plan_container,
     plan_view,
 )
+from gloveport.sandbox.backends.docker_warm import WarmContainers, is_daemon_alive, plan_inside
 from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written
@@ -68,6 +72,7 @@ IMAGE_PYTHON: Final = "/usr/bin/python3"
 """What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
 """Engines take no smaller limit."""
+_TRIAL_LABEL: Final = "trial"
 _TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
 _MEMORY_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
 _EATER: Final = ("tail", "/dev/zero")
@@ -111,6 +116,7 @@ class DockerSandbox(SupervisedRung):
         self._socket, self._refusal = _find(self._choice)
         self._hidden = Hidden([runs_dir, *hidden, Path(self._socket)], exposed)
         self._engine = Engine(self._socket)
+        self._warm = WarmContainers(self._socket, self._choice.warm)
         self._turn = anyio.CapacityLimiter(1)
         self._ready: _Ready | None = None
 
@@ -132,19 +138,28 @@ class DockerSandbox(SupervisedRung):
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Check the view and the limits; the container itself is made at each start."""
-        if self._ready is None and not (availability := await self.probe()).ok:
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
-        ready = self._ready
-        if ready is None:
-            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
-        _check(profile, ready)
-        profile = self._lead_out(profile)
-        plan_view(profile, not self._choice.image, self._hidden)
+        ready, profile = await self._check(profile)
 
         def plan(command: Command, folder: Path) -> RunRequest:
             return self._plan(ready, profile, command, lease_id, folder)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, ready))
+
+    async def prewarm(self, profile: Profile) -> None:
+        """Make a container ready for the next run of this profile. A hint: it may come to nothing."""
+        ready, profile = await self._check(profile)
+        await self._warm.make(profile, self._fill_body(ready, profile, (), {OWNER_LABEL: self._owner()}))
+
+    async def _check(self, profile: Profile) -> tuple[_Ready, Profile]:
+        """The engine as it was tried, and the profile with what its way out needs. Raises `SandboxError`."""
+        if self._ready is None and not (availability := await self.probe()).ok:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
+        if self._ready is None:
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
+        _check_limits(profile, self._ready)
+        profile = self._lead_out(profile)
+        plan_view(profile, not self._choice.image, self._hidden)
+        return self._ready, profile
 
     def _lead_out(self, profile: Profile) -> Profile:
         """The profile with what its way out needs inside. Raises `SandboxError` where a list cannot be held."""
@@ -176,6 +191,7 @@ class DockerSandbox(SupervisedRung):
 
     async def close(self) -> None:
         """Let go of the fork server and the engine; runs go on."""
+        await self._warm.close()
         await super().close()
         self._engine.close()
 
@@ -250,8 +266,7 @@ class DockerSandbox(SupervisedRung):
         labels = {
             RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
         }  # fmt: skip
-        making = Making(ready.image, not self._choice.image, ready.runtime, ready.has_init, self.has_own_kernel, labels)
-        create = plan_container(profile, self._words_of(profile, command), making, self._hidden, ready.facts)
+        create = self._fill_body(ready, profile, self._words_of(profile, command), labels)
         name = f"gloveport-{command.run_id[:48]}-{secrets.token_hex(6)}"
         return RunRequest(
             run_id=command.run_id,
@@ -263,12 +278,25 @@ class DockerSandbox(SupervisedRung):
             wrapper_depth=0,
             limits=plan_limits(profile, None),
             cgroup=None,
-            engine=EnginePlan(self._socket, name, create, ""),
+            engine=self._place_run(profile, create, name),
             written=tuple(sorted(find_written(profile))),
         )
 
+    def _place_run(self, profile: Profile, create: str, name: str) -> EnginePlan:
+        """In a container that waits, where there is one; else in a new one."""
+        waiting = None if profile.label == _TRIAL_LABEL else self._warm.take(profile, create)
+        if waiting is None:
+            return EnginePlan(self._socket, name, create, "")
+        return plan_inside(waiting, self._socket, create)
+
+    def _fill_body(self, ready: _Ready, profile: Profile, argv: tuple[str, ...], labels: Mapping[str, str]) -> str:
+        shows_machine = not self._choice.image
+        making = Making(ready.image, shows_machine, ready.runtime, ready.has_init, self.has_own_kernel, labels)
+        return plan_container(profile, argv, making, self._hidden, ready.facts)
+
     def _owner(self) -> str:
         """This very folder of runs: a copy of it owns none of its containers."""
+        self._runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self._runs_dir.stat()
         return f"{_machine_id()}-{found.st_dev}-{found.st_ino}"
 
@@ -276,11 +304,23 @@ class DockerSandbox(SupervisedRung):
         """Containers of this folder whose supervisor is dead and whose run nobody here follows."""
         if not self._runs_dir.is_dir():
             return
+        followed = self._containers_in_use()
         for container in self._engine.list_ours(self._owner()):
-            run_id = str(container["Labels"].get(RUN_LABEL, ""))
-            status = rundir.read_status(self._runs_dir / run_id) if rundir.is_run_id(run_id) else None
-            if not self.folders.is_ours(run_id) and (status is None or not is_supervised(status)):
+            labels, names = container["Labels"], {str(name).lstrip("/") for name in container["Names"]}
+            waits = is_daemon_alive(str(labels.get(POOL_LABEL, "")))
+            if not waits and not names & followed and not self.folders.is_ours(str(labels.get(RUN_LABEL, ""))):
                 self._engine.remove(str(container["Id"]))
+
+    def _containers_in_use(self) -> set[str]:
+        """Names of the containers whose supervisors live."""
+        used = set()
+        for folder in self._runs_dir.iterdir():
+            status = rundir.read_status(folder)
+            if status is not None and is_supervised(status):
+                with contextlib.suppress(OSError, JailFormatError):
+                    engine = rundir.read_request(folder).engine
+                    used.add(engine.name if engine is not None else "")
+        return used
 
     def _describe(self, profile: Profile, ready: _Ready) -> Mapping[str, object]:
         facts = ready.facts
@@ -325,7 +365,7 @@ def _machine_id() -> str:
 
 def trial_profile(limits: Limits = _TRIAL) -> Profile:
     """What a trial run is made with."""
-    return Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=limits)
+    return Profile(label=_TRIAL_LABEL, tool_kind="small", mounts=(), working_dir="/", limits=limits)
 
 
 def refuse_trial(reason: str, fix: str) -> Availability:
@@ -333,7 +373,7 @@ def refuse_trial(reason: str, fix: str) -> Availability:
     return Availability(False, reason, fix, frozenset(), ())
 
 
-def _check(profile: Profile, ready: _Ready) -> None:
+def _check_limits(profile: Profile, ready: _Ready) -> None:
     """Refuse what an engine cannot hold."""
     limits = profile.limits
     asks = limits.memory_bytes_max is not None or limits.processes_max is not None

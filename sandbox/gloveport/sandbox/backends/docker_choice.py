@@ -19,11 +19,15 @@ UNIX: Final = "unix://"
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Which engine, which image ("" shows the machine's own programs), which runtime ("" is the engine's own)."""
+    """Which engine, which image ("" shows the machine's own programs), which runtime ("" is the engine's own).
+
+    `warm`: how many containers may be kept ready, over all sessions.
+    """
 
     host: str = ""
     image: str = ""
     runtime: str = ""
+    warm: int = 0
 
 
 def find_socket(host: str, environment: Mapping[str, str] = os.environ) -> str:

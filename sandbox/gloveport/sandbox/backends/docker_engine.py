@@ -17,6 +17,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.backends.docker_choice import UNIX
 from gloveport.sandbox.backends.docker_plan import OWNER_LABEL, Facts, pack_machine_root, read_facts
 from gloveport.sandbox.contract import SandboxError
+from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -96,10 +97,9 @@ class Engine:
             if not Path(self.socket_path).exists():
                 raise self._unreachable(f"there is no socket at {self.socket_path}")
             try:
+                EngineSocket(self.socket_path, CALL_S).call("GET", "/version")  # the SDK leaves a refusal's socket open
                 self._client = DockerClient(base_url=UNIX + self.socket_path, timeout=CALL_S)
-                self._client.ping()
-            except DockerException as error:
-                self._client = None
+            except (DockerException, EngineError, OSError) as error:
                 raise self._unreachable(str(error)) from error
         return self._client
 

@@ -29,11 +29,20 @@ INIT_PROCESSES: Final = 1
 GVISOR_THREADS: Final = 256
 GVISOR_THREADS_EACH: Final = 8
 """What gVisor itself takes of a limit of processes, in sum and for each process inside."""
-RUN_LABEL, LEASE_LABEL, OWNER_LABEL, PLACE_LABEL = (
-    f"gloveport.{name}" for name in ("run", "lease", "owner", "place")
+RUN_LABEL, LEASE_LABEL, OWNER_LABEL, PLACE_LABEL, POOL_LABEL = (
+    f"gloveport.{name}" for name in ("run", "lease", "owner", "place", "pool")
 )  # fmt: skip
 _FOLDERS: Final = ("dev", "etc", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
 _IPV6: Final = "/proc/sys/net/ipv6"
+_MASKED: Final = (
+    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+)  # fmt: skip
+_READ_ONLY: Final = tuple(
+    f"/proc/{name}" for name in ("bus", "fs", "irq", "mtrr", "pressure", "sys", "sysrq-trigger")
+)  # fmt: skip
+"""Kernel settings that the host's root could write by its uid alone, without any capability."""
 _NO_SOURCE: Final = frozenset({Cover.EMPTY_FILE, Cover.COVERED})
 
 
@@ -192,6 +201,8 @@ def _plan_host(profile: Profile, making: Making, hidden: Hidden, facts: Facts) -
         "LogConfig": {"Type": "none"},
         "Ulimits": _plan_ulimits(limits),
         "Runtime": making.runtime,
+        "MaskedPaths": list(_MASKED),
+        "ReadonlyPaths": list(_READ_ONLY),
     }
     if os.path.exists(_IPV6):
         host["Sysctls"] = {"net.ipv6.conf.all.disable_ipv6": "0"}  # else ::1 is not there

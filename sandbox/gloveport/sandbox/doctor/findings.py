@@ -30,14 +30,19 @@ class Finding:
     fix: str
 
 
-def judge(name: str, claims: tuple[Claim, ...], availability: Availability, fault: str | None, seen: str) -> Finding:
-    """`fault` says what was seen to be wrong, None when nothing was; `seen` is the evidence when it holds."""
+def judge(
+    name: str, claims: tuple[Claim, ...], availability: Availability, fault: str | None, seen: str, fix: str = ""
+) -> Finding:
+    """`fault` says what was seen to be wrong, None when nothing was; `seen` is the evidence when it holds.
+
+    `fix` mends a broken one; empty is: do not use it.
+    """
     missing = [claim for claim in claims if claim not in availability.holds]
     if missing:
         words = dict(availability.does_not_hold).get(missing[0], "This sandbox does not claim it.")
         evidence = words if fault is None else f"{words} Seen: {fault}"
         return Finding(name, Verdict.NOT_CLAIMED, evidence, "Choose a stronger sandbox where this matters.")
     if fault is not None:
-        fix = "Do not use this sandbox for code you do not trust; report this finding."
-        return Finding(name, Verdict.DOES_NOT_HOLD, fault, fix)
+        usual = "Do not use this sandbox for code you do not trust; report this finding."
+        return Finding(name, Verdict.DOES_NOT_HOLD, fault, fix or usual)
     return Finding(name, Verdict.HOLDS, seen, "")

@@ -103,10 +103,8 @@ def read_entry(text: str) -> Entry:
     entry = Entry(host, port)
     for option in options:
         entry = replace(entry, **_read_option(option))
-    if (
-        sum(option in _REACHES for option in options) > 1
-        or sum(option.startswith("methods=") for option in options) > 1
-    ):
+    kinds = ["reach" if option in _REACHES else option.partition("=")[0] for option in options]
+    if len(set(kinds)) != len(kinds):
         raise EntryError(f"{text!r} says one thing twice")
     if entry.raw and entry.terminates:
         raise EntryError("a raw entry carries bytes that nobody reads; methods and credentials cannot be held there")

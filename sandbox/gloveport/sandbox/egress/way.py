@@ -165,6 +165,13 @@ def refuse_egress(profile: Profile, rung: str) -> None:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint=hint)
 
 
+def make_room(profile: Profile, mounts: tuple[Mount, ...]) -> Profile:
+    """The profile with what the bridge needs beside the command: its interpreter, and one process more."""
+    most = profile.limits.processes_max
+    limits = replace(profile.limits, processes_max=None if most is None else most + 1)
+    return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, mounts)), limits=limits)
+
+
 def missing_mounts(profile: Profile, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
     """Those of the mounts whose target the profile does not show already."""
     shown = [mount.target for mount in profile.mounts]

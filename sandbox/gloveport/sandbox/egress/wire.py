@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import ByteStream
 
-PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 256 * 1024
 
 
 class WireEnd(Exception):  # noqa: N818 - an outcome of the other side, not a fault of this program

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
-from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
+from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, remove_container
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
 from gloveport.sandbox.runner.supervise import Run
 from gloveport.sandbox.runner.verdict import Ending
 
-AWAY_S: Final = 20.0
+AWAY_S: Final = 10.0
 """How long an engine may be away before its run counts as lost."""
 ASK_AGAIN_S: Final = 0.25
 DRAIN_S: Final = 5.0
@@ -95,20 +95,33 @@ class EngineRun(Run):
         return self._describe(failure, kills, None)
 
     def _start(self) -> None:
-        if self._plan.execute:
-            filters = json.dumps({"container": [self._plan.name], "event": ["exec_die", "die"]})
-            self._waiting, self._told = self._engine.open("GET", f"/events?filters={_quote(filters)}")
-            self._exec_id = self._engine.call("POST", f"{self._path}/exec", self._plan.execute)["Id"]
-            start = json.dumps({"Detach": False, "Tty": False})
-            stream, self._frames = self._engine.open("POST", f"/exec/{self._exec_id}/start", start)
-        else:
-            self._engine.call("POST", f"/containers/create?name={self._plan.name}", self._plan.create)
-            self._waiting, self._told = self._engine.open("POST", f"{self._path}/wait?condition=next-exit")
-            attach = f"{self._path}/attach?stream=1&stdin=1&stdout=1&stderr=1"
-            stream, self._frames = self._engine.open("POST", attach)
-            self._engine.call("POST", f"{self._path}/start")
-        self._follow(stream)
+        try:
+            stream = self._start_inside() if self._plan.execute else None
+        except EngineError:
+            if self._exec_id:
+                raise
+            # The container that waited is gone; nothing was executed in it, so the run may be made anew.
+            remove_container(self._plan)
+            stream = None
+        self._follow(stream or self._start_new())
         self.began = self.last_output = time.monotonic()
+
+    def _start_inside(self) -> socket.socket:
+        filters = json.dumps({"container": [self._plan.name], "event": ["exec_die", "die"]})
+        self._waiting, self._told = self._engine.open("GET", f"/events?filters={_quote(filters)}")
+        exec_id = self._engine.call("POST", f"{self._path}/exec", self._plan.execute)["Id"]
+        start = json.dumps({"Detach": False, "Tty": False})
+        self._exec_id = exec_id  # from here on the command may have begun
+        stream, self._frames = self._engine.open("POST", f"/exec/{exec_id}/start", start)
+        return stream
+
+    def _start_new(self) -> socket.socket:
+        self._engine.call("POST", f"/containers/create?name={self._plan.name}", self._plan.create)
+        self._waiting, self._told = self._engine.open("POST", f"{self._path}/wait?condition=next-exit")
+        attach = f"{self._path}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+        stream, self._frames = self._engine.open("POST", attach)
+        self._engine.call("POST", f"{self._path}/start")
+        return stream
 
     def _follow(self, stream: socket.socket) -> None:
         """Poll the container's streams and the engine's word about its end."""

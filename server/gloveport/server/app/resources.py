@@ -84,10 +84,11 @@ class Ladder:
     def backend(self, name: str) -> Sandbox:
         """The rung of this name. Raises SandboxError."""
         if name not in self._backends:
-            self._backends[name] = open_backend(
-                name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine()
-            )
+            self._backends[name] = self._open(name)
         return self._backends[name]
+
+    def _open(self, name: str) -> Sandbox:
+        return open_backend(name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine())
 
     async def availability(self, name: str) -> Availability:
         """What a real trial found; tried once, and again as long as it fails."""
@@ -118,7 +119,7 @@ class Ladder:
         """Probe a rung's claims from outside."""
         from gloveport.sandbox.doctor.examine import examine
 
-        findings = await examine(self.backend(name))
+        findings = await examine(self.backend(name), self._hidden, partial(self._open, name))
         return SandboxDoctorResult(
             sandbox=name,
             probes=tuple(

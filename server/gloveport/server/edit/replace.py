@@ -117,6 +117,8 @@ def check_form(form: TextForm, result: bytes, path: str) -> None:
     found = sniff_form(result)
     if found != form and form.encoding is not Encoding.LEGACY and (result or form.bom):
         raise encoding_error(path, f"the edit would turn it from {form.words} into {found.words}")
+    if form.bom and result.startswith(form.bom * 2):
+        raise encoding_error(path, "its byte order mark would be there twice")
 
 
 def editable_form(data: bytes, text: str, path: str) -> TextForm:

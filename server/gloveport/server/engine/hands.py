@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import (
@@ -211,7 +212,9 @@ class Hands:
         return Found("still_running", "the run goes on under its supervisor")
 
     async def attach(self, run_id: str, show: Show) -> Result:
-        """Wait for the end of an earlier daemon's run."""
+        """Wait for the end of an earlier daemon's run; its way out ended with that daemon."""
+        if self.ways is not None:
+            await anyio.to_thread.run_sync(self.ways.recall, run_id, self.notes)
         execution = await self.backend.attach(run_id)
         if execution is None:
             raise SandboxError(ErrorCode.SANDBOX_LOST, "the run is gone and left no result")

@@ -152,6 +152,17 @@ class WaysOut:
         except ValueError as error:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Set its variable and restart.") from error
 
+    def recall(self, call_id: str, notes: Notes) -> None:
+        """Take into the notes what an earlier daemon wrote down of this call; what did not end has no bytes."""
+        for name in (OLD_LOG_FILE, LOG_FILE):
+            try:
+                with (self.data_dir / name).open(encoding="ascii") as file:
+                    for line in file:
+                        if call_id in line:
+                            _recall_line(line, call_id, notes)
+            except (OSError, UnicodeDecodeError):
+                continue
+
     def note(self, line: dict[str, Any]) -> None:
         """Append a line to the log. Raises OSError."""
         path = self.data_dir / LOG_FILE
@@ -168,6 +179,24 @@ class WaysOut:
 def clear_ways(data_dir: Path) -> None:
     """Remove what an earlier daemon's ways out left; nobody listens there any more."""
     shutil.rmtree(data_dir / FOLDER, ignore_errors=True)
+
+
+def _recall_line(line: str, call_id: str, notes: Notes) -> None:
+    try:
+        told = json.loads(line)
+        if told["call_id"] != call_id:
+            return
+        if "allowed" in told:
+            place = Authority(told["host"], told["port"]) if told["host"] else None
+            notes.decided(
+                Contact(told["trace_id"], told["way"], told["method"], place, bool(told["allowed"]), told["reason"])
+            )
+        else:
+            sizes = int(told["sent_bytes"]), int(told["received_bytes"])
+            used = tuple(map(str, told["credentials"]))
+            notes.ended(ContactEnd(told["trace_id"], told["address"], *sizes, told["status"], told["cut"], used))
+    except (ValueError, KeyError, TypeError):
+        return  # a line that was torn by the crash
 
 
 class _Noting:

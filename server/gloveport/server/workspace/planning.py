@@ -6,13 +6,14 @@ Must never: write into the user's folder or the worktree, or plan over content t
 """
 
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk
+from gloveport.server.edit.names import collision
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, fits, path_state
 from gloveport.server.workspace.errors import WorkspaceError
@@ -37,6 +38,7 @@ class Planner(Mover):
         with Root(self.state.root) as root:
             chosen = self._ended(selections, taken)
             _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+            _refuse_twins(path for _, _, ends in chosen for path, after in ends.items() if after is not None)
             for proposal, hunks, ends in chosen:
                 exact = proposal.kind is ChangeKind.case_rename
                 for path, after in ends.items():
@@ -108,6 +110,19 @@ def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
             if above in ends:
                 first, then = (above, path) if ends[above] is None else (path, above)
                 raise _in_the_way(above, path, f"Decide on {first} first, then on {then}.")
+
+
+def _refuse_twins(paths: Iterable[str]) -> None:
+    """What would be there together has names that are apart on every file system."""
+    found = collision(paths)
+    if found is not None:
+        raise WorkspaceError(
+            ErrorCode.CHANGE_CONFLICT,
+            f"{found[0]} and {found[1]} are the same name on some file systems; nothing was written",
+            hint="Accept one of them and reject the other.",
+            path=found[1],
+            other=found[0],
+        )
 
 
 def _refuse_blocked(tree: Root, path: str) -> None:

@@ -136,7 +136,14 @@ def _argv_matches(rule: Rule, argv: Argv | None) -> bool:
 
 
 def _host_matches(pattern: str, target: str) -> bool:
-    host = target.rsplit(":", 1)[0].casefold().rstrip(".")
+    """A pattern with a port asks for that port; one without takes every port."""
+    name, _colon, port = target.rpartition(":")
+    wanted_name, _colon, wanted_port = pattern.rpartition(":")
+    if wanted_name and wanted_port.isdecimal():
+        if wanted_port != port:
+            return False
+        pattern = wanted_name
+    host = (name or target).casefold().rstrip(".")
     labels, wanted = host.split("."), pattern.casefold().split(".")
     if wanted[0] == "*":
         return len(labels) >= len(wanted) and labels[-len(wanted) + 1 :] == wanted[1:]
