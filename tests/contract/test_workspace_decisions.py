@@ -66,7 +66,7 @@ async def test_every_kind_is_proposed_and_fills_its_event(workspace: SessionWork
     assert len({each.digest for each in found.values()} | {each.change_id for each in found.values()}) == 14
 
 
-async def test_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionWorkspace) -> None:
+async def test_a10_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionWorkspace) -> None:
     """Bytes, modes, links and folders, there and back and there again (A06, A10)."""
     await change_everything(workspace)
     before, folders = read_tree(workspace.root), folders_of(workspace.root)
@@ -82,7 +82,7 @@ async def test_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionW
     assert await workspace.proposals() == ()
 
 
-async def test_reject_all_is_the_base_and_can_be_undone(workspace: SessionWorkspace) -> None:
+async def test_a06_reject_all_is_the_base_and_can_be_undone(workspace: SessionWorkspace) -> None:
     """A06: the user's folder is not touched; a misclick on reject-all comes back exactly."""
     await change_everything(workspace)
     user, ours = read_tree(workspace.root), read_tree(workspace.worktree)
@@ -147,7 +147,7 @@ async def test_drift_before_planning_is_a_conflict_with_both_sides(workspace: Se
     assert len(await workspace.proposals()) == 2
 
 
-async def test_touching_a_file_is_no_drift(workspace: SessionWorkspace) -> None:
+async def test_a09_touching_a_file_is_no_drift(workspace: SessionWorkspace) -> None:
     """A09: times decide nothing."""
     await workspace.write("src/a.py", b"a = 2\n")
     os.utime(workspace.root / "src" / "a.py", (1, 1))
@@ -211,7 +211,7 @@ async def test_a_mode_the_user_set_himself_is_kept(workspace: SessionWorkspace) 
     assert read_tree(workspace.root)["src/a.py"] == (0o600, b"a = 2\n")
 
 
-async def test_existing_destination_is_a_conflict(workspace: SessionWorkspace) -> None:
+async def test_a11_existing_destination_is_a_conflict(workspace: SessionWorkspace) -> None:
     """A11: a created file does not overwrite one that came meanwhile, not even one that rules ignore."""
     (workspace.root / "debug.log").write_bytes(b"the user's own\n")
     await workspace.write("debug.log", b"agent\n")
@@ -241,7 +241,7 @@ async def test_accept_does_not_follow_a_link_the_user_has(workspace: SessionWork
     assert read_tree(outside) == {"a.py": (0o644, b"a = 1\n")}
 
 
-async def test_a_lines_of_the_user_in_a_created_file_survive_undo(workspace: SessionWorkspace) -> None:
+async def test_a06_lines_of_the_user_in_a_created_file_survive_undo(workspace: SessionWorkspace) -> None:
     """A06: agent creates, user accepts and adds lines; undo asks (a conflict) instead of deleting them."""
     await workspace.write("new.py", b"made = 1\n")
     accepted = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
@@ -254,7 +254,7 @@ async def test_a_lines_of_the_user_in_a_created_file_survive_undo(workspace: Ses
     assert (workspace.root / "new.py").read_bytes() == b"made = 1\nmine = 1\n"
 
 
-async def test_delete_and_recreate_then_reject_restores_the_original(workspace: SessionWorkspace) -> None:
+async def test_a06_delete_and_recreate_then_reject_restores_the_original(workspace: SessionWorkspace) -> None:
     """A06: the original comes back byte for byte."""
     await workspace.delete("run.sh")
     await workspace.write("run.sh", b"other\n")
