@@ -29,7 +29,7 @@ from gloveport.sandbox.egress.way import equip
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
 from gloveport.server.engine.way_out import Notes, WaysOut
-from gloveport.server.tools.contract import Found, RunRequest
+from gloveport.server.tools.contract import Found, Lent, RunRequest
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -155,11 +155,12 @@ class Hands:
         for place in places:
             self._ways().entry_of(place)
 
-    def lend(self, name: str, place: str) -> tuple[str, str]:
-        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
-        loan, credential = self._ways().lend(name, place)
+    def lend(self, name: str) -> Lent:
+        """A credential of the user's for the next run, at its own place. Raises SandboxError."""
+        loan, credential = self._ways().lend(name)
         self.loans.append(loan)
-        return credential.header, credential.form.replace("{}", loan.stand_in)
+        value = credential.form.replace("{}", loan.stand_in)
+        return Lent(credential.place, credential.header, value, credential.variable, loan.stand_in)
 
     def _ways(self) -> WaysOut:
         if self.ways is None:
