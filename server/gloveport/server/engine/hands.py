@@ -110,7 +110,8 @@ class Hands:
             return self._hand_profile(request)
         mounts = [Mount(self.place.worktree, self.root, Access.READ_WRITE)]
         if views:
-            mounts += [Mount(path, path, Access.READ_ONLY) for path in self.place.shown()]
+            shown = dict.fromkeys((*self.place.shown(), *request.shown))
+            mounts += [Mount(path, path, Access.READ_ONLY) for path in shown]
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,
