@@ -66,7 +66,8 @@ class Notes:
 
     def ended(self, end: ContactEnd) -> None:
         """Add an end's bytes to its place."""
-        known = self.places.get(self.traces.pop(end.trace_id, (*UNREADABLE, False)))
+        key = self.traces.pop(end.trace_id, None)
+        known = None if key is None else self.places.get(key)
         if known is not None:
             sums = {
                 "sent_bytes": known.sent_bytes + end.sent_bytes,

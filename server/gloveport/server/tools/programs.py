@@ -15,6 +15,7 @@ from pydantic import Field
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.monitor.levels import LEVELS, level_of
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
@@ -35,6 +36,8 @@ ARGV_ITEMS_MAX: Final = 256
 PATH_CHARACTERS_MAX: Final = 1_024
 NAMED_FILES_MAX: Final = 64
 HIDDEN_TOLD_MAX: Final = 5
+REFUSED_TOLD_MAX: Final = 6
+REFUSED: Final = "the sandbox refused: "
 PLACES_MAX: Final = 16
 PLACE_CHARACTERS_MAX: Final = 300
 
@@ -63,15 +66,34 @@ def how_it_ended(result: Result) -> str:
     return f"{result.kind.value}: {result.evidence}"
 
 
+def what_was_refused(result: Result) -> str:
+    """The calls that the sandbox refused, the first one first; empty when there were none."""
+    shown = [f"{visible(words)} ({times} times)" if times > 1 else visible(words) for words, times in result.denied]
+    more = f" and {len(shown) - REFUSED_TOLD_MAX} more" if len(shown) > REFUSED_TOLD_MAX else ""
+    return f"{REFUSED}{', '.join(shown[:REFUSED_TOLD_MAX])}{more}" if shown else ""
+
+
+def evidence_of(result: Result) -> str:
+    """Everything that the record says of an end: how, what was refused, which thresholds were passed, its level."""
+    level = level_of(result)
+    parts = [how_it_ended(result), result.evidence, what_was_refused(result), *result.alarms]
+    if level is not None:
+        parts.append(f"level {int(level)}: {LEVELS[level].words}")
+    return "; ".join(part for part in dict.fromkeys(parts) if part)
+
+
 def performed(result: Result, text: str, context: ToolContext) -> Performed:
-    """An ended run as a tool's outcome."""
+    """An ended run as a tool's outcome. What a run was doing when it was ended stands behind its output."""
+    failed = result.kind is not ResultKind.OK
+    refused = what_was_refused(result)
+    dump = f"\n[what it was doing when it was ended]\n{result.dump}\n".encode() if result.dump else b""
     return Performed(
         outcome=outcome_of(result),
-        text=text,
-        evidence=f"{how_it_ended(result)}; {result.evidence}",
+        text=f"{text}\n[{refused}]" if refused and failed else text,
+        evidence=evidence_of(result),
         label=context.label,
         exit_code=result.exit_code,
-        output=context.redact(result.output),
+        output=context.redact(result.output + dump),
         output_bytes=result.output_bytes_total,
         lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
     )

@@ -36,7 +36,7 @@ from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_M
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
 from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_side
-from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.plan import Action, Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
 from gloveport.server.workspace.reconcile import (
@@ -59,6 +59,7 @@ from gloveport.server.workspace.state import (
     load_state,
     save_state,
 )
+from gloveport.server.workspace.taking_back import ALL, Part, Records, TakingBack, read_records
 from gloveport.server.workspace.walk import NotCovered, Walk
 from gloveport.server.workspace.withheld import Names, find_withheld
 
@@ -303,7 +304,18 @@ class SessionWorkspace:
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planned_undo, Plan.from_json(record), self.opened())
+        return await self.plan_back("undo", (("", record),))
+
+    async def plan_back(self, action: Action, records: Records, part: Part = ALL) -> Plan:
+        """Plan to take back decisions (`undo`, `redo`), the newest first, or a part of them.
+
+        Raises `change.conflict` with both sides, `change.unknown` where nothing is left to take back.
+        """
+        return await self._run(lambda texts: self._back(texts).plan(action, read_records(records), part), self.opened())
+
+    async def plan_restore(self, records: Records, dropped: Sequence[str]) -> Plan:
+        """Plan to put the touched paths back to before the decisions, and to propose nothing there any more."""
+        return await self._run(lambda texts: self._back(texts).restore(read_records(records), dropped), self.opened())
 
     async def check(self, plan: Plan) -> None:
         """Raise what would keep `apply` from beginning: `change.conflict`, `change.superseded`."""
@@ -418,8 +430,8 @@ class SessionWorkspace:
                 error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
             raise
 
-    def _planned_undo(self, done: Plan, texts: Sequence[OpenText]) -> Plan:
-        return self._planner((), texts).undo(done)
+    def _back(self, texts: Sequence[OpenText]) -> TakingBack:
+        return TakingBack(self._state, self._tree, self._store, self._limits, texts)
 
     def _planner(self, proposals: Sequence[Proposal], texts: Sequence[OpenText]) -> Planner:
         return Planner(self._state, self._tree, self._store, self._limits, texts, proposals)
