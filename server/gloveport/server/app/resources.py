@@ -40,6 +40,7 @@ from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
+from gloveport.server.workspace.layers import drop_layers
 
 RULES_FILE: Final = "rules.toml"
 CONTENTS_DIR: Final = "contents"
@@ -263,6 +264,7 @@ class WorkspaceShelf:
     def _remove_folder(self, folder: Path) -> None:
         if self._owed.parent.is_dir():
             self._owed.touch(mode=0o600)
+        drop_layers(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
     async def _give_back(self) -> None:
