@@ -131,6 +131,7 @@ class RunRequest:
     """A program to run: argument vector, limits in seconds and bytes, extra environment.
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
+    `shown` are folders of this machine beside the worktree that it may read (a toolchain).
     `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
     """
 
@@ -143,6 +144,7 @@ class RunRequest:
     places: tuple[str, ...] = ()
     hand: bool = False
     stdin: bytes = b""
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
