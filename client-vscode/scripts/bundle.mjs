@@ -17,8 +17,8 @@ await Promise.all([
   }),
   build({
     ...shared,
-    entryPoints: ["src/webview/main.ts"],
-    outfile: "dist/panel.js",
+    entryPoints: { panel: "src/webview/main.ts", report: "src/webview/report.ts" },
+    outdir: "dist",
     platform: "browser",
     target: "chrome122",
     format: "iife",

@@ -58,7 +58,7 @@ export interface CallRecord {
 /** All files of the plan have their result hash, read back; `record` is what an undo needs. */
 export interface ChangeApplied {
   readonly apply_id: string;
-  readonly action: "accept" | "reject" | "undo";
+  readonly action: "accept" | "reject" | "undo" | "redo" | "restore";
   readonly paths: readonly string[];
   readonly record: Readonly<Record<string, JsonValue>>;
   readonly by: string;
@@ -67,7 +67,7 @@ export interface ChangeApplied {
 /** Intent of a write into the user's files, durable before the first byte; `plan` names every step's hashes. */
 export interface ChangeApplyStarted {
   readonly apply_id: string;
-  readonly action: "accept" | "reject" | "undo";
+  readonly action: "accept" | "reject" | "undo" | "redo" | "restore";
   readonly plan: Readonly<Record<string, JsonValue>>;
   readonly by: string;
 }
@@ -94,7 +94,7 @@ export interface ChangeProposed {
 /** Nothing was written: a precondition did not hold or the disk refused. */
 export interface ChangeRefused {
   readonly apply_id: string;
-  readonly action: "accept" | "reject" | "undo";
+  readonly action: "accept" | "reject" | "undo" | "redo" | "restore";
   readonly code: string;
   readonly message: string;
   readonly paths: readonly string[];
@@ -103,7 +103,7 @@ export interface ChangeRefused {
 /** Whether the plan was written is not yet known (`waits`), or it was written in part and cannot be taken back. */
 export interface ChangeUnsettled {
   readonly apply_id: string;
-  readonly action: "accept" | "reject" | "undo";
+  readonly action: "accept" | "reject" | "undo" | "redo" | "restore";
   readonly code: string;
   readonly message: string;
   readonly states: readonly PathState[];

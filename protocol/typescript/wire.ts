@@ -61,6 +61,13 @@ export interface AuditVerifyResult {
   readonly path: string;
 }
 
+/** Something that was done since and stays done. */
+export interface CannotUndo {
+  readonly callId: string;
+  readonly title: string;
+  readonly words: string;
+}
+
 /** Accept or reject. All files or none. */
 export interface ChangeDecideParams {
   readonly clientRequestId: string;
@@ -73,6 +80,25 @@ export interface ChangeDecideResult {
   readonly applyId: string;
   readonly paths: readonly string[];
   readonly inEditors?: readonly string[];
+}
+
+/** One side of a proposal, by the URI that `change/preview` named. */
+export interface ChangeDocumentParams {
+  readonly uri: string;
+}
+
+/** Its text; null where it is none, with words on why. */
+export interface ChangeDocumentResult {
+  readonly uri: string;
+  readonly text: string | null;
+  readonly words: string;
+}
+
+/** URIs of the sides of a proposal, for `change/document`: the base, the agent's result, what the user has now. */
+export interface ChangeDocuments {
+  readonly base: string;
+  readonly result: string;
+  readonly user: string;
 }
 
 /** The pending hunks of one document, by its `file` URI in any spelling, or of one session, or both. */
@@ -97,6 +123,7 @@ export interface ChangeInfo {
   readonly digest: string;
   readonly hunks: readonly HunkInfo[];
   readonly runsByItself: string | null;
+  readonly turnId?: string;
 }
 
 /** All pending proposals. */
@@ -116,13 +143,25 @@ export interface ChangePreviewResult {
   readonly change: ChangeInfo;
   readonly diff: string;
   readonly patch?: string | null;
+  readonly documents?: ChangeDocuments | null;
 }
 
-/** Undo an apply; null undoes the last one. */
+/** Take an undo back: the named one, or the last one in force. */
+export interface ChangeRedoParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly applyId?: string | null;
+}
+
+/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks. */
 export interface ChangeUndoParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly applyId?: string | null;
+  readonly turnId?: string | null;
+  readonly all?: boolean;
+  readonly paths?: readonly string[] | null;
+  readonly hunkDigests?: readonly string[] | null;
 }
 
 /** A claim of a sandbox that does not hold here, in words. */
@@ -358,6 +397,23 @@ export interface RequestRow {
   readonly billedUnseen: boolean;
 }
 
+/** The files as they were before a turn began (`point` is its id), or when the session began (`start`). `at`: UTC microseconds. `decisions`: how many in force would be taken back. */
+export interface RestorePoint {
+  readonly point: string;
+  readonly title: string;
+  readonly at: number;
+  readonly decisions: number;
+}
+
+/** One path: of the user's files (`yours`) or of the agent's copy alone (`agent`), and how it would change. */
+export interface RestoredFile {
+  readonly path: string;
+  readonly side: "yours" | "agent";
+  readonly action: "restore" | "remove" | "recreate";
+  readonly inEditor: boolean;
+  readonly diff: string;
+}
+
 /** A rule of policy as data. */
 export interface RuleInfo {
   readonly ruleId: string;
@@ -524,6 +580,33 @@ export interface SessionStartParams {
   readonly provider?: string | null;
   readonly model?: string | null;
   readonly sandbox?: string | null;
+}
+
+/** Oldest first. */
+export interface SnapshotListResult {
+  readonly points: readonly RestorePoint[];
+}
+
+/** Ask what a restore would do; nothing is changed. */
+export interface SnapshotPreviewParams {
+  readonly sessionId: string;
+  readonly point: string;
+}
+
+/** `digest` is what a restore must name; it is null where there is nothing to restore. */
+export interface SnapshotPreviewResult {
+  readonly point: string;
+  readonly digest: string | null;
+  readonly files: readonly RestoredFile[];
+  readonly cannotUndo: readonly CannotUndo[];
+}
+
+/** Do what the preview showed. */
+export interface SnapshotRestoreParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly point: string;
+  readonly digest: string;
 }
 
 /** Follow the session's events after a cursor; `window_bytes` bounds what is sent before an ack. `newest_only`: hold the newest items of the view alone; what events do to older ones is left out, until the client widens. After a cursor, those are the items from index `items_from` (the start of a page) on. */
@@ -873,6 +956,11 @@ export interface Methods {
   readonly "change/accept": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/reject": { readonly params: ChangeDecideParams; readonly result: ChangeDecideResult };
   readonly "change/undo": { readonly params: ChangeUndoParams; readonly result: ChangeDecideResult };
+  readonly "change/redo": { readonly params: ChangeRedoParams; readonly result: ChangeDecideResult };
+  readonly "snapshot/list": { readonly params: SessionParams; readonly result: SnapshotListResult };
+  readonly "snapshot/preview": { readonly params: SnapshotPreviewParams; readonly result: SnapshotPreviewResult };
+  readonly "snapshot/restore": { readonly params: SnapshotRestoreParams; readonly result: ChangeDecideResult };
+  readonly "change/document": { readonly params: ChangeDocumentParams; readonly result: ChangeDocumentResult };
   readonly "session/transcript": { readonly params: TranscriptParams; readonly result: TranscriptResult };
   readonly "task/show": { readonly params: TaskShowParams; readonly result: TaskShowResult };
   readonly "plan/show": { readonly params: PlanShowParams; readonly result: PlanShowResult };
@@ -910,6 +998,8 @@ export const DECIDING_METHODS: readonly MethodName[] = [
   "change/accept",
   "change/reject",
   "change/undo",
+  "change/redo",
+  "snapshot/restore",
   "workspace/trust",
   "sandbox/choose",
   "model/choose",

@@ -15,6 +15,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events.change import ChangeProposed
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.taking_back import Part
 
 TEN = b"".join(b"line %d\r\n" % n for n in range(10)) + b"last\rone"
 FILES = {
@@ -65,7 +66,7 @@ async def test_every_kind_is_proposed_and_fills_its_event(workspace: SessionWork
     assert len({each.digest for each in found.values()} | {each.change_id for each in found.values()}) == 14
 
 
-async def test_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionWorkspace) -> None:
+async def test_a10_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionWorkspace) -> None:
     """Bytes, modes, links and folders, there and back and there again (A06, A10)."""
     await change_everything(workspace)
     before, folders = read_tree(workspace.root), folders_of(workspace.root)
@@ -81,7 +82,7 @@ async def test_accept_all_is_the_result_and_undo_is_the_base(workspace: SessionW
     assert await workspace.proposals() == ()
 
 
-async def test_reject_all_is_the_base_and_can_be_undone(workspace: SessionWorkspace) -> None:
+async def test_a06_reject_all_is_the_base_and_can_be_undone(workspace: SessionWorkspace) -> None:
     """A06: the user's folder is not touched; a misclick on reject-all comes back exactly."""
     await change_everything(workspace)
     user, ours = read_tree(workspace.root), read_tree(workspace.worktree)
@@ -146,7 +147,7 @@ async def test_drift_before_planning_is_a_conflict_with_both_sides(workspace: Se
     assert len(await workspace.proposals()) == 2
 
 
-async def test_touching_a_file_is_no_drift(workspace: SessionWorkspace) -> None:
+async def test_a09_touching_a_file_is_no_drift(workspace: SessionWorkspace) -> None:
     """A09: times decide nothing."""
     await workspace.write("src/a.py", b"a = 2\n")
     os.utime(workspace.root / "src" / "a.py", (1, 1))
@@ -210,7 +211,7 @@ async def test_a_mode_the_user_set_himself_is_kept(workspace: SessionWorkspace) 
     assert read_tree(workspace.root)["src/a.py"] == (0o600, b"a = 2\n")
 
 
-async def test_existing_destination_is_a_conflict(workspace: SessionWorkspace) -> None:
+async def test_a11_existing_destination_is_a_conflict(workspace: SessionWorkspace) -> None:
     """A11: a created file does not overwrite one that came meanwhile, not even one that rules ignore."""
     (workspace.root / "debug.log").write_bytes(b"the user's own\n")
     await workspace.write("debug.log", b"agent\n")
@@ -240,7 +241,7 @@ async def test_accept_does_not_follow_a_link_the_user_has(workspace: SessionWork
     assert read_tree(outside) == {"a.py": (0o644, b"a = 1\n")}
 
 
-async def test_a_lines_of_the_user_in_a_created_file_survive_undo(workspace: SessionWorkspace) -> None:
+async def test_a06_lines_of_the_user_in_a_created_file_survive_undo(workspace: SessionWorkspace) -> None:
     """A06: agent creates, user accepts and adds lines; undo asks (a conflict) instead of deleting them."""
     await workspace.write("new.py", b"made = 1\n")
     accepted = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
@@ -253,7 +254,7 @@ async def test_a_lines_of_the_user_in_a_created_file_survive_undo(workspace: Ses
     assert (workspace.root / "new.py").read_bytes() == b"made = 1\nmine = 1\n"
 
 
-async def test_delete_and_recreate_then_reject_restores_the_original(workspace: SessionWorkspace) -> None:
+async def test_a06_delete_and_recreate_then_reject_restores_the_original(workspace: SessionWorkspace) -> None:
     """A06: the original comes back byte for byte."""
     await workspace.delete("run.sh")
     await workspace.write("run.sh", b"other\n")
@@ -396,3 +397,67 @@ async def test_calls_at_once_do_not_mix(workspace: SessionWorkspace) -> None:
             group.start_soon(workspace.proposals)
     assert sorted(outcomes) == ["applied", "change.superseded", "change.superseded"]
     assert read_tree(workspace.root) == read_tree(workspace.worktree)
+
+
+async def test_a_part_of_a_decision_is_taken_back(workspace: SessionWorkspace) -> None:
+    """One file or one hunk of an accept, and of a reject; what is not named stays as it was decided."""
+    await change_everything(workspace)
+    proposals = await propose(workspace)
+    first, second = proposals["ten.txt"].hunks
+    done = (await workspace.apply(await workspace.plan_accept(whole(*proposals.values())))).record
+    one_file = Part(paths=frozenset({"gone.txt"}))
+    await workspace.apply(await workspace.plan_back("undo", (("a", done),), one_file))
+    assert (workspace.root / "gone.txt").read_bytes() == b"bye\n"
+    assert (workspace.root / "ten.txt").read_bytes() == CHANGED
+    one_hunk = Part(hunks=frozenset({first.digest}))
+    back = await workspace.apply(await workspace.plan_back("undo", (("a", done),), one_hunk))
+    assert (workspace.root / "ten.txt").read_bytes() == TEN.replace(b"last\rone", b"last\rtwo")
+    assert (await propose(workspace))["ten.txt"].hunks[0].digest == first.digest
+    await workspace.apply(await workspace.plan_back("redo", (("b", back.record),)))
+    assert (workspace.root / "ten.txt").read_bytes() == CHANGED
+    await workspace.apply(await workspace.plan_back("undo", (("a", done),)))
+    rejected = (await workspace.apply(await workspace.plan_reject(whole((await propose(workspace))["ten.txt"])))).record
+    one_hunk = Part(hunks=frozenset({second.digest}))
+    await workspace.apply(await workspace.plan_back("undo", (("c", rejected),), one_hunk))
+    assert [each.digest for each in (await propose(workspace))["ten.txt"].hunks] == [second.digest]
+    with pytest.raises(GloveportError) as refusal:
+        await workspace.plan_back("undo", (("c", rejected),), Part(hunks=frozenset({"0" * 64})))
+    assert refusal.value.code is ErrorCode.CHANGE_UNKNOWN
+
+
+async def test_many_decisions_are_taken_back_as_one(workspace: SessionWorkspace) -> None:
+    """A chain of accepts of one file, with an edit of the user's taken over in between: the user's lines stay."""
+    mine = workspace.root / "ten.txt"
+    records = []
+    for number, (old, new) in enumerate(((b"line 1\r", b"one\r"), (b"line 5\r", b"five\r"), (b"one\r", b"ONE\r"))):
+        await workspace.write("ten.txt", (await workspace.read("ten.txt")).replace(old, new))
+        done = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
+        records.insert(0, (str(number), done.record))
+        mine.write_bytes(mine.read_bytes().replace(b"line 9\r", b"mine\r"))
+        await workspace.refresh()
+    undone = await workspace.apply(await workspace.plan_back("undo", records))
+    assert mine.read_bytes() == TEN.replace(b"line 9\r", b"mine\r")
+    assert await workspace.drift() == ()
+    await workspace.apply(await workspace.plan_back("redo", (("u", undone.record),)))
+    assert mine.read_bytes() == TEN.replace(b"line 9\r", b"mine\r").replace(b"line 1\r", b"ONE\r").replace(
+        b"line 5\r", b"five\r"
+    )
+
+
+async def test_a_restore_touches_what_was_decided_and_can_be_undone(workspace: SessionWorkspace) -> None:
+    """Files and the agent's copy go back together; what the user made beside it stays; undone, all is there again."""
+    await change_everything(workspace)
+    done = (await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))).record
+    await workspace.write("src/a.py", b"pending\n")
+    (workspace.root / "untracked.txt").write_bytes(b"the user's\n")
+    before, ours = read_tree(workspace.root), read_tree(workspace.worktree)
+    plan = await workspace.plan_restore((("a", done),), ("src/a.py",))
+    assert "untracked.txt" not in plan.paths
+    restored = await workspace.apply(plan)
+    assert (workspace.root / "ten.txt").read_bytes() == TEN
+    assert not (workspace.root / "new/deep/made.py").exists()
+    assert await workspace.proposals() == ()
+    assert (workspace.root / "untracked.txt").read_bytes() == b"the user's\n"
+    await workspace.apply(await workspace.plan_back("undo", (("r", restored.record),)))
+    assert read_tree(workspace.root) == before
+    assert read_tree(workspace.worktree) == ours

@@ -69,7 +69,7 @@ async def test_worktree_is_the_content_byte_by_byte(workspace: SessionWorkspace)
     assert await workspace.proposals() == ()
 
 
-async def test_user_folder_is_only_read(tmp_path: Path) -> None:
+async def test_a13_user_folder_is_only_read(tmp_path: Path) -> None:
     """A13: snapshot and session leave the user's folder, `.git` included, with the same bytes and times."""
     root = make_tree(tmp_path / "root", FILES)
 
@@ -178,7 +178,7 @@ async def test_hard_links_are_not_followed_out(workspace: SessionWorkspace, tmp_
     assert await workspace.proposals() == ()
 
 
-async def test_write_keeps_mode_and_writes_through_inner_links(workspace: SessionWorkspace) -> None:
+async def test_a10_write_keeps_mode_and_writes_through_inner_links(workspace: SessionWorkspace) -> None:
     """A10: a script stays runnable; a link that stays inside leads to its target and remains a link."""
     await workspace.write("run.sh", b"#!/bin/sh\necho\n")
     await workspace.write("link.py", b"y = 2\n")
@@ -263,7 +263,9 @@ async def test_search_pattern_cannot_run_away(workspace: SessionWorkspace) -> No
 @pytest.mark.parametrize(("limits", "name"), [
     (WorkspaceLimits(files_max=3), "files_max"), (WorkspaceLimits(total_bytes_max=20), "total_bytes_max"),
 ])  # fmt: skip
-async def test_a_workspace_over_a_limit_is_refused_by_name(tmp_path: Path, limits: WorkspaceLimits, name: str) -> None:
+async def test_a13_a_workspace_over_a_limit_is_refused_by_name(
+    tmp_path: Path, limits: WorkspaceLimits, name: str
+) -> None:
     """A13: a failed snapshot is an error, leaves nothing, and cannot be opened."""
     root = make_tree(tmp_path / "root", FILES)
     with pytest.raises(GloveportError) as refusal:

@@ -75,7 +75,7 @@ async def applied(workspace: SessionWorkspace, *, limit_bytes: int = 0, ordinary
 
 
 @pytest.mark.parametrize("limit_bytes", [30_000, 6_000])
-async def test_a_refused_write_takes_everything_back(workspace: SessionWorkspace, limit_bytes: int) -> None:
+async def test_a10_a_refused_write_takes_everything_back(workspace: SessionWorkspace, limit_bytes: int) -> None:
     """A10, A11, D04: the last file does not fit, or only our own record: no file is changed, none truncated."""
     if limit_bytes < 10_000:
         big = (await propose(workspace))["z.txt"]
@@ -98,7 +98,7 @@ async def test_a_folder_without_write_right_stops_all_files(workspace: SessionWo
         (workspace.root / "m").chmod(0o700)
 
 
-async def test_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
+async def test_a10_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
     """A10, C06: a replaced file keeps owner and extended attributes."""
     require(hasattr(os, "setxattr"), "extended attributes are not supported here")
     target = workspace.root / "a.txt"

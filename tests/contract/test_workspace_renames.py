@@ -159,3 +159,63 @@ async def test_a_rename_as_text(workspace: SessionWorkspace, tmp_path: Path) -> 
         "diff --git a/src/old.py b/new.py", "rename from src/old.py", "rename to new.py", "--- a/src/old.py",
         "+++ b/new.py",
     ]  # fmt: skip
+
+
+async def test_names_that_are_one_somewhere_are_a_conflict(workspace: SessionWorkspace) -> None:
+    """Two new files, two new folders, one beside the user's: refused on every file system; one alone is taken."""
+    make_tree(
+        workspace.worktree, {"New/a": b"1\n", "new/b": b"2\n", "SRC/c": b"3\n", "Re\u0301": b"4\n", "R\u00e9": b"5\n"}
+    )
+    before = read_tree(workspace.root)
+    found = await propose(workspace)
+    for pair in (("New/a", "new/b"), ("Re\u0301", "R\u00e9")):
+        with pytest.raises(GloveportError) as refusal:
+            await workspace.plan_accept(whole(*(found[path] for path in pair)))
+        assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+        assert refusal.value.data["path"] != refusal.value.data["other"]
+    with pytest.raises(GloveportError) as refusal:
+        await workspace.apply(await workspace.plan_accept(whole(found["SRC/c"])))
+    assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
+    assert read_tree(workspace.root) == before
+    await workspace.apply(await workspace.plan_accept(whole(found["New/a"])))
+    assert read_tree(workspace.root)["New/a"][1] == b"1\n"
+
+
+async def test_a_folder_whose_case_changes_is_moved_with_all_that_is_in_it(workspace: SessionWorkspace) -> None:
+    """The old spelling goes with the files that leave it."""
+    move(workspace, "src/old.py", "Src/old.py")
+    (workspace.worktree / "src").rmdir()
+    done = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
+    assert read_tree(workspace.root)["Src/old.py"] == (0o755, TEXT)
+    assert "src/old.py" not in read_tree(workspace.root)
+    await workspace.apply(await workspace.plan_undo(done.record))
+    assert read_tree(workspace.root)["src/old.py"] == (0o755, TEXT)
+
+
+async def test_what_the_user_edits_under_the_old_name_goes_to_the_new_one(workspace: SessionWorkspace) -> None:
+    """Merged line by line, also into an edit of the agent's; the rename stays pending, and accepting loses nothing."""
+    move(workspace, "src/old.py", "new.py", TEXT.replace(b"line 15\r", b"LINE 15\r"))
+    move(workspace, "Foo.py", "bar.py")
+    (workspace.root / "src" / "old.py").write_bytes(TEXT.replace(b"line 3\r", b"mine\r"))
+    (workspace.root / "Foo.py").write_bytes(b"x = 2\n")
+    told = await workspace.refresh()
+    assert (told.taken, told.conflicted) == (("Foo.py", "src/old.py"), ())
+    both = TEXT.replace(b"line 15\r", b"LINE 15\r").replace(b"line 3\r", b"mine\r")
+    assert read_tree(workspace.worktree)["new.py"] == (0o755, both)
+    found = await propose(workspace)
+    assert {path: (each.renamed_from, len(each.hunks)) for path, each in found.items()} == {
+        "new.py": ("src/old.py", 1), "bar.py": ("Foo.py", 0),
+    }  # fmt: skip
+    await workspace.apply(await workspace.plan_accept(whole(*found.values())))
+    assert read_tree(workspace.root)["new.py"] == (0o755, both)
+    assert read_tree(workspace.root)["bar.py"][1] == b"x = 2\n"
+    assert not {"src/old.py", "Foo.py"} & set(read_tree(workspace.root))
+
+
+async def test_where_user_and_agent_meet_in_a_renamed_file_nothing_moves(workspace: SessionWorkspace) -> None:
+    """The same line: named as a conflict; both sides are as they were."""
+    move(workspace, "src/old.py", "new.py", TEXT.replace(b"line 3\r", b"LINE 3\r"))
+    (workspace.root / "src" / "old.py").write_bytes(TEXT.replace(b"line 3\r", b"mine\r"))
+    before = read_tree(workspace.root), read_tree(workspace.worktree)
+    assert (await workspace.refresh()).conflicted == ("src/old.py",)
+    assert (read_tree(workspace.root), read_tree(workspace.worktree)) == before

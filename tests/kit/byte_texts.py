@@ -16,11 +16,12 @@ PLAIN = st.builds(
     lambda bom, lines, last: bom + b"".join(lines) + last, st.sampled_from([b"", UTF8_BOM]), LINES, BODIES
 )
 WIDE = st.builds(
-    lambda lines, last, big: (
-        (b"\xfe\xff" if big else b"\xff\xfe") + ("".join(lines) + last).encode("utf-16-be" if big else "utf-16-le")
+    lambda lines, last, big, mark: ("\ufeff" * mark + "".join(lines) + last).encode(
+        "utf-16-be" if big else "utf-16-le"
     ),
     st.lists(st.sampled_from(["a\n", "b\r\n", "\n", "ਊ漢🙂\n", "Āā\r\n"]), max_size=12),
     st.sampled_from(["", "end", "Ċ"]),
+    st.booleans(),
     st.booleans(),
 )
 CONTENTS = st.one_of(PLAIN, WIDE, st.binary(max_size=60))

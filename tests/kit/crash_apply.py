@@ -17,8 +17,17 @@ from tests.kit.workspaces import folders_of, make_tree, read_tree, whole
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.plan import Plan
 
-FILES = {"mod.txt": b"a\nb\nc\n", "gone.txt": b"bye\n", "src/data.bin": b"\x00\x01", "run.sh": b"#!/bin/sh\n"}
-POINTS_MAX = 400
+FILES = {
+    "mod.txt": b"a\nb\nc\n",
+    "gone.txt": b"bye\n",
+    "src/data.bin": b"\x00\x01",
+    "run.sh": b"#!/bin/sh\n",
+    "to-run.sh": b"#!/bin/sh\n",
+    "old/moved.txt": b"one\ntwo\nthree\nfour\n",
+    "Case.txt": b"case\n",
+}
+KINDS = {"create", "modify", "delete", "rename", "case_rename", "mode", "symlink", "binary"}
+POINTS_MAX = 800
 Trees = tuple[object, ...]
 
 
@@ -27,10 +36,17 @@ def trees_of(workspace: SessionWorkspace) -> Trees:
     return tuple(part for tree in (workspace.root, workspace.worktree) for part in (read_tree(tree), folders_of(tree)))
 
 
+async def move(workspace: SessionWorkspace, old: str, new: str, data: bytes) -> None:
+    """A file under another name."""
+    await workspace.delete(old)
+    await workspace.write(new, data)
+
+
 async def prepare(folder: Path, action: str) -> Plan:
     """A session with changes of several kinds and the plan of the action."""
     root = make_tree(folder / "root", FILES)
     (root / "run.sh").chmod(0o755)
+    (root / "link").symlink_to("mod.txt")
     workspace = await SessionWorkspace.create(root, folder / "s")
     try:
         await workspace.write("mod.txt", b"a\nB\nc\n")
@@ -38,7 +54,14 @@ async def prepare(folder: Path, action: str) -> Plan:
         await workspace.write("run.sh", b"#!/bin/sh\necho\n")
         await workspace.write("src/data.bin", b"\x00\x02")
         await workspace.delete("gone.txt")
-        chosen = whole(*await workspace.proposals())
+        await move(workspace, "old/moved.txt", "moved/here.txt", b"one\n2\nthree\nfour\n")
+        await move(workspace, "Case.txt", "case.txt", FILES["Case.txt"])
+        (workspace.worktree / "to-run.sh").chmod(0o755)
+        (workspace.worktree / "link").unlink()
+        (workspace.worktree / "link").symlink_to("run.sh")
+        proposals = await workspace.proposals()
+        assert {proposal.kind for proposal in proposals} == KINDS
+        chosen = whole(*proposals)
         if action == "reject":
             return await workspace.plan_reject(chosen)
         plan = await workspace.plan_accept(chosen)

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.edit.errors import EditError
-from gloveport.server.edit.names import fold_name, is_git_name, split_path
+from gloveport.server.edit.names import collision, fold_name, fold_path, is_git_name, split_path
 
 SPELLINGS = [
     ".git", ".GIT", ".Git", ".git ", ".git.", ".git. .", ".git::$INDEX_ALLOCATION", ".git:x", "git~1", "GIT~12",
+    "gi7d29~1", "GI00FF~12", ".git .", ".git\u0020\u0020", "x:y\\.GIT", ".g\u206ait", ".\ufe0fgit",
     ".g\u200cit", ".gi\u200dt", "\u200e.git", ".ｇit", ".git\u00ad", "a\\.git", ".git\ufeff", ".g\U000e0061it",
 ]  # fmt: skip
 
@@ -26,7 +27,24 @@ def test_git_is_known_in_every_spelling(name: str) -> None:
         assert refusal.value.code is ErrorCode.PROTECTED_PATH
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "git", "legit", ".github", "x.git", "git~", ".git2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".gitignore",
+        ".gitattributes",
+        "git",
+        "legit",
+        ".github",
+        "x.git",
+        "git~",
+        ".git2",
+        "gi7d2~1",
+        "gift~1",
+        "gi7d29~",
+        "a~1",
+        "..git",
+    ],
+)
 def test_neighbours_of_git_are_ordinary(name: str) -> None:
     """Only the repository's own store is meant."""
     assert not is_git_name(name)
@@ -59,3 +77,20 @@ def test_folding_is_stable_under_case_and_composition(name: str) -> None:
     """Spellings that a file system may take for one name fold to one name."""
     assert fold_name(fold_name(name)) == fold_name(name)
     assert fold_name(unicodedata.normalize("NFD", name)) == fold_name(unicodedata.normalize("NFC", name))
+
+
+PARTS = st.sampled_from(["a", "A", "b", "é", "e\u0301", "É", "ﬁ", "fi", "x"])
+NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=3).map("/".join), unique=True, max_size=6)
+
+
+@given(NAMES)
+def test_a_collision_is_found_if_and_only_if_two_names_are_one_somewhere(paths: list[str]) -> None:
+    """Files, and the folders above them, in any order."""
+    spelled = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 2)}
+    folds = {fold_path(name) for name in spelled}
+    found = collision(paths)
+    assert (found is None) == (len(folds) == len(spelled))
+    if found is not None:
+        assert found[0] != found[1]
+        assert fold_path(found[0]) == fold_path(found[1])
+        assert set(found) <= spelled

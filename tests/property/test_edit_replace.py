@@ -7,7 +7,8 @@ from tests.kit.byte_texts import CONTENTS
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.edit.errors import EditError
-from gloveport.server.edit.replace import hash_of, replace_exact
+from gloveport.server.edit.lines import Encoding, TextForm, sniff_form, split_lines, utf16_order
+from gloveport.server.edit.replace import Quote, hash_of, replace_exact, replace_many
 from gloveport.server.edit.rewrite import rewrite_text
 
 BOM = b"\xef\xbb\xbf"
@@ -39,25 +40,27 @@ def test_either_exact_or_refused(data: bytes, old: str, new: str) -> None:
     if result is None:
         assert code in (ErrorCode.EDIT_NO_MATCH, ErrorCode.EDIT_AMBIGUOUS, ErrorCode.EDIT_ENCODING)
         return
-    wide = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(data[:2], "utf-8")
+    order = utf16_order(data)
+    wide = "utf-8" if order is None else order.value
     quoted, wanted = old.encode(wide), new.encode(wide)
+    assert utf16_order(result) is order
     places = [at for at in range(len(data)) if data.startswith(quoted, at)]
     assert result in [data[:at] + wanted + data[at + len(quoted) :] for at in places]
 
 
-def test_inserted_line_takes_the_neighbours_ending() -> None:
+def test_a01_inserted_line_takes_the_neighbours_ending() -> None:
     """A01: a line put into a CRLF file ends in CRLF; every other byte stays."""
     done = replace_exact(b"alpha\r\nbeta\r\n", "alpha\nbeta\n", "alpha\nmiddle\nbeta\n", path="f")
     assert done.result == b"alpha\r\nmiddle\r\nbeta\r\n"
 
 
-def test_lone_carriage_return_is_data() -> None:
+def test_a01_lone_carriage_return_is_data() -> None:
     """A01: mixed endings and a lone CR survive a change of one line between them."""
     done = replace_exact(b"a\r\nb\nprog 1%\rprog 2%\n", "b\n", "B\n", path="f")
     assert done.result == b"a\r\nB\nprog 1%\rprog 2%\n"
 
 
-def test_legacy_byte_far_away_survives() -> None:
+def test_a02_legacy_byte_far_away_survives() -> None:
     """A02: one byte 0x99 on line 999 of an ASCII file stays, and the hashes are over raw bytes."""
     lines = [b"word %d\n" % n for n in range(1, 1001)]
     lines[998] = b"odd \x99 byte\n"
@@ -65,7 +68,7 @@ def test_legacy_byte_far_away_survives() -> None:
     assert done.result == b"name 1\n" + b"".join(lines[1:])
 
 
-def test_two_byte_letters_are_never_cut() -> None:
+def test_a02_two_byte_letters_are_never_cut() -> None:
     """A02: in GB2312 a quote whose first letter may be the second half of another letter is refused."""
     data = "说明 = 1\n".encode("gb2312")
     assert replace_exact(data, "= 1", "= 2", path="f").result == data.replace(b"= 1", b"= 2")
@@ -74,14 +77,71 @@ def test_two_byte_letters_are_never_cut() -> None:
     assert refusal.value.code is ErrorCode.EDIT_ENCODING
 
 
-def test_utf16_keeps_mark_order_and_endings() -> None:
+def test_a02_utf16_keeps_mark_order_and_endings() -> None:
     """A02: UTF-16LE with CRLF is edited in its own units."""
     data = b"\xff\xfe" + "one\r\ntwo\r\n".encode("utf-16-le")
     done = replace_exact(data, "one\n", "eins\nzwei\n", path="f")
     assert done.result == b"\xff\xfe" + "eins\r\nzwei\r\ntwo\r\n".encode("utf-16-le")
 
 
-def test_ambiguous_quote_is_refused_with_every_place() -> None:
+ENCODED = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
+
+
+@given(ENCODED, st.sampled_from(["utf-16-le", "utf-16-be"]))
+def test_a02_utf16_is_known_without_a_mark_by_what_else_it_could_not_be(text: str, order: str) -> None:
+    """Enough ASCII and no control characters; edits keep it so, and the order is never mistaken."""
+    data = f"key = value\n{text}\n".encode(order)
+    latin = sum(ord(char) < 256 for char in text)
+    if (latin + 13) * 2 >= len(data) // 2 and not {"\ufffe", "\uffff"} & set(text) and text[:1] != "\ufeff":
+        assert sniff_form(data) == TextForm(Encoding(order))
+        assert b"".join(split_lines(data)) == data
+        assert len(split_lines(data)) == f"key = value\n{text}\n".count("\n")
+    else:
+        assert utf16_order(data) in (None, Encoding(order))
+
+
+@pytest.mark.parametrize("data", [
+    b"\0a", b"a\0b\0\n\0", bytes(16), b"\1\0\2\0\3\0\4\0", b"PK\3\4\0\0\0\0\0\0\0\0", b"a\0b\0c\0d\0e",
+    "ab漢字漢字漢字".encode("utf-16-le"), b"\xd8\0a\0b\0c\0d\0e\0f", "ab\0cdefgh".encode("utf-16-le"),
+])  # fmt: skip
+def test_a02_bytes_are_not_taken_for_utf16(data: bytes) -> None:
+    """Too short, too few letters, control characters, halves."""
+    assert utf16_order(data) is None
+
+
+@pytest.mark.parametrize(("data", "old", "new"), [
+    ("key = value\n".encode("utf-16-le"), "key = value", "漢字漢字漢字漢字"), (b"one\n", "one", "\ufeffone"),
+    (b"\xef\xbb\xbfone\n", "one", "\ufeffone"), (b"abcdefgh", "abcdefgh", "a\0b"),
+])  # fmt: skip
+def test_a02_an_edit_never_changes_what_a_file_is(data: bytes, old: str, new: str) -> None:
+    """A byte order mark that comes twice or newly, letters that would make the encoding a guess: refused."""
+    with pytest.raises(EditError) as refusal:
+        replace_exact(data, old, new, path="f")
+    assert refusal.value.code is ErrorCode.EDIT_ENCODING
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, st.booleans()), min_size=1, max_size=4), CONTENTS)
+def test_many_edits_are_one_after_the_other_or_none(edits: list[tuple[str, str, bool]], data: bytes) -> None:
+    """Each on what the ones before left; the refusal of any is the refusal of all, and says which."""
+    left, expected = data, None
+    for number, (old, new, every) in enumerate(edits, 1):
+        try:
+            left = replace_exact(left, old, new, path="f", replace_all=every).result
+        except EditError as error:
+            place = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            expected = (error.code, error.data, error.message.replace("f: ", f"f: {place}", 1))
+            break
+    quotes = [Quote(*edit) for edit in edits]
+    if expected is None:
+        assert replace_many(data, quotes, path="f") == left
+        return
+    with pytest.raises(EditError) as refusal:
+        replace_many(data, quotes, path="f")
+    assert (refusal.value.code, refusal.value.data) == expected[:2]
+    assert expected[2] == refusal.value.message
+
+
+def test_a04_ambiguous_quote_is_refused_with_every_place() -> None:
     """A04: two look-alike handlers: nothing is bound to the nearer one."""
     data = b"def one():\n    return 1\n\ndef two():\n    return 1\n"
     with pytest.raises(EditError) as refusal:
@@ -91,7 +151,7 @@ def test_ambiguous_quote_is_refused_with_every_place() -> None:
     assert replace_exact(data, "return 1", "return 2", path="f", replace_all=True).result.count(b"return 2") == 2
 
 
-def test_other_indentation_is_refused_with_the_look_alike() -> None:
+def test_a04_other_indentation_is_refused_with_the_look_alike() -> None:
     """A04: a quote with two spaces does not match four, and the true line is shown."""
     with pytest.raises(EditError) as refusal:
         replace_exact(b"if a:\n    go()\n", "  go(\n", "  stop(\n", path="f")
@@ -102,13 +162,13 @@ def test_other_indentation_is_refused_with_the_look_alike() -> None:
 @pytest.mark.parametrize(("before", "old", "new", "after"), [
     (b"x", "x", "x\n", b"x\n"), (b"x\n", "x\n", "x", b"x"), (b"x", "x", "y", b"y"), (b"x\n", "x", "y", b"y\n"),
 ])  # fmt: skip
-def test_last_newline_changes_only_when_asked(before: bytes, old: str, new: str, after: bytes) -> None:
+def test_a03_last_newline_changes_only_when_asked(before: bytes, old: str, new: str, after: bytes) -> None:
     """A03: the state of the last newline is kept, and can be changed by itself."""
     assert replace_exact(before, old, new, path="f").result == after
 
 
 @given(st.lists(WORDS, min_size=1, max_size=10), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-def test_rewriting_the_shown_text_changes_nothing(lines: list[str], ending: str, bom: bool, ends: bool) -> None:
+def test_a03_rewriting_the_shown_text_changes_nothing(lines: list[str], ending: str, bom: bool, ends: bool) -> None:
     """A03: what a model was shown (no mark, `\\n`) written back gives the same bytes."""
     data = (BOM if bom else b"") + (ending.join(lines) + (ending if ends else "")).encode()
     shown = "\n".join(lines) + ("\n" if ends else "")
@@ -128,7 +188,7 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(lines: list[tuple[str, b
 
 
 @pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])
-def test_writing_over_what_is_not_text_is_refused(data: bytes) -> None:
+def test_a02_writing_over_what_is_not_text_is_refused(data: bytes) -> None:
     """A02: no lossy decode; the file stays until it is deleted on purpose."""
     with pytest.raises(EditError) as refusal:
         rewrite_text(data, "new", path="f")

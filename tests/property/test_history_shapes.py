@@ -9,9 +9,10 @@ from tests.kit.history.repository import Repository
 from tests.kit.history.shapes import COMMITS, make_repository
 from tests.kit.require import require
 
+from gloveport.server.edit import changes
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.hunks import Hunk
-from gloveport.server.workspace import drift, planning
+from gloveport.server.workspace import drift
 
 SEEDS = 5
 
@@ -41,7 +42,7 @@ def test_every_shape_is_exact(repository: Path) -> None:
     report = play(repository, range(SEEDS))
     assert report.faults == []
     assert report.played == SEEDS * len(COMMITS)
-    for name in ("binary", "create", "delete", "mode", "modify", "symlink"):
+    for name in ("binary", "create", "delete", "mode", "modify", "rename", "symlink"):
         assert report.counts[f"proposal: {name}"] > 0, name
     for name in ("edit: rename", "undo and redo", "user edits", "user in the way: refused"):
         assert report.counts[name] > 0, name
@@ -61,7 +62,7 @@ def _ours(base: bytes, ours: bytes, theirs: bytes, *, path: str) -> bytes:
 
 @pytest.mark.parametrize(
     ("room", "name", "fault"),
-    [(planning, "apply_hunks", _shifted), (planning, "revert_hunks", _eager), (drift, "merge_texts", _ours)],
+    [(changes, "apply_hunks", _shifted), (changes, "revert_hunks", _eager), (drift, "merge_texts", _ours)],
 )
 def test_a_planted_fault_is_found(
     repository: Path, monkeypatch: pytest.MonkeyPatch, room: object, name: str, fault: object

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.journal.events import ChangeApplied, ChangeRefused, SessionRenamed, encode_body
 from gloveport.server.audit.line import LINE_BYTES_MAX, Action, Link, make_line
-from gloveport.server.commands.change import standing
+from gloveport.server.commands.undoing import standing
 from gloveport.server.engine.bookkeeping import entry_of
 from gloveport.server.engine.folding import Loaded, body_of, fold_stored
 from gloveport.server.engine.prompt import BROKEN_OFF, model_request

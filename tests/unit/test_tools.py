@@ -102,7 +102,7 @@ async def test_reading_in_parts(tmp_path: Path) -> None:
         assert part.text == "line 2999\nline 3000\n[lines 2999 to 3000 of 3001]"
         assert (await use(context, "read_file", path="empty")).text == ""
         assert (await use(context, "read_file", path="open_")).text == "a\nb"
-        assert (await use(context, "read_file", path="odd")).text == "a\\x00b\n"
+        assert (await use(context, "read_file", path="odd")).text.startswith("[8 bytes that are no text")
         assert (await use(context, "read_file", path="win")).text == "a\nb\n"
         beyond = await use(context, "read_file", path="empty", start_line=50)
         assert "of 1" in beyond.text

@@ -48,6 +48,11 @@ export class Home {
     return { PATH: process.env["PATH"], HOME: this.dir, LANG: "C.UTF-8", GLOVEPORT_HOME: this.data, PYTHONPATH: roots };
   }
 
+  /** Let a reply of the script that waits for this file go on. */
+  release(name: string): void {
+    writeFileSync(join(this.data, name), "");
+  }
+
   /** A folder with these files, under version control as real ones are. */
   workspace(name: string, files: Readonly<Record<string, string>>): string {
     const root = join(this.dir, name);

@@ -81,14 +81,15 @@ export function refusedReason(card: Fields, scope: Scope): string {
   return str(subs(card, "refused_scopes").find((one) => str(one, "scope") === scope) ?? {}, "reason") || "not offered";
 }
 
-/** The end that all sentences share from a comma on: how and where, said once for all. */
-function clauses(sentence: string): readonly string[] {
-  return sentence.split(", ");
-}
-
-/** What a variant names, without its scope and bounds. */
-export function variantWords(option: Option): string {
-  return clauses(option.sentence)[0] ?? option.sentence;
+/** What tells the options of one scope apart: their sentences without the clauses that all of them end with. */
+export function variantWords(options: readonly Option[]): readonly string[] {
+  const parts = options.map((one) => one.sentence.split(", "));
+  const shortest = Math.min(...parts.map((one) => one.length));
+  let shared = 0;
+  while (shared < shortest - 1 && new Set(parts.map((one) => one.at(-1 - shared))).size === 1) {
+    shared += 1;
+  }
+  return parts.map((one) => one.slice(0, one.length - shared).join(", "));
 }
 
 /** The right that an answer would issue, in a sentence. */

@@ -117,6 +117,7 @@ export type ToPanel =
   | { readonly type: "told"; readonly words: string; readonly bad: boolean }
   | { readonly type: "focus"; readonly what: "composer" | "approval" }
   | { readonly type: "attach"; readonly attachment: Attachment }
+  | { readonly type: "draft"; readonly words: string }
   | { readonly type: "sent"; readonly ok: boolean; readonly text: string };
 
 export type SteeringKind = "supplement" | "correct" | "replace" | "ask";

@@ -121,8 +121,9 @@ export async function spawnConnection(
   args: readonly string[],
   identity: ClientIdentity,
   onLog: (line: string) => void,
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<Spawned> {
-  const child = spawn(command, [...args], { stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn(command, [...args], { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment } });
   let last = "";
   child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
     last = chunk.trimEnd().split("\n").at(-1) ?? "";

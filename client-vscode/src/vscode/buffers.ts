@@ -33,6 +33,7 @@ export class Buffers implements vscode.Disposable {
   private begin(connection: Connection): void {
     this.connection = connection;
     this.told.clear();
+    connection.onAsked("workspace/applyEdit", (params) => applyEdit(params));
     vscode.workspace.textDocuments.forEach((document) => this.open(document));
   }
 
@@ -84,4 +85,36 @@ export class Buffers implements vscode.Disposable {
   dispose(): void {
     vscode.Disposable.from(...this.parts).dispose();
   }
+}
+
+interface AskedPosition {
+  readonly line: number;
+  readonly character: number;
+}
+
+interface AskedEdit {
+  readonly range: { readonly start: AskedPosition; readonly end: AskedPosition };
+  readonly newText: string;
+}
+
+interface AskedDocument {
+  readonly textDocument: { readonly uri: string; readonly version: number | null };
+  readonly edits: readonly AskedEdit[];
+}
+
+/** Make the edits the daemon asks for in open documents, all or none, and only on the versions it speaks of. */
+async function applyEdit(params: unknown): Promise<{ readonly applied: boolean; readonly failureReason?: string }> {
+  const { edit } = params as { readonly edit: { readonly documentChanges?: readonly AskedDocument[] } };
+  const wanted = new vscode.WorkspaceEdit();
+  for (const { textDocument, edits } of edit.documentChanges ?? []) {
+    const uri = vscode.Uri.parse(textDocument.uri);
+    const document = vscode.workspace.textDocuments.find((one) => one.uri.fsPath === uri.fsPath && one.uri.scheme === uri.scheme);
+    if (document === undefined || (textDocument.version !== null && textDocument.version !== document.version)) {
+      return { applied: false, failureReason: "the document changed meanwhile" };
+    }
+    for (const { range, newText } of edits) {
+      wanted.replace(document.uri, new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character), newText);
+    }
+  }
+  return { applied: await vscode.workspace.applyEdit(wanted) };
 }

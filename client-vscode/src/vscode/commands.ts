@@ -14,8 +14,13 @@ import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import { openLink } from "./documents.ts";
 import type { Documents } from "./documents.ts";
+import type { HunkCommands } from "./hunkCommands.ts";
 import type { PanelDoors, PanelView } from "./panelView.ts";
+import type { Pickers } from "./pickers.ts";
+import type { Reports } from "./reports.ts";
+import type { Review } from "./review.ts";
 import type { Sessions } from "./sessions.ts";
+import type { GrantNode, SandboxNode, SessionNode } from "./trees.ts";
 
 export interface Rooms {
   readonly log: vscode.LogOutputChannel;
@@ -23,17 +28,18 @@ export interface Rooms {
   readonly sessions: Sessions;
   readonly actions: Actions;
   readonly documents: Documents;
+  readonly pickers: Pickers;
+  readonly review: Review;
+  readonly reports: Reports;
 }
 
 type Run = (...args: readonly never[]) => unknown;
 
 export class Commands {
-  private readonly rooms: Rooms;
   panel: PanelView | null = null;
+  hunks: HunkCommands | null = null;
 
-  constructor(rooms: Rooms) {
-    this.rooms = rooms;
-  }
+  constructor(private readonly rooms: Rooms) {}
 
   /** A command whose failure is shown in words and kept in the log. */
   private command(name: string, run: Run): vscode.Disposable {
@@ -49,15 +55,68 @@ export class Commands {
   }
 
   register(): readonly vscode.Disposable[] {
-    const { log, sessions, actions } = this.rooms;
+    return [...this.sessionCommands(), ...this.approvalCommands(), ...this.changeCommands(), ...this.choiceCommands()];
+  }
+
+  private sessionCommands(): readonly vscode.Disposable[] {
+    const { log, sessions, actions, daemon } = this.rooms;
+    const idOf = (node?: SessionNode): string => node?.session.sessionId ?? actions.currentOrFail.id;
     return [
       this.command("startSession", () => this.newSession()),
       this.command("openSession", (session?: SessionInfo) => session !== undefined && this.openSession(session.sessionId)),
+      this.command("searchSessions", () => this.searchSessions()),
+      this.command("renameSession", (node?: SessionNode) => actions.rename(idOf(node))),
+      this.command("deleteSession", (node?: SessionNode) => actions.remove(idOf(node))),
       this.command("cancelTurn", () => actions.cancel()),
       this.command("refreshSessions", () => sessions.refresh()),
+      this.command("reconnect", () => daemon.retry()),
       this.command("showOutput", () => log.show()),
       this.command("focusComposer", () => this.panel?.focus("composer")),
       this.command("openTranscript", () => this.openTranscript()),
+    ];
+  }
+
+  private approvalCommands(): readonly vscode.Disposable[] {
+    const { actions } = this.rooms;
+    return [
+      this.command("goToApproval", () => this.goToApproval()),
+      this.command("denyWaiting", () => this.denyWaiting()),
+      this.command("revokeGrant", (node?: GrantNode) => node !== undefined && actions.revoke(node.sessionId, node.grantId)),
+    ];
+  }
+
+  private changeCommands(): readonly vscode.Disposable[] {
+    const { actions } = this.rooms;
+    return [
+      this.command("acceptHunk", (hunk?: unknown) => this.hunks?.decideHunk("accept", hunk)),
+      this.command("rejectHunk", (hunk?: unknown) => this.hunks?.decideHunk("reject", hunk)),
+      this.command("acceptFile", () => this.hunks?.decideFile("accept")),
+      this.command("rejectFile", () => this.hunks?.decideFile("reject")),
+      this.command("nextHunk", () => this.hunks?.go(1)),
+      this.command("previousHunk", () => this.hunks?.go(-1)),
+      this.command("compareHunk", (hunk?: unknown) => this.hunks?.compare(hunk)),
+      this.command("redoHunk", (hunk?: unknown) => this.hunks?.askToRedo(hunk)),
+      this.command("keepAll", () => this.decideFiles("keep", this.pending())),
+      this.command("undoAll", () => this.decideFiles("undo", this.pending())),
+      this.command("review", () => this.decideFiles("review", this.pending())),
+      this.command("undoLast", async () => this.panel?.tell(`Put back: ${(await actions.undoLast()).join(", ")}`, false)),
+    ];
+  }
+
+  private choiceCommands(): readonly vscode.Disposable[] {
+    const { pickers, reports, actions } = this.rooms;
+    return [
+      this.command("chooseModel", () => pickers.chooseModel()),
+      this.command("chooseSandbox", () => pickers.chooseSandbox()),
+      this.command("chooseTrust", () => actions.chooseTrust()),
+      this.command("setKey", () => pickers.setKey()),
+      this.command("showUsage", () => pickers.showUsage()),
+      this.command("attachFile", () => this.attachFile()),
+      this.command("attachSelection", () => this.panel?.attach(pickers.selection())),
+      this.command("showTrace", () => reports.trace(null)),
+      this.command("runDoctor", (node?: SandboxNode) => reports.doctor(node?.sandbox ?? null)),
+      this.command("verifyAudit", () => reports.verifyAudit()),
+      this.command("openWalkthrough", () => vscode.commands.executeCommand("workbench.action.openWalkthrough", "gloveport.gloveport#begin", false)),
     ];
   }
 
@@ -69,22 +128,22 @@ export class Commands {
       openFolder: () => vscode.commands.executeCommand("workbench.action.files.openFolder"),
       manageTrust: () => vscode.commands.executeCommand("workbench.trust.manage"),
       startSession: () => this.newSession(),
-      chooseModel: () => undefined,
-      chooseSandbox: () => undefined,
+      chooseModel: () => this.rooms.pickers.chooseModel(),
+      chooseSandbox: () => this.rooms.pickers.chooseSandbox(),
       chooseTrust: () => this.rooms.actions.chooseTrust(),
       renameSession: () => this.rooms.actions.rename(this.rooms.actions.currentOrFail.id),
-      openTrace: () => undefined,
-      openDoctor: () => undefined,
+      openTrace: () => this.rooms.reports.trace(null),
+      openDoctor: () => this.rooms.reports.doctor(null),
       openTests: () => vscode.commands.executeCommand("workbench.view.testing.focus"),
-      showUsage: () => undefined,
-      attachFile: () => undefined,
+      showUsage: () => this.rooms.pickers.showUsage(),
+      attachFile: () => this.attachFile(),
       cancel: () => this.rooms.actions.cancel(),
     },
     files: (action, changeIds) => this.decideFiles(action, changeIds),
     openOutput: (item) => this.openOutput(item),
     openLink: (target) => openLink(target),
-    trace: () => Promise.resolve(),
-    painted: () => undefined,
+    trace: (turnId) => this.rooms.reports.trace(turnId),
+    painted: (seq, at) => this.rooms.log.trace(`painted #${seq} at ${at}`),
   };
 
   /** Show the panel with no session: the first message begins one. */
@@ -99,11 +158,68 @@ export class Commands {
     await this.panel?.focus("composer");
   }
 
+  private async searchSessions(): Promise<void> {
+    const { sessions } = this.rooms;
+    await sessions.refresh();
+    const rows = sessions.list.map((one) => ({ label: one.title || one.root, description: one.phase, detail: one.root, one }));
+    const picked = await vscode.window.showQuickPick(rows, {
+      title: "Sessions",
+      placeHolder: "Part of a title or a folder",
+      matchOnDetail: true,
+      matchOnDescription: true,
+    });
+    if (picked !== undefined) {
+      await this.openSession(picked.one.sessionId);
+    }
+  }
+
+  private async goToApproval(): Promise<void> {
+    const [first] = this.rooms.actions.waiting();
+    if (first === undefined) {
+      throw new Error("Nothing waits for an answer.");
+    }
+    if (this.rooms.sessions.current?.id !== first.session.id) {
+      await this.rooms.sessions.show(first.session.id);
+    }
+    await this.panel?.focus("approval");
+  }
+
+  private async denyWaiting(): Promise<void> {
+    const [first] = this.rooms.actions.waiting();
+    if (first === undefined) {
+      throw new Error("Nothing waits for an answer.");
+    }
+    const { session, approvalId, cardDigest } = first;
+    await this.rooms.actions.answer(session.id, { approvalId, cardDigest, allow: false, option: 0, uses: null, lifetimeS: null });
+  }
+
+  private pending(): readonly string[] {
+    return this.rooms.actions.currentOrFail.beside.changes.map((one) => one.changeId);
+  }
+
   private async decideFiles(action: "keep" | "undo" | "review", changeIds: readonly string[]): Promise<void> {
-    const session = this.rooms.actions.currentOrFail;
+    const { actions, review } = this.rooms;
+    const session = actions.currentOrFail;
     const changes = session.beside.changes.filter((one) => changeIds.includes(one.changeId));
-    if (action !== "review" && changes.length > 0) {
-      await this.rooms.actions.decide(session.id, action === "keep" ? "accept" : "reject", changes);
+    const root = session.beside.detail?.info.root ?? "";
+    const [first] = changes;
+    if (first === undefined) {
+      throw new Error("Nothing is proposed.");
+    }
+    if (action !== "review") {
+      await actions.decide(session.id, action === "keep" ? "accept" : "reject", changes);
+      return;
+    }
+    const files = changes.map((one) => vscode.Uri.file(`${root}/${one.path}`).fsPath);
+    await (files.length === 1
+      ? review.compare(files[0] ?? "", session.id)
+      : review.compareAll(session.id, files, `Proposed in ${session.beside.detail?.info.title ?? "this session"}`));
+  }
+
+  private async attachFile(): Promise<void> {
+    const attachment = await this.rooms.pickers.pickAttachment();
+    if (attachment !== null) {
+      await this.panel?.attach(attachment);
     }
   }
 

@@ -38,6 +38,8 @@ export class Daemon implements vscode.Disposable {
   private readonly version: string;
   /** Whether anybody still wants the connection after it was lost. */
   wanted: () => boolean = () => false;
+  /** What the program gets in its environment beside this process's own: keys the user keeps in the editor. */
+  environment: () => Promise<Readonly<Record<string, string>>> = () => Promise.resolve({});
 
   constructor(log: vscode.LogOutputChannel, version: string) {
     this.log = log;
@@ -80,7 +82,7 @@ export class Daemon implements vscode.Disposable {
     const identity = { name: "vscode", version: this.version, documents: true };
     let spawned: Spawned;
     try {
-      spawned = await spawnConnection(command, args, identity, (line) => this.log.info(line));
+      spawned = await spawnConnection(command, args, identity, (line) => this.log.info(line), await this.environment());
     } catch (error) {
       this.log.error(String(error));
       this.say(failureState(error));

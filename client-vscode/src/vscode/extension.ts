@@ -14,36 +14,53 @@ import { Buffers } from "./buffers.ts";
 import { Commands } from "./commands.ts";
 import { Daemon } from "./daemon.ts";
 import { Documents } from "./documents.ts";
+import { HunkCommands } from "./hunkCommands.ts";
+import { HunkMarks } from "./hunkMarks.ts";
+import { Notifier } from "./notify.ts";
 import { PanelView, VIEW_ID } from "./panelView.ts";
+import { Pickers, keptKeys } from "./pickers.ts";
 import type { Pictured } from "./picture.ts";
+import { Reports } from "./reports.ts";
+import { Review } from "./review.ts";
 import { Sessions } from "./sessions.ts";
+import { Status } from "./status.ts";
+import { TestResults } from "./testing.ts";
+import { Tree, grantRows, sandboxRows, sessionRows, snapshotRows } from "./trees.ts";
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Gloveport", { log: true });
   const { version } = context.extension.packageJSON as { readonly version: string };
+  const { extensionUri, secrets } = context;
   const daemon = new Daemon(log, version);
   const sessions = new Sessions(daemon, context.workspaceState, log);
   const actions = new Actions(daemon, sessions);
   const documents = new Documents();
+  const review = new Review(daemon, sessions, documents, log);
+  const status = new Status(daemon, sessions, actions);
+  const reports = new Reports(extensionUri, daemon, actions, status, log);
+  const pickers = new Pickers(daemon, sessions, actions, secrets);
   const pictured: Pictured = { daemon, sessions, standing: "", model: "" };
-  const commands = new Commands({ log, daemon, sessions, actions, documents });
-  const panel = new PanelView(context.extensionUri, pictured, sessions, actions, log, commands.doors);
+  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, review, reports });
+  const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
+  const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
   commands.panel = panel;
+  commands.hunks = new HunkCommands(sessions, actions, review, marks, (words) => panel.draft(words));
   daemon.wanted = () => sessions.wantsLink || panel.visible;
+  daemon.environment = () => keptKeys(secrets);
 
   context.subscriptions.push(
-    log,
-    daemon,
-    sessions,
-    documents,
-    panel,
+    ...[log, daemon, sessions, documents, review, status, panel, marks],
     new Buffers(daemon),
+    new Notifier(sessions, actions, panel, log),
+    new TestResults(sessions),
     vscode.window.registerWebviewViewProvider(VIEW_ID, panel),
+    vscode.window.registerUriHandler({ handleUri: () => void panel.focus("composer") }), // it focuses, whatever the address says
     daemon.onTold((notice) => showNotice(log, pictured, panel, notice)),
     daemon.onLost(() => {
       pictured.standing = "";
       panel.refresh();
     }),
+    ...trees(daemon, sessions),
     ...commands.register(),
   );
   sessions.resume().catch((error: unknown) => log.warn(String(error)));
@@ -51,6 +68,37 @@ export function activate(context: vscode.ExtensionContext): void {
 
 export function deactivate(): void {
   // Everything is disposed with the context; the daemon goes on with its turns.
+}
+
+function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[] {
+  const grants = new Tree(grantRows(daemon, sessions));
+  const list = new Tree(sessionRows(sessions));
+  const snapshots = new Tree(snapshotRows(sessions));
+  const sandboxes = new Tree(sandboxRows(daemon));
+  const register = (name: string, tree: Tree): vscode.Disposable => vscode.window.registerTreeDataProvider(`gloveport.${name}`, tree);
+  return [
+    ...[grants, list, snapshots, sandboxes],
+    register("grants", grants),
+    register("sessions", list),
+    register("snapshots", snapshots),
+    register("sandboxes", sandboxes),
+    sessions.onList(() => list.refresh()),
+    sessions.onSwitch(() => [grants, snapshots].forEach((tree) => tree.refresh())),
+    sessions.onEvents(({ events }) => {
+      if (events.some(({ type }) => /^(Grant|Turn)/.test(type))) {
+        grants.refresh();
+      }
+      if (events.some(({ type }) => type === "SnapshotTaken")) {
+        snapshots.refresh();
+      }
+    }),
+    daemon.onLink(({ kind }) => {
+      void vscode.commands.executeCommand("setContext", "gloveport.connected", kind === "ready");
+      if (kind === "ready" || kind === "lost") {
+        [grants, sandboxes].forEach((tree) => tree.refresh());
+      }
+    }),
+  ];
 }
 
 /** The daemon saves nothing, or saves again: it stands in the panel until it is untrue. */

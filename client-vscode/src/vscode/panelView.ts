@@ -6,13 +6,13 @@
  * Must never: run a command whose name came out of the panel.
  */
 
-import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Attachment, FromPanel, ToPanel } from "../common/panel.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Followed } from "./followed.ts";
+import { page } from "./page.ts";
 import { panelState } from "./picture.ts";
 import type { Pictured } from "./picture.ts";
 import type { Sessions } from "./sessions.ts";
@@ -41,7 +41,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   private readonly dist: vscode.Uri;
 
   constructor(
-    extension: vscode.Uri,
+    private readonly extension: vscode.Uri,
     private readonly pictured: Pictured,
     private readonly sessions: Sessions,
     private readonly actions: Actions,
@@ -85,7 +85,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         this.refresh();
       }
     });
-    view.webview.html = this.page(view.webview);
+    view.webview.html = page(view.webview, this.extension, "panel");
     this.sessions.refresh().catch((error: unknown) => this.log.warn(String(error)));
   }
 
@@ -93,7 +93,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   post(message: ToPanel): void {
     if (this.ready && this.view !== null) {
       void this.view.webview.postMessage(message);
-    } else if (message.type === "focus" || message.type === "attach") {
+    } else if (message.type === "focus" || message.type === "attach" || message.type === "draft") {
       this.waiting.push(message);
     }
   }
@@ -111,6 +111,12 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   async attach(attachment: Attachment): Promise<void> {
     await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
     this.post({ type: "attach", attachment });
+  }
+
+  /** Put words into the composer for the user to send. */
+  async draft(words: string): Promise<void> {
+    await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
+    this.post({ type: "draft", words });
   }
 
   /** Send the picture around the conversation, a few times a second at most. */
@@ -162,7 +168,9 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.log.error(words);
-      this.tell(words, true);
+      if (words !== this.pictured.daemon.link.words) {
+        this.tell(words, true); // else it stands in the panel already
+      }
     }
   }
 
@@ -243,20 +251,6 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     if (item !== undefined) {
       await this.doors.openOutput(item);
     }
-  }
-
-  private page(webview: vscode.Webview): string {
-    const nonce = randomBytes(16).toString("base64");
-    const script = webview.asWebviewUri(vscode.Uri.joinPath(this.dist, "panel.js")).toString();
-    const style = webview.asWebviewUri(vscode.Uri.joinPath(this.media, "panel.css")).toString();
-    const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src ${webview.cspSource}; form-action 'none'; base-uri 'none'`;
-    return [
-      "<!DOCTYPE html>",
-      '<html lang="en"><head><meta charset="utf-8">',
-      `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
-      `<link rel="stylesheet" href="${style}"><title>Gloveport</title></head>`,
-      `<body><script nonce="${nonce}" src="${script}"></script></body></html>`,
-    ].join("\n");
   }
 
   dispose(): void {

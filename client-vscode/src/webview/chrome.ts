@@ -342,7 +342,11 @@ export class Chrome {
     const context = session.contextTokens === null ? "none yet" : tokens(session.contextTokens);
     const spent = session.costNanoUsd === null ? (session.unpriced > 0 ? "unpriced" : "$0.00") : dollars(session.costNanoUsd);
     const sync =
-      session.inSync && link.kind === "ready" ? `In sync at #${grouped(session.seq)}` : link.kind === "ready" ? "Catching up" : "Not connected";
+      session.inSync && link.kind === "ready"
+        ? `In sync at #${grouped(session.seq)}`
+        : link.kind === "ready"
+          ? `Live at #${grouped(session.seq)}`
+          : "Not connected";
     fill(
       this.meters.element,
       h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
@@ -355,7 +359,10 @@ export class Chrome {
       ),
       h(
         "span",
-        { class: "meter sync", title: session.inSync ? "The daemon’s digest of this view equals the panel’s own" : "" },
+        {
+          class: "meter sync",
+          title: session.inSync ? "The daemon’s digest of this view equals the panel’s own" : "Not yet proven equal to the daemon’s view",
+        },
         h("span", { class: "num" }, sync),
       ),
     );

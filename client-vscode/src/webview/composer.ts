@@ -53,6 +53,13 @@ export class Composer {
     this.area.focus();
   }
 
+  /** Words for the user to send; what stands there already stays before them. */
+  draft(words: string): void {
+    this.area.value = this.area.value === "" ? words : `${this.area.value}\n${words}`;
+    this.typed();
+    this.area.focus();
+  }
+
   attach(attachment: Attachment): void {
     const same = (one: Attachment): boolean => one.path === attachment.path && String(one.lines) === String(attachment.lines);
     if (!this.attachments.some(same) && this.attachments.length < ATTACHMENTS_MAX) {
@@ -75,6 +82,7 @@ export class Composer {
       trusted,
       folders,
       session?.readOnly,
+      session?.ended,
     ]);
     if (key === this.drawn) {
       return;

@@ -118,7 +118,9 @@ export class VirtualList {
 
   private scrolled(): void {
     const { scrollTop, clientHeight, scrollHeight } = this.element;
-    this.pinned = scrollTop + clientHeight >= scrollHeight - PIN_PX;
+    const end = scrollHeight - clientHeight;
+    const wanted = this.endTop(end);
+    this.pinned = wanted < end ? Math.abs(scrollTop - wanted) < 1 : scrollTop >= end - PIN_PX;
     this.render(null);
     if (scrollTop < OVERSCAN_PX) {
       this.onTop();
@@ -168,7 +170,7 @@ export class VirtualList {
       const total = this.offset(this.rows.length);
       const kept = anchor === null ? undefined : this.index.get(anchor.key);
       const top = this.pinned
-        ? Math.max(0, total - view)
+        ? this.endTop(total - view)
         : kept === undefined || anchor === null
           ? this.element.scrollTop
           : this.offset(kept) + anchor.shift;
@@ -181,13 +183,20 @@ export class VirtualList {
     }
     const kept = anchor === null ? undefined : this.index.get(anchor.key);
     if (this.pinned) {
-      this.element.scrollTop = this.element.scrollHeight;
+      this.element.scrollTop = this.endTop(this.element.scrollHeight - view);
     } else if (kept !== undefined && anchor !== null) {
       const wanted = this.offset(kept) + anchor.shift;
       if (Math.abs(wanted - this.element.scrollTop) > 0.5) {
         this.element.scrollTop = wanted;
       }
     }
+  }
+
+  /** Where who follows the end looks: at the end, or at the beginning of a card that waits there and is longer than the window. */
+  private endTop(end: number): number {
+    const last = this.rows.length - 1;
+    const row = this.rows[last];
+    return Math.max(0, row?.kind === "card" ? Math.min(end, this.offset(last)) : end);
   }
 
   private mount(begin: number, end: number): void {
@@ -206,6 +215,9 @@ export class VirtualList {
       const row = this.rows[at] as Row;
       const element = this.elementOf(row);
       element.setAttribute("aria-posinset", String(at + 1));
+      if (place !== null && place.parentNode !== this.inner) {
+        place = element; // it was made anew in the place of the old one
+      }
       if (element === place) {
         place = place.nextSibling;
       } else {

@@ -25,6 +25,8 @@ import { Rows } from "./rows.ts";
 const view = new View(() => "");
 const OWN_WORDS_MAX = 50;
 const TOLD_MS = 8_000;
+/** After so many faults of its own the panel does not begin anew any more. */
+const FAULTS_MAX = 3;
 
 let sessionId = "";
 let items = new Map<string, ViewItem>();
@@ -33,6 +35,7 @@ let own: { readonly key: string; readonly after: string | undefined; readonly wo
 let restructure = true;
 let frame = 0;
 let asking = false;
+let faults = 0;
 let lastSpoken = "";
 let state: PanelState | null = null;
 
@@ -102,19 +105,20 @@ function apply(events: readonly { readonly seq: number; readonly ops: readonly R
         continue;
       }
       for (const op of ops) {
-        if (op.op === "append") {
-          const item = view.find(op.item);
-          if (item !== undefined) {
-            items.set(op.item, item);
-          }
-          list.touch(op.item);
-        } else {
+        if (op.op !== "append") {
           restructure = true;
-          if (op.op === "upsert") {
-            list.touch(op.item);
-            list.touch(`${op.item}#end`);
-            speak(op.item, op.kind, op.fields);
-          }
+        }
+        if (op.op === "reset") {
+          continue;
+        }
+        const item = view.find(op.item);
+        if (item !== undefined) {
+          items.set(op.item, item); // at once: a scroll may draw the row before the next frame
+        }
+        list.touch(op.item);
+        if (op.op === "upsert") {
+          list.touch(`${op.item}#end`);
+          speak(op.item, op.kind, op.fields);
         }
       }
     }
@@ -193,6 +197,7 @@ function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
       state = message.state;
+      document.body.classList.toggle("restricted", !message.state.trusted);
       chrome.show(message.state);
       composer.show(message.state);
       drawEmpty(message.state);
@@ -236,6 +241,9 @@ function receive(message: ToPanel): void {
       composer.attach(message.attachment);
       composer.focus();
       break;
+    case "draft":
+      composer.draft(message.words);
+      break;
     case "sent":
       composer.sent(message.ok, message.text);
       break;
@@ -253,6 +261,12 @@ function drawEmpty(now: PanelState): void {
 }
 
 window.addEventListener("message", (event: MessageEvent<ToPanel>) => receive(event.data));
+window.addEventListener("error", (event) => {
+  faults += 1;
+  if (faults <= FAULTS_MAX) {
+    send({ type: "broken", words: event.message });
+  }
+});
 window.addEventListener("keydown", (event) => {
   if (event.key === "." && (event.ctrlKey || event.metaKey) && state?.session?.turnId != null) {
     event.preventDefault();

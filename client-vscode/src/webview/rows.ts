@@ -189,7 +189,12 @@ function recoveryView(item: ViewItem): HTMLElement {
       "div",
       { class: "card recovery", role: "group", label: "Picked up after a restart" },
       h("div", { class: "hd" }, icon("history"), h("h3", { class: "grow" }, "Picked up after a restart")),
-      h("div", { class: "sec" }, h("p", { class: "q" }, revealed(str(item.fields, "text"))), lines.length > 0 && h("ul", { class: "fx" }, ...lines)),
+      h(
+        "div",
+        { class: "sec" },
+        lines.length === 0 && h("p", { class: "q" }, revealed(str(item.fields, "text"))),
+        lines.length > 0 && h("ul", { class: "fx" }, ...lines),
+      ),
     ),
   );
 }

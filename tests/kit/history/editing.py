@@ -17,7 +17,10 @@ from tests.kit.history.pieces import Piece
 from tests.kit.history.repository import Changed, Side
 
 from gloveport.protocol.errors import GloveportError
+from gloveport.server.edit.replace import hash_of
+from gloveport.server.workspace.changing import FileEdit
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.ignore import DEPENDENCY_FOLDERS
 
 Sides = dict[str, tuple[Side | None, Side | None]]
 
@@ -37,13 +40,49 @@ class Editing:
         pairs = [pair for pair in zip(changed, sections, strict=True) if not _is_pointer(pair[0])]
         left_out = {each.path for each in self.workspace.snapshot.not_covered}
         for each, _ in pairs:
+            if (
+                each.renamed
+                and each.old is not None
+                and self._may_move(each, left_out, made)
+                and await self._move(each)
+            ):
+                made |= {each.old_path: (each.old, None), each.new_path: (None, each.new)}
+                continue
             gone = each.old is not None and (each.new is None or each.renamed)
             if gone and await self._remove(each, left_out):
                 made[each.old_path] = (each.old, None)
         for each, pieces in pairs:
+            if each.new_path in made and each.renamed:
+                continue
             if each.new is not None and await self._bring(each, pieces, left_out):
                 made[each.new_path] = (None if each.renamed else each.old, each.new)
         return {path: sides for path, sides in made.items() if sides[0] != sides[1]}
+
+    def _may_move(self, each: Changed, left_out: set[str], made: Sides) -> bool:
+        """Half of all renames go by the hand that moves; nothing may lie at the new name, or in the way to it."""
+        root = self.workspace.worktree
+        above = root / each.new_path
+        free = not any(path.is_symlink() or path.is_file() for path in (above, *above.parents) if path != root)
+        plain = all(side is not None and not side.is_link for side in (each.old, each.new))
+        named = _can_be_named(each.old_path) and _can_be_named(each.new_path)
+        fit = free and plain and named and not above.is_dir()
+        return fit and each.old_path not in left_out | made.keys() and self.chance.random() < 0.5
+
+    async def _move(self, each: Changed) -> bool:
+        assert each.old is not None
+        assert each.new is not None
+        runnable = None if each.old.permissions == each.new.permissions else each.new.permissions == 0o755
+        gone = FileEdit(each.old_path, hash_of(each.old.data), None)
+        come = FileEdit(each.new_path, None, each.new.data, each.old_path, runnable)
+        try:
+            await self.workspace.edit([gone, come])
+        except GloveportError as error:
+            self.counts[f"edit: move: refused ({error.code.value})"] += 1
+            return False
+        self.counts["edit: move"] += 1
+        self.agent.put(each.old_path, None)
+        self.agent.put(each.new_path, each.new)
+        return True
 
     async def _remove(self, each: Changed, left_out: set[str]) -> bool:
         if each.old_path in left_out or not _can_be_named(each.old_path):
@@ -52,11 +91,15 @@ class Editing:
         try:
             await self.workspace.delete(each.old_path)
         except GloveportError as error:
-            self.counts[f"path: no edit ({error.code.value})"] += 1
+            self._refused(each.old_path, error)
             return False
         self.counts["edit: rename" if each.renamed else "edit: delete"] += 1
         self.agent.put(each.old_path, None)
         return True
+
+    def _refused(self, path: str, error: GloveportError) -> None:
+        reason = "a dependency folder is in the history" if below_dependencies(path) else error.code.value
+        self.counts[f"path: no edit ({reason})"] += 1
 
     async def _bring(self, each: Changed, pieces: Sequence[Piece], left_out: set[str]) -> bool:
         """Create or change one path."""
@@ -75,7 +118,7 @@ class Editing:
                     await self.workspace.write(path, data)
                 self._set_mode(path, old, new)
         except GloveportError as error:
-            self.counts[f"path: no edit ({error.code.value})"] += 1
+            self._refused(path, error)
             return False
         self.agent.put(path, new)
         return True
@@ -126,6 +169,11 @@ class Editing:
 
 def _is_pointer(each: Changed) -> bool:
     return any(side is not None and side.is_submodule for side in (each.old, each.new))
+
+
+def below_dependencies(path: str) -> bool:
+    """True for a path that is never in the agent's copy, though somebody committed it."""
+    return any(part in DEPENDENCY_FOLDERS for part in path.split("/")[:-1])
 
 
 def _can_be_named(path: str) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.kit.history.editing import Editing
-from tests.kit.history.oracle import Folder, merged
+from tests.kit.history.editing import Editing, below_dependencies
+from tests.kit.history.oracle import Folder, Place, merged
 from tests.kit.history.pieces import Piece
 from tests.kit.history.repository import Changed, Commit, Side
 from tests.kit.workspaces import read_tree
@@ -109,7 +109,8 @@ class Play:
         for tree in (Folder(self.root), self.user, self.agent):
             tree.put(BYSTANDER, Side("100644", b"one\ntwo\nthree\n"))
             for each in self.commit.changed:
-                if each.old is not None and not each.old.is_submodule:
+                mine = tree is not self.agent or not below_dependencies(each.old_path)
+                if each.old is not None and not each.old.is_submodule and mine:
                     tree.put(each.old_path, each.old)
         for each in self.commit.changed:
             if any(side is not None and side.is_submodule for side in (each.old, each.new)):
@@ -123,17 +124,19 @@ class Play:
     async def _begin(self) -> None:
         """What was edited is what is proposed, and what is shown is what it does."""
         proposals = {each.path: each for each in await self._pending()}
+        moved = {each.renamed_from for each in proposals.values()}
         unseen = {each.path for each in self.workspace.unproposable}
         for path, (old, new) in self.shown.items():
             if path in unseen:
                 self.outcome.counts["path: named as not proposable"] += 1
                 continue
             proposal = proposals.pop(path, None)
-            self.outcome.check(proposal is not None, f"{path}: no proposal")
+            self.outcome.check(proposal is not None or path in moved, f"{path}: no proposal")
             if proposal is not None:
                 self.outcome.counts[f"proposal: {proposal.kind}"] += 1
                 self.outcome.counts["hunks"] += len(proposal.hunks)
-                self._check_shown(proposal, old, new)
+                before = old if proposal.renamed_from is None else self.shown[proposal.renamed_from][0]
+                self._check_shown(proposal, before, new)
         self.outcome.check(not proposals, f"proposed and never edited: {sorted(proposals)[:5]}")
         self._compare("agent", self.workspace.worktree, self.agent)
 
@@ -141,7 +144,7 @@ class Play:
         patch = patch_of(proposal)
         if not patch:
             return
-        self.aside.put(proposal.path, old)
+        self.aside.put(_base_path(proposal), old)
         self.aside.apply_shown(patch)
         found = read_tree(self.aside.root).get(proposal.path)
         wanted = None if new is None else (new.permissions & 0o100, new.data)
@@ -168,7 +171,7 @@ class Play:
         size = self.chance.randint(1, len(proposals))
         chosen: list[tuple[Proposal, tuple[int, ...] | None]] = []
         for proposal in self.chance.sample(list(proposals), size):
-            if any(_nested(proposal.path, other.path) for other in proposals):
+            if any(_are_nested(proposal, other) for other in proposals):
                 continue
             indices = None
             if len(proposal.hunks) > 1 and self.chance.random() < 0.8:
@@ -193,9 +196,10 @@ class Play:
             len(each.hunks) if at is None else len(at) for each, at in chosen
         )
         for each, _ in chosen:
-            note = self.touched.setdefault(each.path, Touched())
-            note.accepted |= action == "accept"
-            note.rejected |= action == "reject"
+            for path in {each.path, _base_path(each)}:
+                note = self.touched.setdefault(path, Touched())
+                note.accepted |= action == "accept"
+                note.rejected |= action == "reject"
         self._expect(action, chosen)
         self._compare_both(action)
         if self.chance.random() < 0.25:
@@ -204,30 +208,32 @@ class Play:
 
     def _expect(self, action: str, chosen: Sequence[tuple[Proposal, tuple[int, ...] | None]]) -> None:
         tree = self.user if action == "accept" else self.agent
-        by_git: list[tuple[str, list[tuple[int, Sequence[bytes], Sequence[bytes]]]]] = []
+        by_git: list[tuple[str, list[Place]]] = []
         for proposal, at in chosen:
             hunks = proposal.hunks if at is None else [proposal.hunks[n] for n in at]
-            if proposal.kind != "modify" or not hunks or _is_wide(hunks[0].old_lines + hunks[0].new_lines):
-                self._expect_whole(tree, proposal, at)
-                continue
-            if action == "accept":
-                places = [(each.old_start, each.old_lines, each.new_lines) for each in hunks]
+            # Of a rename hunks are taken under the old name, and left under the new one.
+            path = _base_path(proposal) if action == "accept" else proposal.path
+            if hunks and at is not None and _is_wide(hunks[0].old_lines + hunks[0].new_lines):
+                self.outcome.counts["oracle: two-byte text, hunk by hunk not checked"] += 1
+                found = (self.root if tree is self.user else self.workspace.worktree) / path
+                tree.write(path, found.read_bytes())
+            elif at is None and (proposal.kind != "modify" or _is_wide(hunks[0].old_lines + hunks[0].new_lines)):
+                self._expect_whole(tree, proposal)
             else:
-                places = [(each.new_start, each.new_lines, each.old_lines) for each in hunks]
-            by_git.append((proposal.path, list(places)))
-            if at is None:
-                self._expect_mode(tree, proposal.path)
+                by_git.append((path, [_place(each, action) for each in hunks]))
+                if at is None:
+                    self._expect_mode(tree, path)
         tree.apply(by_git)
 
-    def _expect_whole(self, tree: Folder, proposal: Proposal, at: tuple[int, ...] | None) -> None:
-        """Kinds that are taken whole: the other tree has the bytes."""
-        if at is not None:  # hunks of two-byte text, which git's patches cannot say
-            other = (self.root if tree is self.user else self.workspace.worktree) / proposal.path
-            self.outcome.counts["oracle: two-byte text, hunk by hunk not checked"] += 1
-            tree.write(proposal.path, other.read_bytes())
-            return
-        source = self.agent if tree is self.user else self.user
-        tree.put(proposal.path, side_at(source.root / proposal.path))
+    def _expect_whole(self, tree: Folder, proposal: Proposal) -> None:
+        """Kinds that are taken whole: the other tree has the bytes, of a rename also the name that goes."""
+        source, path, gone = self.agent, proposal.path, proposal.renamed_from
+        if tree is self.agent:
+            source, path, gone = self.user, _base_path(proposal), proposal.path
+        side = side_at(source.root / path)
+        if gone is not None and gone != path:
+            tree.put(gone, None)
+        tree.put(path, side)
 
     def _expect_mode(self, tree: Folder, path: str) -> None:
         other = (self.agent if tree is self.user else self.user).root / path
@@ -246,20 +252,20 @@ class Play:
 
     async def _user_edits(self, proposals: Sequence[Proposal]) -> None:
         """The user changes a line far from what is pending, and saves."""
-        free = [each for each in proposals if each.kind == "modify" and each.hunks]
+        free = [each for each in proposals if each.kind in ("modify", "rename") and each.hunks]
         proposal = self.chance.choice(free) if free and self.chance.random() < 0.8 else None
-        path = BYSTANDER if proposal is None else proposal.path
-        target = self.root / path
-        base = target.read_bytes()
+        path, inner = (BYSTANDER, BYSTANDER) if proposal is None else (_base_path(proposal), proposal.path)
+        base = (self.root / path).read_bytes()
         lines = split_lines(base)
         at = self.chance.randint(0, len(lines)) if proposal is None else self._far(proposal, len(lines))
         if at is None or _is_wide(lines[:1]):
             return
-        ours = (self.agent.root / path).read_bytes()
+        ours = (self.agent.root / inner).read_bytes()
         fresh = self._fresh(lines, at)
         theirs = b"".join(fresh(lines, at))
         moved = sum(len(each.new_lines) - len(each.old_lines) for each in _before(proposal, at))
-        await self._save(path, base, (ours, b"".join(fresh(split_lines(ours), at + moved))), theirs)
+        both = b"".join(fresh(split_lines(ours), at + moved))
+        await self._save((path, inner), base, (ours, both), theirs)
 
     def _far(self, proposal: Proposal, count: int) -> int | None:
         """A line with at least one line between it and every pending hunk."""
@@ -290,11 +296,13 @@ class Play:
 
         return edited
 
-    async def _save(self, path: str, base: bytes, ours: tuple[bytes, bytes], theirs: bytes) -> None:
+    async def _save(self, paths: tuple[str, str], base: bytes, ours: tuple[bytes, bytes], theirs: bytes) -> None:
         """Save, let the session look, and hold its merge against git's.
 
-        `ours` is the agent's text and, for where git sees a conflict, the same with the user's edit put in by number.
+        `paths` are the user's and the agent's name of the file; `ours` is the agent's text and, for where git sees a
+        conflict, the same with the user's edit put in by number.
         """
+        path, inner = paths
         (self.root / path).write_bytes(theirs)
         self.user.write(path, theirs)
         wanted = merged(self.aside.root, base, ours[0], theirs)
@@ -309,12 +317,13 @@ class Play:
             await self.workspace.refresh()
         elif theirs != base:
             self.touched.setdefault(path, Touched()).edited = True
-            found = (self.workspace.worktree / path).read_bytes()
+            self.touched.setdefault(inner, Touched()).edited = True
+            found = (self.workspace.worktree / inner).read_bytes()
             if wanted is None:
                 self.outcome.counts["user edits: git finds a conflict, we merge"] += 1
                 wanted = ours[1]
             self.outcome.check(found == wanted, f"{path}: merged otherwise than git does")
-            self.agent.write(path, found)
+            self.agent.write(inner, found)
         self._compare_both("a user's edit")
 
     async def _user_is_in_the_way(self, proposals: Sequence[Proposal]) -> None:
@@ -353,8 +362,7 @@ class Play:
             if not proposals:
                 break
             action = self.chance.choice(("accept", "accept", "reject"))
-            nested = {a.path for a in proposals for b in proposals if _nested(a.path, b.path)}
-            if nested:
+            if any(_are_nested(one, two) for one in proposals for two in proposals):
                 order = sorted(proposals, key=lambda each: (each.result is not None) == (action == "accept"))
                 for each in order:
                     await self._decide_alone(action, each)
@@ -424,8 +432,20 @@ def _plain(tree: Tree) -> Tree:
     }
 
 
-def _nested(one: str, two: str) -> bool:
-    return one.startswith(f"{two}/") or two.startswith(f"{one}/")
+def _base_path(proposal: Proposal) -> str:
+    return proposal.path if proposal.renamed_from is None else proposal.renamed_from
+
+
+def _place(hunk: Hunk, action: str) -> Place:
+    if action == "accept":
+        return hunk.old_start, hunk.old_lines, hunk.new_lines
+    return hunk.new_start, hunk.new_lines, hunk.old_lines
+
+
+def _are_nested(one: Proposal, two: Proposal) -> bool:
+    """True when a path of one lies below a path of the other."""
+    names = [{each.path, _base_path(each)} for each in (one, two)]
+    return any(a.startswith(f"{b}/") or b.startswith(f"{a}/") for a in names[0] for b in names[1])
 
 
 def _before(proposal: Proposal | None, at: int) -> list[Hunk]:

@@ -44,6 +44,10 @@ UPCASTERS: Final[Registry] = MappingProxyType(
         ("RecoverySummarised", 1): _summary_with_items,
         ("ChangeProposed", 1): _proposal_of_one_name,
         ("ChangeWithdrawn", 1): _same,
+        ("ChangeApplyStarted", 1): _same,
+        ("ChangeApplied", 1): _same,
+        ("ChangeUnsettled", 1): _same,
+        ("ChangeRefused", 1): _same,
     }
 )
 

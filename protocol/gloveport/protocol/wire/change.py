@@ -38,6 +38,7 @@ class ChangeInfo(WireModel):
     digest: str
     hunks: tuple[HunkInfo, ...]
     runs_by_itself: str | None
+    turn_id: str = ""
 
 
 class ChangeListResult(WireModel):
@@ -93,6 +94,14 @@ class ChangePreviewParams(SessionParams):
     exact: bool = False
 
 
+class ChangeDocuments(WireModel):
+    """URIs of the sides of a proposal, for `change/document`: the base, the agent's result, what the user has now."""
+
+    base: str
+    result: str
+    user: str
+
+
 class ChangePreviewResult(WireModel):
     """The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64.
 
@@ -102,6 +111,7 @@ class ChangePreviewResult(WireModel):
     change: ChangeInfo
     diff: str
     patch: str | None = None
+    documents: ChangeDocuments | None = None
 
 
 class Selection(WireModel):
@@ -130,6 +140,33 @@ class ChangeDecideResult(WireModel):
 
 
 class ChangeUndoParams(SessionMutation):
-    """Undo an apply; null undoes the last one."""
+    """Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force.
+
+    `paths` and `hunk_digests` narrow it to files and to hunks.
+    """
 
     apply_id: Name | None = None
+    turn_id: Name | None = None
+    all: bool = False
+    paths: tuple[Path, ...] | None = Field(default=None, max_length=SELECTIONS_MAX)
+    hunk_digests: tuple[Digest, ...] | None = Field(default=None, max_length=SELECTIONS_MAX)
+
+
+class ChangeRedoParams(SessionMutation):
+    """Take an undo back: the named one, or the last one in force."""
+
+    apply_id: Name | None = None
+
+
+class ChangeDocumentParams(WireModel):
+    """One side of a proposal, by the URI that `change/preview` named."""
+
+    uri: Path
+
+
+class ChangeDocumentResult(WireModel):
+    """Its text; null where it is none, with words on why."""
+
+    uri: str
+    text: str | None
+    words: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.protocol.wire import change, place, session, turn, views
+from gloveport.protocol.wire import change, place, session, snapshot, turn, views
 from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
@@ -56,6 +56,11 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "change/accept": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/reject": Method(change.ChangeDecideParams, change.ChangeDecideResult, decides=True),
         "change/undo": Method(change.ChangeUndoParams, change.ChangeDecideResult, decides=True),
+        "change/redo": Method(change.ChangeRedoParams, change.ChangeDecideResult, decides=True),
+        "snapshot/list": Method(SessionParams, snapshot.SnapshotListResult),
+        "snapshot/preview": Method(snapshot.SnapshotPreviewParams, snapshot.SnapshotPreviewResult),
+        "snapshot/restore": Method(snapshot.SnapshotRestoreParams, change.ChangeDecideResult, decides=True),
+        "change/document": Method(change.ChangeDocumentParams, change.ChangeDocumentResult),
         "session/transcript": Method(views.TranscriptParams, views.TranscriptResult),
         "task/show": Method(views.TaskShowParams, views.TaskShowResult),
         "plan/show": Method(views.PlanShowParams, views.PlanShowResult),

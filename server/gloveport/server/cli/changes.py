@@ -17,11 +17,12 @@ from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
     ChangeInfo,
+    ChangeRedoParams,
     ChangeUndoParams,
     Selection,
 )
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.diffs import hunk_digest, pending, show_diffs, write_patch
+from gloveport.server.cli.diffs import below_root, hunk_digest, pending, show_diffs, write_patch
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -120,13 +121,39 @@ def reject(paths: Paths = None, hunk: Hunks = None, session: Session = "", root:
     _decision(False, paths, hunk, session, root)
 
 
-def undo(session: Session = "", root: Folder = HERE) -> None:
-    """Take back the last accept or reject."""
+def undo(
+    paths: Annotated[list[str] | None, typer.Argument(help="Files as seen from here; none: the last decision.")] = None,
+    hunk: Annotated[list[str] | None, typer.Option("--hunk", help="Only this hunk, by its whole digest.")] = None,
+    turn: Annotated[str, typer.Option("--turn", help="All decisions on what this turn proposed.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="All decisions in force.")] = False,
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Take back the last accept or reject, those on some files, of a turn, or all."""
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
-        params = ChangeUndoParams(client_request_id=request_id(), session_id=info.session_id)
+        params = ChangeUndoParams(
+            client_request_id=request_id(),
+            session_id=info.session_id,
+            turn_id=turn or None,
+            all=everything,
+            paths=tuple(below_root(path, info, root) for path in paths) if paths else None,
+            hunk_digests=tuple(hunk) if hunk else None,
+        )
         result = await client.call("change/undo", params)
         out().print(plain(decided_words("undone", result.paths, info), "green"))
+
+    with_client(work)
+
+
+def redo(session: Session = "", root: Folder = HERE) -> None:
+    """Take the last undo back."""
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        params = ChangeRedoParams(client_request_id=request_id(), session_id=info.session_id)
+        result = await client.call("change/redo", params)
+        out().print(plain(decided_words("redone", result.paths, info), "green"))
 
     with_client(work)

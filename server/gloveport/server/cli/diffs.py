@@ -56,6 +56,11 @@ def _names(path: str, root: Path, folder: Path) -> Iterator[str]:
         yield str(PurePosixPath(os.path.normpath(path)))
 
 
+def below_root(path: str, session: SessionInfo, folder: Path) -> str:
+    """A typed path as the session names it."""
+    return next(_names(path, Path(session.root), folder), path)
+
+
 def _beneath(changes: Sequence[ChangeInfo], names: Iterable[str]) -> list[ChangeInfo]:
     for name in names:
         found = [one for one in changes if name == "." or any(_lies(path, name) for path in _ends(one))]

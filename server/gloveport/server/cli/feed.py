@@ -49,6 +49,9 @@ _HOLDS: Final = MappingProxyType(
         "suspect": "changed since it was written; look at it",
     }
 )
+_VERBS: Final = MappingProxyType(
+    {"accept": "accepted", "reject": "rejected", "undo": "undone", "redo": "redone", "restore": "restored"}
+)
 FAILURES_SHOWN_MAX: Final = 20
 WIDTH_MIN: Final = 20
 
@@ -239,7 +242,7 @@ class Feed:
         self.line(f"± {words} ({counted(len(fields['hunks']), 'hunk')})", "blue")
 
     def _applied(self, _item: str, fields: Mapping[str, Any]) -> None:
-        verb = {"accept": "accepted", "reject": "rejected", "undo": "undone"}[fields["action"]]
+        verb = _VERBS.get(fields["action"], fields["action"])
         self.line(f"✓ {verb}: {', '.join(fields['paths'])}", "green")
 
     def _refused(self, _item: str, fields: Mapping[str, Any]) -> None:

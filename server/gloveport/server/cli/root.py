@@ -14,7 +14,19 @@ from typing import Annotated, Final
 import typer
 
 from gloveport.protocol.wire.base import Empty
-from gloveport.server.cli import approvals, changes, choices, deleting, demo, doctor, records, run, sessions, steering
+from gloveport.server.cli import (
+    approvals,
+    changes,
+    choices,
+    deleting,
+    demo,
+    doctor,
+    records,
+    restoring,
+    run,
+    sessions,
+    steering,
+)
 from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
 from gloveport.server.cli.views import Door, Views
@@ -53,7 +65,18 @@ def command_line(doors: Doors) -> typer.Typer:
     views = Views(doors.view)
     groups: tuple[tuple[str, tuple[Callable[..., None], ...]], ...] = (
         (WORK, (run.run, run.resume, steering.steer, steering.queue, steering.interrupt, choices.cancel, demo.demo)),
-        (DECIDE, (approvals.approve, changes.diff, changes.accept, changes.reject, changes.undo)),
+        (
+            DECIDE,
+            (
+                approvals.approve,
+                changes.diff,
+                changes.accept,
+                changes.reject,
+                changes.undo,
+                changes.redo,
+                restoring.restore,
+            ),
+        ),
         (
             LOOK,
             (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),

@@ -11,11 +11,14 @@ from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
+    ChangeDocumentParams,
+    ChangeDocumentResult,
     ChangeHunksParams,
     ChangeHunksResult,
     ChangeListResult,
     ChangePreviewParams,
     ChangePreviewResult,
+    ChangeRedoParams,
     ChangeUndoParams,
 )
 from gloveport.protocol.wire.place import (
@@ -54,6 +57,12 @@ from gloveport.protocol.wire.session import (
     SubscribeResult,
     SubscriptionParams,
     WidenParams,
+)
+from gloveport.protocol.wire.snapshot import (
+    SnapshotListResult,
+    SnapshotPreviewParams,
+    SnapshotPreviewResult,
+    SnapshotRestoreParams,
 )
 from gloveport.protocol.wire.turn import (
     ApprovalListResult,
@@ -234,6 +243,31 @@ class Calls(Protocol):
     @overload
     async def call(
         self, method: Literal["change/undo"], params: ChangeUndoParams, *, timeout_s: float | None = None
+    ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/redo"], params: ChangeRedoParams, *, timeout_s: float | None = None
+    ) -> ChangeDecideResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["change/document"], params: ChangeDocumentParams, *, timeout_s: float | None = None
+    ) -> ChangeDocumentResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/list"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> SnapshotListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/preview"], params: SnapshotPreviewParams, *, timeout_s: float | None = None
+    ) -> SnapshotPreviewResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["snapshot/restore"], params: SnapshotRestoreParams, *, timeout_s: float | None = None
     ) -> ChangeDecideResult: ...
 
     @overload

@@ -1,4 +1,4 @@
-"""change/*: list, preview, accept, reject, undo.
+"""change/*: list, preview, accept, reject.
 
 Purpose: the handlers of proposals.
 Invariant: what is decided is what was shown: a selection names digests; the plan is on disk before the first byte.
@@ -6,24 +6,26 @@ Must never: answer before the outcome is on disk.
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Final
 
 import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeApplied, ChangeProposed, ChangeUnsettled
+from gloveport.protocol.journal.events import ChangeProposed, ChangeUnsettled
+from gloveport.protocol.journal.events.change import Decision
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
+    ChangeDocuments,
     ChangeInfo,
     ChangeListResult,
     ChangePreviewParams,
     ChangePreviewResult,
-    ChangeUndoParams,
     HunkInfo,
 )
+from gloveport.server.commands.documents import SIDES, document_uri
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
@@ -51,6 +53,7 @@ def _info(change: ChangeProposed) -> ChangeInfo:
         digest=change.digest,
         hunks=tuple(HunkInfo.model_validate(hunk.model_dump()) for hunk in change.hunks),
         runs_by_itself=change.runs_by_itself,
+        turn_id=change.turn_id,
     )
 
 
@@ -70,7 +73,8 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     if shown.proposal.digest != change.digest:
         raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, "the proposal is just changing; look again")
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
-    return ChangePreviewResult(change=_info(change), diff=shown.diff, patch=patch)
+    documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
+    return ChangePreviewResult(change=_info(change), diff=shown.diff, patch=patch, documents=documents)
 
 
 def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
@@ -87,7 +91,7 @@ def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
     return tuple(chosen)
 
 
-def _check_quiet(actor: Actor) -> None:
+def check_quiet(actor: Actor) -> None:
     """What changes the worktree: not while a call runs in it."""
     turn = actor.state.turn
     if turn is not None and any(call.stage is CallStage.RUNNING for call in turn.calls):
@@ -124,71 +128,24 @@ async def accept(house: House, params: ChangeDecideParams, caller: Caller, once:
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_accept(selected)
     if plan.taken_over:
-        _check_quiet(actor)
-    return await _decide(actor, "accept", plan, caller, once)
+        check_quiet(actor)
+    return await decide(actor, "accept", plan, caller, once)
 
 
 async def reject(house: House, params: ChangeDecideParams, caller: Caller, once: Once) -> ChangeDecideResult:
     """Take the selected proposals out of the worktree."""
     actor = await house.sessions.open(params.session_id)
-    _check_quiet(actor)
-    return await _decide(actor, "reject", await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
+    check_quiet(actor)
+    return await decide(actor, "reject", await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
 
 
-async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Once) -> ChangeDecideResult:
-    """Put back what an accept or reject changed."""
-    actor = await house.sessions.open(params.session_id)
-    _check_quiet(actor)
-    applied = _applied(actor, params.apply_id)
-    house.buffers.heard(caller.connection_id)
-    plan = await actor.workspace.plan_undo(applied.record)
-    return await _decide(actor, "undo", plan, caller, once)
-
-
-def _applied(actor: Actor, apply_id: str | None) -> ChangeApplied:
-    applied = actor.state.applied
-    found = [each for each in applied if each.apply_id == apply_id] if apply_id is not None else standing(applied)
-    if not found:
-        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
-    return found[-1]
-
-
-def standing(applied: Sequence[ChangeApplied]) -> list[ChangeApplied]:
-    """The decisions in force, in order: without those that were undone, with those whose undo was undone."""
-    undone_by: dict[str, ChangeApplied] = {}
-    stands: dict[str, bool] = {}
-    for at, each in enumerate(applied):
-        stands[each.apply_id] = True
-        if each.action != "undo":
-            continue
-        turned = _turned(each)
-        target = next((one for one in reversed(applied[:at]) if stands[one.apply_id] and _ends(one) == turned), None)
-        if target is not None:
-            stands[target.apply_id] = False
-            undone_by[each.apply_id] = target
-            again = undone_by.get(target.apply_id)
-            if again is not None:
-                stands[again.apply_id] = True
-                stands[each.apply_id] = False
-    return [each for each in applied if each.action != "undo" and stands[each.apply_id]]
-
-
-def _ends(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
-    """What a decision made of which file."""
-    steps: Any = each.record.get("steps", [])
-    return frozenset((step["side"], step["path"], str(step["before"]), str(step["after"])) for step in steps)
-
-
-def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
-    return frozenset((side, path, after, before) for side, path, before, after in _ends(each))
-
-
-async def _decide(
-    actor: Actor, action: Literal["accept", "reject", "undo"], plan: Plan, caller: Caller, once: Once
-) -> ChangeDecideResult:
+async def decide(actor: Actor, action: Decision, plan: Plan, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Journal the plan as intent, have it carried out, and wait for the outcome. Raises what refused it."""
     for words in actor.waiting_applies.values():
         raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
-    record = plan.as_json()
+    changes = [actor.state.changes.get(one.change_id) for one in plan.decided]
+    turns = tuple(dict.fromkeys(change.turn_id for change in changes if change is not None))
+    record = replace(plan, turns=turns).as_json()
     if len(plan.decided) > DECISION_FILES_MAX or len(orjson.dumps(record)) > DECISION_BYTES_MAX:
         words = f"{len(plan.decided)} files are too many, or too long, for one decision; nothing was written"
         hint = f"Decide folder by folder, on {DECISION_FILES_MAX} files at most."

@@ -17,7 +17,20 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import approval, change, data, hunks, place, session, tool, turn, views
+from gloveport.server.commands import (
+    approval,
+    change,
+    data,
+    documents,
+    hunks,
+    place,
+    restoring,
+    session,
+    tool,
+    turn,
+    undoing,
+    views,
+)
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
@@ -43,6 +56,9 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "change/list": change.listed,
         "change/hunks": hunks.hunks,
         "change/preview": change.preview,
+        "change/document": documents.document,
+        "snapshot/list": restoring.listed,
+        "snapshot/preview": restoring.preview,
         "tool/why": tool.why,
         "workspace/list": place.workspaces,
         "sandbox/list": place.sandboxes,
@@ -71,7 +87,9 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "grant/revoke": approval.revoke,
         "change/accept": change.accept,
         "change/reject": change.reject,
-        "change/undo": change.undo,
+        "change/undo": undoing.undo,
+        "change/redo": undoing.redo,
+        "snapshot/restore": restoring.restore,
         "workspace/trust": place.trust,
         "sandbox/choose": place.choose_sandbox,
         "model/choose": place.choose_model,

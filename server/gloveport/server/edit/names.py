@@ -7,6 +7,7 @@ Must never: touch a disk, or accept a name because this machine's file system wo
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
@@ -17,7 +18,8 @@ NAME_BYTES_MAX: Final = 255
 TEMP_PREFIX: Final = ".gloveport-"
 """Names that begin so are our own staged files; they are never content."""
 
-_SHORT_NAME: Final = re.compile(r"git~[0-9]+\Z")
+# The short names of `.git`: the plain ones, and those with a hash that are given when four are taken.
+_SHORT_NAME: Final = re.compile(r"(?:git|gi[0-9a-f]{4})~[0-9]+\Z")
 _IGNORABLE_RANGES: Final = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
@@ -43,9 +45,23 @@ def fold_path(path: str) -> str:
     return "/".join(fold_name(part) for part in path.split("/"))
 
 
+def collision(paths: Iterable[str]) -> tuple[str, str] | None:
+    """Two of these paths, or folders above them, that are spelled differently and one name on some file systems."""
+    spelled: dict[tuple[str, ...], str] = {}
+    for path in paths:
+        parts = path.split("/")
+        folded = tuple(fold_name(part) for part in parts)
+        for depth in range(1, len(parts) + 1):
+            here = "/".join(parts[:depth])
+            other = spelled.setdefault(folded[:depth], here)
+            if other != here:
+                return other, here
+    return None
+
+
 def is_git_name(name: str) -> bool:
     """True when one path part opens `.git` on some file system (case, ignorables, streams, short names)."""
-    if name.isascii() and "git" not in name.lower():
+    if name.isascii() and "git" not in name.lower() and "~" not in name:
         return False
     return any(_part_is_git(part) for part in re.split(r"[\\/]", fold_name(name)))
 

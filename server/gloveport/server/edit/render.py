@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gloveport.server.edit.hunks import Hunk
-from gloveport.server.edit.lines import UTF16_BE_BOM, UTF16_LE_BOM
+from gloveport.server.edit.lines import UTF16_BE_BOM, UTF16_LE_BOM, utf16_order
 from gloveport.server.edit.matching import changed_ranges
 
 LINE_CHARS_MAX: Final = 2_000
@@ -118,7 +118,8 @@ def _wide(lines: Sequence[bytes]) -> str | None:
             return "utf-16-le"
         if line.startswith(UTF16_BE_BOM) or line.endswith(b"\0\n"):
             return "utf-16-be"
-    return None
+    order = utf16_order(b"".join(lines))
+    return None if order is None else order.value
 
 
 @dataclass(frozen=True, slots=True)

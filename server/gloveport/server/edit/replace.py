@@ -80,6 +80,8 @@ def replace_many(data: bytes, quotes: Sequence[Quote], *, path: str) -> bytes:
         try:
             data = replace_exact(data, quote.old, quote.new, path=path, replace_all=quote.every).result
         except EditError as error:
+            if len(quotes) == 1:
+                raise
             words = error.message.removeprefix(f"{path}: ")
             refusal = EditError(error.code, f"{path}: edit {number} of {len(quotes)}: {words}", hint=error.hint)
             refusal.data = error.data
@@ -117,6 +119,8 @@ def check_form(form: TextForm, result: bytes, path: str) -> None:
     found = sniff_form(result)
     if found != form and form.encoding is not Encoding.LEGACY and (result or form.bom):
         raise encoding_error(path, f"the edit would turn it from {form.words} into {found.words}")
+    if form.bom and result.startswith(form.bom * 2):
+        raise encoding_error(path, "its byte order mark would be there twice")
 
 
 def editable_form(data: bytes, text: str, path: str) -> TextForm:

@@ -10,7 +10,7 @@ from collections import Counter
 from gloveport.server.edit.lines import Encoding, line_ending, sniff_form, split_lines
 from gloveport.server.edit.matching import changed_ranges
 from gloveport.server.edit.patching import BOM_CHAR
-from gloveport.server.edit.replace import encoding_error, from_utf8, to_utf8
+from gloveport.server.edit.replace import check_form, encoding_error, from_utf8, to_utf8
 
 
 def rewrite_text(existing: bytes | None, text: str, *, path: str) -> bytes:
@@ -31,7 +31,9 @@ def rewrite_text(existing: bytes | None, text: str, *, path: str) -> bytes:
         raise encoding_error(path, "the file is not UTF-8; writing all of it would lose letters")
     if b"\r\n" not in wanted:
         wanted = _with_endings(split_lines(to_utf8(existing, form)), wanted)
-    return from_utf8(wanted, form)
+    result = from_utf8(wanted, form)
+    check_form(form, result, path)
+    return result
 
 
 def _with_endings(old_lines: list[bytes], wanted: bytes) -> bytes:

@@ -5,10 +5,9 @@ Invariant: an apply ends as done with its hashes read back, as refused with noth
 Must never: write what the plan does not name.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
@@ -26,16 +25,20 @@ from gloveport.server.workspace.plan import Plan
 from gloveport.server.workspace.reconcile import Settled
 
 PATHS_TOLD_MAX: Final = 10
-_REASONS: Final[Mapping[str, Literal["accepted", "rejected", "reverted"]]] = MappingProxyType(
-    {"accept": "accepted", "reject": "rejected", "undo": "reverted"}
-)
-_DECISIONS: Final[Mapping[str, Literal["accepted", "rejected", "undone"]]] = MappingProxyType(
-    {
-        "accept": "accepted",
-        "reject": "rejected",
-        "undo": "undone",
-    }
-)
+Verb = Literal["accepted", "rejected", "undone"]
+
+
+def _verb(started: ChangeApplyStarted) -> Verb:
+    """What was done with the decided changes; what is taken again is what it was before."""
+    match started.action:
+        case "accept":
+            return "accepted"
+        case "reject":
+            return "rejected"
+        case "redo":
+            return "accepted" if Plan.from_json(started.plan).user_steps else "rejected"
+        case _:
+            return "undone"
 
 
 async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...]:
@@ -179,7 +182,7 @@ def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
                 path=choice["path"],
                 hunk_ids=tuple(choice["hunk_ids"]),
                 digests=tuple(choice["digests"]),
-                decision=_DECISIONS[started.action],
+                decision=_verb(started),
                 by=started.by,
             )
         )
@@ -190,7 +193,8 @@ async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) ->
     """What is still pending; when the decision `holds`, what it ended is withdrawn also where no look is possible."""
     state = actor.state
     looked = await look(actor, _origin(state, started))
-    reason = _REASONS[started.action]
+    verb = _verb(started)
+    reason: Literal["accepted", "rejected", "reverted"] = "reverted" if verb == "undone" else verb
     facts = [
         fact.model_copy(update={"reason": reason})
         if isinstance(fact, ChangeWithdrawn) and fact.reason == "reverted"

@@ -1,4 +1,4 @@
-"""The user's own edits, before a turn begins.
+"""The user's own edits, before the model is asked and so before its next tools run.
 
 Purpose: bring what the user changed since into the worktree, so that the agent works on today's files.
 Invariant: a change of either side is kept; what meets is left as it is and shown as a conflict when it is accepted.
@@ -32,14 +32,20 @@ async def take_over_edits(actor: Actor) -> None:
 
 
 async def _tell(actor: Actor, refreshed: Refreshed) -> None:
-    """Say in words what of the user's edits could not be taken over; once, as long as it stays so."""
+    """Say in words what was taken over while the turn runs, and what could not be: once, as long as it stays so."""
     left_out = actor.workspace.user_unknown
     news = (refreshed.conflicted, tuple(one.path for one in left_out))
-    if news == actor.told_edits:
+    is_new, actor.told_edits = news != actor.told_edits, news
+    turn = actor.state.turn
+    taken = refreshed.taken if turn is not None and turn.calls_made else ()
+    if not is_new and not taken:
         return
-    actor.told_edits = news
     meeting = [NotCovered(path, "you and the agent both changed it") for path in refreshed.conflicted]
-    words = [told("Your edits were not taken over here", meeting), told("Not looked at in your folder", left_out)]
+    words = [
+        told("Your edits were taken over", [NotCovered(path, "changed while the turn ran") for path in taken]),
+        told("Your edits were not taken over here", meeting) if is_new else "",
+        told("Not looked at in your folder", left_out) if is_new else "",
+    ]
     text = " ".join(filter(None, words))
     if text:
         await actor.record((_taken(actor, refreshed, left_out, text),))

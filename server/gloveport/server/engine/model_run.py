@@ -55,8 +55,7 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
     failure = RequestFailed(request_id, ErrorCode.CANCELLED, "stopped by the user", "")
     with scope:
         try:
-            if actor.state.turn is not None and actor.state.turn.calls_made == 0:
-                await take_over_edits(actor)
+            await take_over_edits(actor)
             await _ask(actor, request_id, reply)
         except GloveportError as error:
             if is_fatal(error):

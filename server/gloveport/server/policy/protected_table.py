@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-TABLE_VERSION = 2
+TABLE_VERSION = 3
 
 
 @unique
@@ -60,19 +60,24 @@ GROUPS: Final[tuple[Group, ...]] = (
         folders=_names(".githooks, .husky, .hg, .svn, .jj, .bzr"),
         files=_names("""
             .gitattributes, .gitmodules, .gitconfig, .hgrc, .pre-commit-config.y*ml, .pre-commit-hooks.y*ml,
-            lefthook.y*ml, lefthook-local.y*ml, .lefthook.y*ml, .overcommit.yml, .huskyrc*, .lintstagedrc*
+            lefthook.y*ml, lefthook-local.y*ml, .lefthook.y*ml, .overcommit.yml, .huskyrc*, .lintstagedrc*,
+            lefthook*.toml, lefthook*.json, simple-git-hooks.*, .simple-git-hooks.*, lint-staged.config.*,
+            captainhook.json, commitlint.config.*, .commitlintrc*, .czrc
         """),
     ),
     Group(
         _RUNS,
         "it is run by a build service on the next push",
         folders=_names("""
-            .github, .gitlab, .circleci, .buildkite, .forgejo, .gitea, .woodpecker, .teamcity
+            .github, .gitlab, .circleci, .buildkite, .forgejo, .gitea, .woodpecker, .teamcity, .semaphore, .tekton,
+            .harness, .zuul.d, .azure-pipelines, .pipelines
         """),
         files=_names("""
             .gitlab-ci.y*ml, .travis.y*ml, azure-pipelines*.y*ml, jenkinsfile*, bitbucket-pipelines.y*ml,
             .drone.y*ml, appveyor.y*ml, .appveyor.y*ml, .woodpecker.y*ml, cloudbuild.y*ml, buildspec.y*ml,
-            .cirrus.y*ml, renovate.json*, .renovaterc*
+            .cirrus.y*ml, renovate.json*, .renovaterc*, bitrise.y*ml, codemagic.y*ml, netlify.toml, vercel.json,
+            fly.toml, render.y*ml, serverless.y*ml, wercker.y*ml, .mergify.y*ml, zuul.y*ml, .zuul.y*ml,
+            release.config.*, .releaserc*
         """),
     ),
     Group(
@@ -81,9 +86,12 @@ GROUPS: Final[tuple[Group, ...]] = (
         folders=_names(".mise, .direnv"),
         files=_names("""
             .envrc, .bashrc, .bash_profile, .bash_login, .bash_logout, .bash_aliases, .profile, .zshrc, .zshenv,
-            .zprofile, .zlogin, .cshrc, .tcshrc, .kshrc, config.fish, .inputrc, .tool-versions, .mise.toml,
-            mise.toml, .mise.local.toml, .autoenv, .autoenv.zsh, .xprofile, .xinitrc, crontab, *.desktop, *.service,
-            *.timer
+            .zprofile, .zlogin, .cshrc, .tcshrc, .kshrc, config.fish, .inputrc, .curlrc, _curlrc, .wgetrc,
+            .tool-versions, .mise.toml, mise.toml, .mise.local.toml, .autoenv, .autoenv.zsh, .xprofile, .xinitrc,
+            crontab, *.desktop, *.service, .python-version, .ruby-version, .node-version, .nvmrc, .java-version,
+            .sdkmanrc, .tmux.conf, .screenrc, .psqlrc, .sqliterc, .mongorc.js, .mongoshrc.js, .ghci, .ocamlinit,
+            .rprofile, .renviron, .octaverc, startup.jl, .pryrc, .byebugrc, .latexmkrc, latexmkrc, ansible.cfg,
+            .ansible.cfg, *.timer
         """),
         paths=_names(".config/fish, .config/autostart"),
     ),
@@ -93,7 +101,8 @@ GROUPS: Final[tuple[Group, ...]] = (
         files=_names("""
             *.pth, conftest.py, sitecustomize.py, usercustomize.py, setup.py, setup.cfg, pyproject.toml, tox.ini,
             noxfile.py, pytest.ini, .pytest.ini, pyvenv.cfg, pip.conf, pip.ini, uv.toml, .pdbrc, .pythonstartup,
-            pipfile, manifest.in, .coveragerc
+            pipfile, manifest.in, .coveragerc, conf.py, mkdocs.y*ml, tasks.py, ipython_config.py, jupyter_*config.py,
+            jupyter_*config.json, .condarc, .isort.cfg, .ycm_extra_conf.py
         """),
     ),
     Group(
@@ -107,7 +116,11 @@ GROUPS: Final[tuple[Group, ...]] = (
             docker-bake.*, procfile, vagrantfile, earthfile, tiltfile, skaffold.y*ml, gulpfile.*, gruntfile.*,
             dodo.py, fabfile.py, pavement.py, wscript, build.xml, build.sbt, build.zig, build.bazel,
             build, workspace, workspace.bazel, magefile.go, bakefile, hatch.toml, pdm.toml,
-            hatch_build.py
+            hatch_build.py, *.bzl, buck, .buckconfig, pants.toml, dune, dune-project, *.opam, *.cabal, cabal.project*,
+            stack.y*ml, setup.hs, project.clj, deps.edn, build.boot, rebar.config*, xmake.lua, premake*.lua, tupfile*,
+            *.pro, *.vcxproj, *.csproj, *.fsproj, *.vbproj, *.props, *.targets, *.sln, nuget.config, global.json,
+            package.swift, *.podspec, podfile*, cartfile*, fastfile, *.nimble, shard.y*ml, *.rockspec, gradlew*, mvnw*,
+            *.gradle, *.gradle.kts, .terraformrc, terragrunt.hcl, pulumi.y*ml
         """),
     ),
     Group(
@@ -127,12 +140,13 @@ GROUPS: Final[tuple[Group, ...]] = (
         _RUNS,
         "an editor or its tasks obey it on opening the folder",
         folders=_names("""
-            .vscode, .idea, .devcontainer, .fleet, .zed, .vs, .nvim, .vim, .sublime-project
+            .vscode, .idea, .devcontainer, .fleet, .zed, .vs, .nvim, .vim, .sublime-project, .helix, .theia, .run,
+            .settings, .storybook
         """),
         files=_names("""
             .devcontainer.json, *.code-workspace, *.sublime-project, .exrc, .nvimrc, .nvim.lua, .vimrc, .gvimrc,
-            .dir-locals*.el, .projectile, .gdbinit, .lldbinit, .helix, *.csproj.user, directory.build.*,
-            omnisharp.json
+            .dir-locals*.el, .projectile, .gdbinit, .lldbinit, .helix, *.csproj.user, directory.build.*, .project,
+            .classpath, .gitpod.y*ml, .replit, .kakrc, .lvimrc, .vimrc.local, .local.vimrc, omnisharp.json
         """),
     ),
     Group(
@@ -144,19 +158,27 @@ GROUPS: Final[tuple[Group, ...]] = (
             vite.config.*, vitest.config.*, vitest.workspace.*, jest.config.*, webpack.config.*, rollup.config.*,
             babel.config.*, .babelrc*, postcss.config.*, tailwind.config.*, next.config.*, playwright.config.*,
             .mocharc*, ava.config.*, karma.conf.*, .swcrc, turbo.json, nx.json, .rubocop.yml, .clangd,
-            compile_flags.txt, .ripgreprc
+            rspack.config.*, esbuild.config.*, tsup.config.*, svelte.config.*, astro.config.*, nuxt.config.*,
+            vue.config.*, angular.json, craco.config.*, metro.config.*, cypress.config.*, wdio.conf.*, knexfile.*,
+            drizzle.config.*, gatsby-*.js, gatsby-*.ts, biome.json*, dprint.json, nodemon.json, jest.setup.*,
+            vitest.setup.*, .rubocop*.y*ml, .standard.yml, .credo.exs, .formatter.exs, .luacheckrc, .luarc*,
+            .perltidyrc, .perlcriticrc, .ansible-lint*, .golangci.*, .bandit, .sqlfluff, .vale.ini, phpstan.neon*,
+            phpunit.xml*, psalm.xml*, .php-cs-fixer*, rector.php, detekt.y*ml, .swiftlint.y*ml, .clang-tidy, .ccls,
+            compile_commands.json, compile_flags.txt, .ripgreprc
         """),
     ),
     Group(
         _RUNS,
         "agents and assistants read it as instructions or start servers it names",
         folders=_names("""
-            .claude, .codex, .cursor, .gemini, .windsurf, .aider, .roo, .kiro, .continue
+            .claude, .codex, .cursor, .gemini, .windsurf, .aider, .roo, .kiro, .continue, .junie, .amazonq, .augment,
+            .trae, .goose, .opencode, .crush, .qwen, .agents, .openhands, .kilocode, .clinerules, .mcp
         """),
         files=_names("""
             agents.md, agents.override.md, agent.md, claude.md, claude.local.md, gemini.md, copilot-instructions.md,
             .cursorrules, .windsurfrules, .clinerules, .roorules, .goosehints, .mcp.json, mcp.json, mcp.toml,
-            .aider.conf.y*ml, llms.txt, skill.md
+            .aider.conf.y*ml, llms.txt, skill.md, codex.md, qwen.md, warp.md, opencode.json*, crush.json, .rules,
+            .airules, .roomodes, .kilocodemodes, .augment-guidelines
         """),
     ),
     Group(

@@ -13,7 +13,9 @@ from pydantic import Field
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
+from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.render import visible
+from gloveport.server.edit.replace import to_utf8
 from gloveport.server.tools.contract import (
     Arguments,
     Found,
@@ -121,11 +123,17 @@ class ReadFile(_Looking):
         if not all(context.was_judged(one.kind, one.target) for one in asked):
             raise ToolError(ErrorCode.CHANGE_CONFLICT, f"{arguments.path} is not what was judged; read it again")
         data = await context.workspace.read(arguments.path, at=real)
-        lines = clean_output(context.redact(data)).split("\n")
+        form = sniff_form(data)
+        if form.encoding is Encoding.BINARY:
+            words = f"[{len(data)} bytes that are no text; the file can be moved or deleted, not edited]"
+            return seen(words, context, f"{len(data)} bytes read")
+        lines = clean_output(context.redact(to_utf8(data, form))).split("\n")
         start, stop = arguments.start_line - 1, arguments.start_line - 1 + arguments.lines
         text = "\n".join(lines[start:stop])
         if start or stop < len(lines):
             text += f"\n[lines {arguments.start_line} to {min(stop, len(lines))} of {len(lines)}]"
+        if form.encoding is Encoding.LEGACY:
+            text += "\n[not UTF-8: what is shown as � is kept as it is; edit by quoting ASCII text alone]"
         return seen(text, context, f"{len(data)} bytes read")
 
 

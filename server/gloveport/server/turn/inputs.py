@@ -11,6 +11,7 @@ from typing import Literal
 
 from gloveport.protocol.journal.events import EventBody, GrantIssued, ShortenedResult
 from gloveport.protocol.journal.events.base import Json, LabelRecord
+from gloveport.protocol.journal.events.change import Decision
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 
@@ -302,7 +303,7 @@ class ApplyRequested:
     """A decision about changes was planned; the plan names each step's hashes."""
 
     apply_id: str
-    action: Literal["accept", "reject", "undo"]
+    action: Decision
     plan: Mapping[str, Json]
     by: str
 

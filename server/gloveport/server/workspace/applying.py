@@ -111,6 +111,7 @@ class _Placing:
         if after is None:
             return None
         tree = self.trees.handles[self.step.side]
+        self._refuse_alike_folder(tree)
         self.made = tree.make_folders(self.step.path.rpartition("/")[0])
         data = self.trees.store.get(after.digest)
         with self._folder() as (fd, name):
@@ -181,18 +182,30 @@ class _Placing:
         self.trees.handles[self.step.side].drop_folders(self.made)
         return not self.swapped
 
+    def _refuse_alike_folder(self, tree: Root) -> None:
+        """A new folder beside one of the same folded name, unless the plan takes that one's files away."""
+        above, _, name = next(iter(self.step.new_folders), "").rpartition("/")
+        if not name:
+            return
+        with tree.folder(above) as fd:
+            others = self._spelled(fd, above, name)
+        for other in others:
+            below = f"{above}/{other}/" if above else f"{other}/"
+            if other != name and not any(path.startswith(below) for path in self.leaving):
+                raise _alike(self.step.path, other)
+
+    def _spelled(self, fd: int, folder: str, name: str) -> Sequence[str]:
+        """The names in a folder that are one with `name` somewhere; a folder is listed once a plan."""
+        place = f"{self.step.side}/{folder}"
+        if place not in self.trees.names:
+            self.trees.names[place] = _spellings(fd, folder)
+        return self.trees.names[place].get(fold_name(name), ())
+
     def _refuse_look_alike(self, fd: int, name: str) -> None:
         path = self.step.path
-        place = f"{self.step.side}/{path.rpartition('/')[0]}"
-        if place not in self.trees.names:
-            self.trees.names[place] = _spellings(fd, path)
-        for other in self.trees.names[place].get(fold_name(name), ()):
+        for other in self._spelled(fd, path.rpartition("/")[0], name):
             if other != name and f"{path.removesuffix(name)}{other}" not in self.leaving:
-                raise WorkspaceError(
-                    ErrorCode.CHANGE_CONFLICT,
-                    f"{path}: {other!r} is there already and is the same name on some file systems",
-                    path=path,
-                )
+                raise _alike(path, other)
 
     def _is_folder(self) -> bool:
         info = self.trees.handles[self.step.side].state(self.step.path)
@@ -318,6 +331,11 @@ def is_own(state: FileState, step: Step) -> bool:
 def same_content(state: FileState, other: FileState | None) -> bool:
     """True when kind and hash are the same."""
     return other is not None and (state.kind, state.digest) == (other.kind, other.digest)
+
+
+def _alike(path: str, other: str) -> WorkspaceError:
+    words = f"{path}: {other!r} is there already and is the same name on some file systems"
+    return WorkspaceError(ErrorCode.CHANGE_CONFLICT, words, path=path)
 
 
 def _unsettled(left: Sequence[Step]) -> WorkspaceError:

@@ -29,13 +29,14 @@ from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
-from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
+from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
 from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_side
-from gloveport.server.workspace.plan import Plan, Selected
+from gloveport.server.workspace.plan import Action, Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
 from gloveport.server.workspace.reconcile import (
@@ -58,6 +59,7 @@ from gloveport.server.workspace.state import (
     load_state,
     save_state,
 )
+from gloveport.server.workspace.taking_back import ALL, Part, Records, TakingBack, read_records
 from gloveport.server.workspace.walk import NotCovered, Walk
 from gloveport.server.workspace.withheld import Names, find_withheld
 
@@ -176,6 +178,10 @@ class SessionWorkspace:
     def unproposable(self) -> tuple[NotCovered, ...]:
         """Worktree paths that the last `proposals` could not look at, and why."""
         return self._look.not_covered
+
+    async def layers(self) -> dict[str, str]:
+        """Where a jail's writes over the user's installed dependencies go: layer by folder, both absolute."""
+        return await self._run(make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
         """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
@@ -298,7 +304,18 @@ class SessionWorkspace:
 
     async def plan_undo(self, record: Mapping[str, Any]) -> Plan:
         """Plan to take back an apply, from its `Applied.record`. Undoing an undo is redoing."""
-        return await self._run(self._planned_undo, Plan.from_json(record), self.opened())
+        return await self.plan_back("undo", (("", record),))
+
+    async def plan_back(self, action: Action, records: Records, part: Part = ALL) -> Plan:
+        """Plan to take back decisions (`undo`, `redo`), the newest first, or a part of them.
+
+        Raises `change.conflict` with both sides, `change.unknown` where nothing is left to take back.
+        """
+        return await self._run(lambda texts: self._back(texts).plan(action, read_records(records), part), self.opened())
+
+    async def plan_restore(self, records: Records, dropped: Sequence[str]) -> Plan:
+        """Plan to put the touched paths back to before the decisions, and to propose nothing there any more."""
+        return await self._run(lambda texts: self._back(texts).restore(read_records(records), dropped), self.opened())
 
     async def check(self, plan: Plan) -> None:
         """Raise what would keep `apply` from beginning: `change.conflict`, `change.superseded`."""
@@ -413,8 +430,8 @@ class SessionWorkspace:
                 error.hint = f"It may be among what could not be looked at: {left_out[0].path} ({left_out[0].reason})."
             raise
 
-    def _planned_undo(self, done: Plan, texts: Sequence[OpenText]) -> Plan:
-        return self._planner((), texts).undo(done)
+    def _back(self, texts: Sequence[OpenText]) -> TakingBack:
+        return TakingBack(self._state, self._tree, self._store, self._limits, texts)
 
     def _planner(self, proposals: Sequence[Proposal], texts: Sequence[OpenText]) -> Planner:
         return Planner(self._state, self._tree, self._store, self._limits, texts, proposals)
@@ -426,6 +443,7 @@ class SessionWorkspace:
     def _mended(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         if self._state.boot_id == self._boot_id:
             return ()
+        drop_layers(self.session_dir)
         make_places(self._state, self._look)
         plan = plan_mending(self._state, self._look, self._store, expected)
         if plan.steps:
@@ -448,7 +466,8 @@ class SessionWorkspace:
             told = Refreshed((), ())
             # What the user removed goes first: a file may have taken the place of a folder.
             for part in filter(None, (going, coming)):
-                plan, more = plan_refresh(part, user, self._look, self._store, unsaved)
+                moved = moved_names(part, self._tree, lambda: self._comparison.proposals(self._state))
+                plan, more = plan_refresh(part, user, self._look, self._store, unsaved, moved)
                 self._on_trees(plan, apply_plan)
                 told = told.joined(more)
             return told

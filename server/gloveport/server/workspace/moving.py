@@ -21,7 +21,7 @@ from gloveport.server.workspace.content import fits, path_state
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.opened import NEW_FILE_MODE, OpenText, UserSide, takes_edit, user_side
-from gloveport.server.workspace.plan import BaseStep, BufferStep, Side, Step
+from gloveport.server.workspace.plan import BaseStep, BufferStep, Plan, Side, Step
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -131,6 +131,16 @@ class Mover:
     def bytes_of(self, state: FileState | None) -> bytes:
         """The content of an end; empty for an absent one."""
         return b"" if state is None else self.store.get(state.digest)
+
+    def kept(self, plan: Plan) -> Plan:
+        """The plan, once every content it names is durable in the store."""
+        ends = [end for step in plan.steps for end in (step.before, step.after)]
+        ends += [end for step in plan.base_steps for end in (step.before, step.after)]
+        ends += [end for step in plan.buffers for end in (step.before, step.after)]
+        for end in ends:
+            self.bytes_of(end)
+        self.store.sync()
+        return plan
 
     def moved_on(
         self,

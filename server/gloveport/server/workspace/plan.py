@@ -23,7 +23,7 @@ from gloveport.server.workspace.state import FileState
 PLAN_VERSION: Final = 2
 """A plan is written as of the oldest version that says it whole: 2 has steps in editors."""
 
-Action = Literal["accept", "reject", "undo", "refresh"]
+Action = Literal["accept", "reject", "undo", "redo", "restore", "refresh"]
 """`refresh` takes the user's edits into the worktree; it is no decision, is idempotent and need not be journalled."""
 Side = Literal["root", "worktree"]
 
@@ -93,6 +93,12 @@ class Plan:
     buffers: tuple[BufferStep, ...] = ()
     taken_over: tuple[str, ...] = ()
     """Paths whose step in the worktree brings nothing but the user's own edits there: an undo leaves them."""
+    undoes: tuple[str, ...] = ()
+    """The decisions that this takes back, by apply."""
+    partial: bool = False
+    """True when it takes back a part of them only: then they still stand."""
+    turns: tuple[str, ...] = ()
+    """The turns that proposed what is decided."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -142,6 +148,8 @@ class Plan:
             "version": PLAN_VERSION if buffers or self.taken_over else 1,
             **({"buffers": buffers} if buffers else {}),
             **({"taken_over": list(self.taken_over)} if self.taken_over else {}),
+            **({"undoes": list(self.undoes), "partial": self.partial} if self.undoes else {}),
+            **({"turns": list(self.turns)} if self.turns else {}),
             "action": self.action,
             "steps": [
                 {
@@ -195,6 +203,9 @@ class Plan:
                 ),
                 tuple(_buffer_in(each) for each in body.get("buffers", ())),
                 tuple(_path_in(path) for path in body.get("taken_over", ())),
+                tuple(str(name) for name in body.get("undoes", ())),
+                bool(body.get("partial", False)),
+                tuple(str(name) for name in body.get("turns", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(ErrorCode.CORRUPT, f"not a plan: {type(error).__name__}") from None
@@ -239,7 +250,7 @@ def _path_in(raw: str) -> str:
 
 def _action_in(raw: str) -> Action:
     match raw:
-        case "accept" | "reject" | "undo" | "refresh":
+        case "accept" | "reject" | "undo" | "redo" | "restore" | "refresh":
             return raw
         case _:
             raise ValueError(raw)

@@ -6,18 +6,19 @@ Must never: write into the user's folder or the worktree, or plan over content t
 """
 
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk
+from gloveport.server.edit.names import collision
 from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.content import blocking, fits, path_state, path_with_data
+from gloveport.server.workspace.content import blocking, fits, path_state
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.moving import Move, Mover, missing_folders
-from gloveport.server.workspace.plan import Action, BaseStep, Decided, Plan, Selected, Step
+from gloveport.server.workspace.plan import Action, Decided, Plan, Selected, Step
 from gloveport.server.workspace.proposal import Proposal, entry_of
 from gloveport.server.workspace.state import FileState
 
@@ -37,6 +38,7 @@ class Planner(Mover):
         with Root(self.state.root) as root:
             chosen = self._ended(selections, taken)
             _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
+            _refuse_twins(path for _, _, ends in chosen for path, after in ends.items() if after is not None)
             for proposal, hunks, ends in chosen:
                 exact = proposal.kind is ChangeKind.case_rename
                 for path, after in ends.items():
@@ -47,7 +49,7 @@ class Planner(Mover):
                     moves.append(self.toward(root, step, exact=exact))
                 whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
                 decided.append(_decided(proposal, hunks, whole=whole))
-        return self._kept(_plan("accept", moves, decided))
+        return self.kept(_plan("accept", moves, decided))
 
     def reject(self, selections: Sequence[Selected]) -> Plan:
         """The chosen hunks leave the worktree."""
@@ -66,42 +68,7 @@ class Planner(Mover):
                 steps.append(Step("worktree", path, before, after, folders))
             whole = ends == {path: proposal.based(path) for path in proposal.paths}
             decided.append(_decided(proposal, hunks, whole=whole))
-        return self._kept(Plan("reject", tuple(steps), (), tuple(decided)))
-
-    def undo(self, done: Plan) -> Plan:
-        """What `done` did backwards, over what the user changed beside it since."""
-        origins, twins = {step.origin: step.path for step in done.steps if step.origin is not None}, done.twins
-        moves: list[Move] = []
-        with Root(self.state.root) as root:
-            for step in reversed(done.user_steps):
-                back = Step("root", step.path, step.after, step.before, step.new_folders, origins.get(step.path))
-                moves.append(self.toward(root, back, exact=step.path in twins))
-        moved = {move.base.path for move in moves}
-        moves += [self._base_back(step) for step in done.base_steps if step.path not in moved]
-        steps = [
-            self._back(step, origins.get(step.path), exact=step.path in twins)
-            for step in reversed(done.steps)
-            if step.side == "worktree" and step.path not in done.taken_over
-        ]
-        plan = _plan("undo", moves, done.decided)
-        return self._kept(replace(plan, steps=(*plan.steps, *steps)))
-
-    def _base_back(self, step: BaseStep) -> Move:
-        """The user had it by themselves when it was accepted, and keeps it."""
-        if self.state.base.get(step.path) != step.after:
-            raise WorkspaceError(
-                ErrorCode.CHANGE_CONFLICT,
-                f"{step.path}: a later decision builds on this one",
-                hint="Undo the later decision first.",
-                path=step.path,
-            )
-        return Move(BaseStep(step.path, step.after, step.before))
-
-    def _back(self, step: Step, origin: str | None, *, exact: bool) -> Step:
-        found, data = path_with_data(self.worktree, step.path, self.limits, exact=exact)
-        if not fits(found, step.after, step.before):
-            raise self.moved_on(step.path, "worktree", step.after, found, data, step.before)
-        return Step("worktree", step.path, step.after, step.before, step.new_folders, origin)
+        return self.kept(Plan("reject", tuple(steps), (), tuple(decided)))
 
     def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}
@@ -134,15 +101,6 @@ class Planner(Mover):
             for path, entry in sorted(ends.items(), key=lambda end: end[1] is not None)
         }
 
-    def _kept(self, plan: Plan) -> Plan:
-        ends = [end for step in plan.steps for end in (step.before, step.after)]
-        ends += [end for step in plan.base_steps for end in (step.before, step.after)]
-        ends += [end for step in plan.buffers for end in (step.before, step.after)]
-        for end in ends:
-            self.bytes_of(end)
-        self.store.sync()
-        return plan
-
 
 def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
     """A file and a folder cannot have one name at one time: such decisions are made one after the other."""
@@ -152,6 +110,19 @@ def _refuse_nested(ends: Mapping[str, FileState | None]) -> None:
             if above in ends:
                 first, then = (above, path) if ends[above] is None else (path, above)
                 raise _in_the_way(above, path, f"Decide on {first} first, then on {then}.")
+
+
+def _refuse_twins(paths: Iterable[str]) -> None:
+    """What would be there together has names that are apart on every file system."""
+    found = collision(paths)
+    if found is not None:
+        raise WorkspaceError(
+            ErrorCode.CHANGE_CONFLICT,
+            f"{found[0]} and {found[1]} are the same name on some file systems; nothing was written",
+            hint="Accept one of them and reject the other.",
+            path=found[1],
+            other=found[0],
+        )
 
 
 def _refuse_blocked(tree: Root, path: str) -> None:

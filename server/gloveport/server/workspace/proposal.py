@@ -7,7 +7,7 @@ Must never: propose what is not content, or write anything but the store.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -117,10 +117,11 @@ class Comparison:
         for kept in (self.made, self.likes):
             if len(kept) > PROPOSALS_KEPT_MAX:
                 kept.clear()
-        renamed = self._renamed(state, current)
+        changed = differing(state.base, current)
+        renamed = self._renamed(changed, state, current)
         moved = set(renamed.values())
         found: list[Proposal] = []
-        for path in differing(state.base, current):
+        for path in changed:
             if path in moved:
                 continue
             old = renamed.get(path)
@@ -133,11 +134,18 @@ class Comparison:
                 found.append(proposal)
         return tuple(found)
 
-    def _renamed(self, state: WorkspaceState, current: Mapping[str, FileState]) -> dict[str, str]:
+    def _renamed(
+        self, changed: Iterable[str], state: WorkspaceState, current: Mapping[str, FileState]
+    ) -> dict[str, str]:
         """Old names by new ones."""
-        gone = {path: Mark(each.kind, each.digest) for path, each in state.base.items() if path not in current}
-        made = {path: Mark(each.kind, each.digest) for path, each in current.items() if path not in state.base}
-        places = {each.digest: path for path, each in current.items() if path in made}
+        gone, made, places = dict[str, Mark](), dict[str, Mark](), dict[Sha256, str]()
+        for path in changed:
+            base, found = state.base.get(path), current.get(path)
+            if found is None and base is not None:
+                gone[path] = Mark(base.kind, base.digest)
+            elif base is None and found is not None:
+                made[path] = Mark(found.kind, found.digest)
+                places[found.digest] = path
         return find_renames(gone, made, state.renamed, partial(self._like, places))
 
     def _like(self, places: Mapping[Sha256, str], old: Sha256, new: Sha256) -> float:

@@ -11,6 +11,8 @@ from pydantic import Field, JsonValue
 
 from gloveport.protocol.journal.events.base import CallBody, EventBody, HexDigest, LabelRecord, Record
 
+Decision = Literal["accept", "reject", "undo", "redo", "restore"]
+
 
 class SnapshotTaken(EventBody):
     """The immutable record of the workspace from which the worktree was made."""
@@ -91,8 +93,9 @@ class HunkDecided(EventBody):
 class ChangeApplyStarted(EventBody):
     """Intent of a write into the user's files, durable before the first byte; `plan` names every step's hashes."""
 
+    version: ClassVar[int] = 2
     apply_id: str
-    action: Literal["accept", "reject", "undo"]
+    action: Decision
     plan: dict[str, JsonValue]
     by: str
 
@@ -100,8 +103,9 @@ class ChangeApplyStarted(EventBody):
 class ChangeApplied(EventBody):
     """All files of the plan have their result hash, read back; `record` is what an undo needs."""
 
+    version: ClassVar[int] = 2
     apply_id: str
-    action: Literal["accept", "reject", "undo"]
+    action: Decision
     paths: tuple[str, ...]
     record: dict[str, JsonValue]
     by: str
@@ -117,8 +121,9 @@ class PathState(Record):
 class ChangeUnsettled(EventBody):
     """Whether the plan was written is not yet known (`waits`), or it was written in part and cannot be taken back."""
 
+    version: ClassVar[int] = 2
     apply_id: str
-    action: Literal["accept", "reject", "undo"]
+    action: Decision
     code: str
     message: str
     states: tuple[PathState, ...]
@@ -128,8 +133,9 @@ class ChangeUnsettled(EventBody):
 class ChangeRefused(EventBody):
     """Nothing was written: a precondition did not hold or the disk refused."""
 
+    version: ClassVar[int] = 2
     apply_id: str
-    action: Literal["accept", "reject", "undo"]
+    action: Decision
     code: str
     message: str
     paths: tuple[str, ...]

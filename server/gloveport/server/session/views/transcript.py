@@ -20,7 +20,13 @@ RESULT_CHARS_MAX: Final = 2_000
 _TICKS: Final = re.compile("`{3,}")
 _MARKS: Final = MappingProxyType({"done": "x", "running": "~", "dropped": "-", "superseded": "-"})
 _APPLIED: Final = MappingProxyType(
-    {"accept": "written into your files", "reject": "dropped from the agent's copy", "undo": "decision taken back"}
+    {
+        "accept": "written into your files",
+        "reject": "dropped from the agent's copy",
+        "undo": "decision taken back",
+        "redo": "decision taken again",
+        "restore": "put back to an earlier state",
+    }
 )
 
 

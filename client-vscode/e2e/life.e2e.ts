@@ -1,0 +1,173 @@
+/** What a window must survive: a reload at any point, the daemon's death, other windows, a change of mind. */
+
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Editor } from "./kit/editor.ts";
+import type { Window } from "./kit/editor.ts";
+import { Home } from "./kit/home.ts";
+import { until } from "./kit/processes.ts";
+import { call, scene } from "./kit/script.ts";
+import type { Step } from "./kit/script.ts";
+
+const LONG = Array.from({ length: 40 }, (_, at) => `Line ${at + 1} of the long answer.`).join("\n\n");
+const held = (word: string, text: string, file: string): readonly Step[] =>
+  scene(word, { text, chunk_chars: 10, delay_ms: 2, wait_for_file: file, wait_after_chunks: 12 });
+
+const STEPS: readonly Step[] = [
+  ...held("reload in the middle", LONG, "go-reload"),
+  ...scene(
+    "ask before you run",
+    { text: "I run it.\n", calls: [call("run_command", { argv: ["python3", "-c", "print('ran')"] })] },
+    { text: "It ran." },
+  ),
+  ...held("outlive the daemon", LONG, "go-never"),
+  ...scene("also make it shorter", { text: "Shorter it is." }),
+  ...scene(
+    "steer me",
+    { text: "I begin with a slow command.\n", calls: [call("run_command", { argv: ["sleep", "4"] })] },
+    { text: "Done without steering." },
+  ),
+  ...scene("use two lines", { text: "Two lines, as you said." }),
+  ...scene("forget it", { text: "Forgotten. The new task is done." }),
+  ...scene("later please", { text: "Later has come." }),
+  ...held("seen twice", "Both windows see this text grow until the end of it, word by word and line by line.", "go-twice"),
+];
+
+let home: Home;
+let editor: Editor;
+let window: Window;
+
+beforeAll(async () => {
+  home = new Home({ name: "e2e", steps: STEPS });
+  editor = await Editor.start(home);
+});
+
+afterAll(async () => {
+  await editor?.stop();
+  await home?.end();
+});
+
+afterEach(async ({ task }) => {
+  if (task.result?.state === "fail") {
+    await window?.shot("failure-life");
+    console.error(editor.extensionLog().slice(-3000));
+  }
+  await window?.close();
+});
+
+async function begin(name: string): Promise<string> {
+  const root = home.workspace(name, { "a.txt": "one\n" });
+  window = await editor.open(root);
+  await window.openPanel();
+  return root;
+}
+
+const inSync = (): Promise<void> => window.panel.getByText(/In sync at #\d+/).waitFor();
+
+test("a reload in the middle of a stream: the text so far is there, and grows to its end", async () => {
+  await begin("reload");
+  await window.say("reload in the middle", "Trusted");
+  await window.panel.getByText("Line 4 of the long answer.").waitFor();
+  await window.reload();
+  await window.openPanel();
+  await window.panel.getByText("Line 4 of the long answer.").waitFor();
+  await window.panel.locator(".say.live").waitFor();
+  await window.shot("20-reload-mid-stream");
+  home.release("go-reload");
+  await window.panel.getByText("Line 40 of the long answer.").waitFor();
+  await inSync();
+  expect(await window.panel.locator(".ask").count()).toBe(1);
+});
+
+test("d08: a reload while a card waits: the same card asks, and its answer runs the command once", async () => {
+  await begin("card");
+  await window.say("ask before you run", "Trusted");
+  await window.panel.locator(".ap").waitFor();
+  await window.reload();
+  await window.openPanel();
+  const card = window.panel.locator(".ap");
+  await card.getByText("Run this command?").waitFor();
+  await window.shot("21-reload-mid-approval");
+  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
+  await card.getByRole("button", { name: /Allow once/ }).click();
+  await window.panel.getByText("It ran.").waitFor();
+  expect(await window.panel.locator(".toolrow").count()).toBe(1);
+});
+
+test("d08: the daemon dies in mid-stream under an open window: it is started again, and nothing is stuck", async () => {
+  await begin("death");
+  await window.say("outlive the daemon", "Trusted");
+  await window.panel.getByText("Line 4 of the long answer.").waitFor();
+  await home.killDaemon();
+  await window.panel.getByText("Picked up after a restart").waitFor();
+  await window.shot("22-daemon-restarted");
+  const stop = window.panel.getByRole("button", { name: /Stop the turn/ });
+  await stop.click();
+  await stop.waitFor({ state: "detached" });
+  await window.panel.getByText(/Reconnected, in sync at #\d+/).waitFor();
+  await window.say("also make it shorter");
+  await window.panel.getByText("Shorter it is.").waitFor();
+});
+
+test("steer, interrupt and queue while a command runs; a queued message is edited and removed", async () => {
+  await begin("steer");
+  await window.say("steer me", "Trusted");
+  await window.panel.locator(".ap").waitFor();
+  await window.page.waitForTimeout(700);
+  await window.panel.getByRole("button", { name: /Allow once/ }).click();
+  await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
+  await window.composer.fill("later please");
+  await window.composer.press("Enter");
+  await window.panel.getByRole("button", { name: "Queue", exact: true }).click();
+  await window.panel.locator(".queue", { hasText: "later please" }).waitFor();
+  await window.panel.getByRole("button", { name: "Edit queued message" }).click();
+  await window.composer.fill("later please, and thank you");
+  await window.composer.press("Enter");
+  await window.panel.locator(".queue", { hasText: "and thank you" }).waitFor();
+  await window.panel.getByRole("button", { name: "Remove queued message" }).click();
+  await window.panel.locator(".queue").waitFor({ state: "detached" });
+  await window.composer.fill("use two lines");
+  await window.composer.press("Enter");
+  await window.shot("23-three-ways");
+  await window.panel.getByRole("button", { name: /Steer/ }).click();
+  await window.panel.getByText("Two lines, as you said.").waitFor();
+  await window.shot("24-steered");
+});
+
+test("interrupt stops what runs and begins the next turn", async () => {
+  await begin("interrupt");
+  await window.say("steer me", "Trusted");
+  await window.panel.locator(".ap").waitFor();
+  await window.page.waitForTimeout(700);
+  await window.panel.getByRole("button", { name: /Allow once/ }).click();
+  await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
+  await window.composer.fill("forget it");
+  await window.composer.press("Enter");
+  await window.panel.getByRole("button", { name: "Interrupt", exact: true }).click();
+  await window.panel.getByText("Forgotten. The new task is done.").waitFor();
+  await window.panel.locator(".vb", { hasText: "Stopped" }).waitFor();
+});
+
+test("d06: two windows on one folder see the same session grow to the same end", async () => {
+  const root = await begin("twice");
+  await window.say("seen twice", "Trusted");
+  await window.panel.getByText("Both windows see").waitFor();
+  const other = await editor.open(root);
+  try {
+    await other.openPanel();
+    await other.panel.getByRole("button", { name: /New session/ }).click();
+    await other.panel.locator(".srow").first().click();
+    await other.panel.getByText("Both windows see").waitFor();
+    home.release("go-twice");
+    for (const each of [window, other]) {
+      await each.panel.getByText("line by line.").waitFor();
+      await each.panel.getByText(/In sync at #\d+/).waitFor();
+    }
+    const seqs = await until("both to be at one place", async () => {
+      const texts = await Promise.all([window, other].map((each) => each.panel.locator(".sync").innerText()));
+      return texts[0] === texts[1] ? texts : null;
+    });
+    expect(seqs[0]).toMatch(/In sync at #\d+/);
+  } finally {
+    await other.close();
+  }
+});

@@ -1,0 +1,222 @@
+/** What a model, a file or a folder may not do to the window, and what a restricted window may not do. */
+
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Editor } from "./kit/editor.ts";
+import type { Window } from "./kit/editor.ts";
+import { Home } from "./kit/home.ts";
+import { until } from "./kit/processes.ts";
+import { call, scene } from "./kit/script.ts";
+import type { Step } from "./kit/script.ts";
+import { ONE, SHOP, SHOP_FILES, TIDY } from "./kit/shop.ts";
+
+const MEGABYTE = 1_000_000;
+
+/** Everything that has made a panel fetch something, and a line that is too long for any screen. */
+function hostile(url: string): string {
+  return [
+    `![a](${url}/image?q=secret) ![b][ref] <img src="${url}/html-img?q=secret"> <script>fetch("${url}/script")</script>`,
+    `[ref]: ${url}/reference?q=secret`,
+    `<svg><image href="${url}/svg"/></svg> <style>body{background:url(${url}/css)}</style> <iframe src="${url}/frame"></iframe> <link rel="prefetch" href="${url}/prefetch">`,
+    `[click me](${url}/clicked?q=secret) [run](command:workbench.action.quit) [js](javascript:alert(1)) <a href="${url}/a" ping="${url}/ping">x</a>`,
+    "| a | b |\n|---|---|\n| <video src=x> | `code` |",
+    "evil \u202Etxt.exe\u202C and zero\u200Bwidth",
+    `${url}/bare-link-is-text`,
+    "the end of the hostile text",
+  ].join("\n\n");
+}
+
+const COMMAND = ["python3", "-c", `print(1)${" ".repeat(200)}&& touch PWN \u202Egnp.exe\u202C \u001B[8mhidden\u001B[0m`, "line one\nline two"];
+const ODD = "a b#1%25é.py";
+
+let listener: Server;
+let heard: string[] = [];
+let url: string;
+let home: Home;
+let editor: Editor;
+let window: Window;
+
+beforeAll(async () => {
+  listener = createServer((request, reply) => {
+    heard.push(request.url ?? "");
+    reply.end();
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
+  const steps: readonly Step[] = [
+    ...scene("show me hostile", { text: hostile(url), chunk_chars: 40, delay_ms: 1 }),
+    ...scene("one long line", { text: "x".repeat(MEGABYTE - 1), chunk_chars: 20_000 }),
+    ...scene("hide a command", { text: "I run it.\n", calls: [call("run_command", { argv: COMMAND })] }, { text: "As you like." }),
+    ...scene("an odd name", { text: "I edit it.\n", calls: [call("edit_file", { path: ODD, old: "one\n", new: "two\n" })] }, { text: "Proposed." }),
+    ...TIDY,
+  ];
+  home = new Home({ name: "e2e", steps });
+  editor = await Editor.start(home);
+});
+
+afterAll(async () => {
+  await editor?.stop();
+  await home?.end();
+  listener?.close();
+});
+
+afterEach(async ({ task }) => {
+  if (task.result?.state === "fail") {
+    await window?.shot("failure-safety");
+    console.error(editor.extensionLog().slice(-3000));
+  }
+  await window?.close();
+});
+
+async function begin(name: string, files: Readonly<Record<string, string>> = { "a.txt": "one\n" }): Promise<string> {
+  const root = home.workspace(name, files);
+  window = await editor.open(root);
+  await window.openPanel();
+  return root;
+}
+
+test("g08: hostile markdown is text: nothing is fetched, links show their whole target and ask", async () => {
+  await begin("hostile");
+  heard = [];
+  await window.say("show me hostile", "Trusted");
+  await window.panel.getByText("the end of the hostile text").waitFor();
+  expect(await window.panel.locator(".conv :is(img, script, iframe, image, style, video, link, a)").count()).toBe(0);
+  await window.panel.locator(".link", { hasText: "click me" }).hover();
+  await window.shot("30-hostile");
+  await window.panel.locator(".link", { hasText: "click me" }).click();
+  const dialog = window.page.locator(".monaco-dialog-box");
+  await dialog.getByText(`${url}/clicked?q=secret`).waitFor();
+  await window.shot("31-link-asks");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  for (const kind of ["run", "js"]) {
+    await window.panel.locator(".link", { hasText: kind }).first().click();
+    await window.panel.locator(".told", { hasText: "Links of this kind are not opened" }).waitFor();
+    await window.panel.locator(".told button").click();
+  }
+  const tried = await window.panel.locator("body").evaluate(async (body, address) => {
+    // The second defence alone: a script of the panel's own page that tries to load something is held by the policy.
+    const { ownerDocument } = body;
+    const image = ownerDocument.createElement("img");
+    image.src = `${address}/policy`;
+    body.append(image);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    image.remove();
+    return fetch(`${address}/fetch`).then(
+      () => "fetched",
+      () => "held",
+    );
+  }, url);
+  expect(tried).toBe("held");
+  expect(heard).toEqual([]);
+  const beside = await window.page.context().newPage(); // the same browser reaches the listener, where nothing holds it
+  await beside.goto(`${url}/control`);
+  await beside.close();
+  await until("the control to be heard", () => heard.includes("/control"));
+});
+
+test("a line of a megabyte leaves the panel usable", async () => {
+  await begin("long");
+  await window.say("one long line", "Trusted");
+  await window.panel
+    .getByText(/more characters/)
+    .first()
+    .waitFor();
+  await window.composer.fill("still here");
+  expect(await window.composer.inputValue()).toBe("still here");
+  await window.shot("32-long-line");
+});
+
+test("b10: the whole command is on the card, hidden characters are shown and counted, and deny runs nothing", async () => {
+  const root = await begin("hidden");
+  await window.say("hide a command", "Trusted");
+  const card = window.panel.locator(".ap");
+  await card.waitFor();
+  const words = await card.locator(".cmd").innerText();
+  expect(words).toContain("&& touch PWN");
+  expect(words).toContain("line two");
+  expect(words).not.toMatch(/[\u202E\u001B]/);
+  expect(await card.locator(".cmd .esc").allInnerTexts()).toEqual(expect.arrayContaining(["⟨U+202E⟩", "⟨ESC⟩", "⟨LF⟩", "⟨200 spaces⟩"]));
+  await card.getByText(/\d+ hidden characters, shown escaped/).waitFor();
+  await window.shot("33-hidden-command");
+  await card.focus();
+  await window.page.keyboard.press("Escape");
+  expect(await card.isVisible()).toBe(true); // Esc never decides
+  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
+  await card.focus();
+  await window.page.keyboard.press("Control+Backspace");
+  await window.panel.locator(".done", { hasText: /Denied/ }).waitFor();
+  expect(() => readFileSync(join(root, "PWN"))).toThrow();
+});
+
+test("h07: a file of an odd name is edited under its own name", async () => {
+  const root = await begin("odd", { [ODD]: "one\nmore\n" });
+  await window.say("an odd name", "Trusted");
+  await window.panel.getByText("1 file", { exact: true }).waitFor();
+  await window.panel.getByRole("button", { name: `Review ${ODD}` }).click();
+  await window.page.locator(".codelens-decoration a", { hasText: "Accept" }).first().click();
+  await until("the edit on disk", () => readFileSync(join(root, ODD), "utf8") === "two\nmore\n");
+});
+
+test("a07: unsaved words survive an accept of another line", async () => {
+  const root = await begin("dirty", SHOP_FILES);
+  await window.openFile("shop.py");
+  await window.page
+    .locator(".view-lines")
+    .first()
+    .click({ position: { x: 300, y: 8 } });
+  await window.page.keyboard.press("Control+Home");
+  await window.page.keyboard.type("# mine, not saved\n");
+  await window.say("tidy the shop", "Trusted");
+  await window.panel.locator(".ap").waitFor();
+  await window.page.waitForTimeout(700);
+  await window.panel.getByText("This session").click();
+  await window.panel.getByRole("button", { name: /Allow for this session/ }).click();
+  const lens = window.page.locator(".codelens-decoration a");
+  await lens.filter({ hasText: "Gloveport 1 of 2" }).waitFor();
+  await window.shot("34-dirty");
+  await lens.filter({ hasText: "Accept" }).first().click();
+  const refused = window.page.locator(".notification-toast", { hasText: "unsaved changes" });
+  const merged = lens.filter({ hasText: "Gloveport 1 of 1" });
+  await refused.or(merged).first().waitFor();
+  if (await refused.isVisible()) {
+    expect(readFileSync(join(root, "shop.py"), "utf8")).toBe(SHOP);
+    await window.page
+      .locator(".view-lines")
+      .first()
+      .click({ position: { x: 300, y: 8 } });
+    await window.page.keyboard.press("Control+s");
+    await until("the user's line on disk", () => readFileSync(join(root, "shop.py"), "utf8").startsWith("# mine"));
+    await lens.filter({ hasText: "Gloveport 1 of 2" }).waitFor();
+    await lens.filter({ hasText: "Accept" }).first().click();
+  } else {
+    await window.page.keyboard.press("Control+s");
+  }
+  const wanted = `# mine, not saved\n${SHOP.replace(ONE.old, ONE.new)}`;
+  await until("both lines on disk", () => readFileSync(join(root, "shop.py"), "utf8") === wanted);
+});
+
+test("a restricted window reads and does nothing", async () => {
+  const root = home.workspace("strict", { "a.txt": "one\n" });
+  const { connection } = await home.connect();
+  await connection.call("workspace/trust", { clientRequestId: "r1", root, trustLevel: "trusted" });
+  const { sessionId } = await connection.call("session/start", { clientRequestId: "r2", root, title: "Begun elsewhere" });
+  await connection.call("turn/start", { clientRequestId: "r3", sessionId, text: "hide a command" });
+  window = await editor.open(root, { trust: "no" });
+  await window.openPanel();
+  await window.panel.getByText("This workspace is restricted.").waitFor();
+  expect(await window.composer.isDisabled()).toBe(true);
+  await window.panel.getByRole("button", { name: /New session/ }).click();
+  await window.panel.locator(".srow", { hasText: "Begun elsewhere" }).click();
+  const card = window.panel.locator(".ap");
+  await card.waitFor();
+  await window.shot("35-restricted");
+  await window.page.waitForTimeout(700);
+  await card.getByRole("button", { name: /Allow once/ }).click();
+  await window.panel.locator(".told", { hasText: "restricted" }).waitFor();
+  expect((await connection.call("approval/list", { sessionId })).approvals).toHaveLength(1);
+  await connection.close();
+});

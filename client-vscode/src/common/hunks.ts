@@ -1,0 +1,87 @@
+/**
+ * Pending hunks in a text.
+ *
+ * Purpose: the text as it would be with the hunks in it, and where each of them then stands.
+ * Invariant: lines outside of the hunks are untouched; where the user changed the same lines both versions stand.
+ * Must never: guess a place: a hunk without its texts is left out.
+ */
+
+import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
+import { counted } from "./words.ts";
+
+/** Where a hunk stands in a text: lines from 0, the end exclusive. `theirs` is where the user's own lines end in a conflict. */
+export interface Placed {
+  readonly hunk: PendingHunk;
+  readonly line: number;
+  readonly end: number;
+  readonly theirs: number | null;
+}
+
+export interface Proposal {
+  readonly text: string;
+  readonly placed: readonly Placed[];
+}
+
+/** Lines with their ends; a text without a last line end has a last line without one. */
+export function splitLines(text: string): readonly string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+function countLines(text: string): number {
+  return splitLines(text).length;
+}
+
+/** In the order of their places. */
+export function sortHunks(hunks: readonly PendingHunk[]): readonly PendingHunk[] {
+  return [...hunks].sort((a, b) => a.startLine - b.startLine || a.endLine - b.endLine);
+}
+
+/** `text` with the hunks in it. */
+export function proposalOf(text: string, hunks: readonly PendingHunk[]): Proposal {
+  const lines = splitLines(text);
+  const parts: string[] = [];
+  const placed: Placed[] = [];
+  let [at, made] = [0, 0];
+  for (const hunk of sortHunks(hunks)) {
+    if (hunk.newText === null || hunk.startLine < at || hunk.endLine > lines.length) {
+      continue;
+    }
+    parts.push(...lines.slice(at, hunk.startLine));
+    made += hunk.startLine - at;
+    const own = hunk.meets ? lines.slice(hunk.startLine, hunk.endLine) : [];
+    const ended = own.length > 0 && own.at(-1)?.endsWith("\n") === false ? "\n" : "";
+    parts.push(...own, ended, hunk.newText);
+    const count = own.length + countLines(hunk.newText);
+    placed.push({ hunk, line: made, end: made + count, theirs: hunk.meets ? made + own.length : null });
+    made += count;
+    at = hunk.endLine;
+  }
+  parts.push(...lines.slice(at));
+  return { text: parts.join(""), placed };
+}
+
+/** What a hunk does, in words: `8 lines added`. */
+export function hunkWords(hunk: PendingHunk): string {
+  if (hunk.oldCount === 0) {
+    return `${counted(hunk.newCount, "line")} added`;
+  }
+  if (hunk.newCount === 0) {
+    return `${counted(hunk.oldCount, "line")} removed`;
+  }
+  return hunk.oldCount === hunk.newCount
+    ? `${counted(hunk.oldCount, "line")} changed`
+    : `${counted(hunk.oldCount, "line")} to become ${hunk.newCount}`;
+}
+
+/** The head of a hunk's lens. */
+export function lensWords(hunk: PendingHunk, at: number, of: number): string {
+  return hunk.meets ? "Conflict: you changed this line after it was proposed. Nothing was written." : `Gloveport ${at} of ${of}: ${hunkWords(hunk)}`;
+}
+
+/** The place at a line; a place without lines of its own is found on the line it stands before. */
+export function placeAt(placed: readonly Placed[], line: number): Placed | undefined {
+  return (
+    placed.find((one) => line >= one.line && line < Math.max(one.end, one.line + 1)) ??
+    placed.find((one) => one.end === one.line && line === one.line - 1)
+  );
+}

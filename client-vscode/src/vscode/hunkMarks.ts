@@ -1,0 +1,141 @@
+/**
+ * Marks and lenses of pending hunks in editors.
+ *
+ * Purpose: show in the user's file and in a proposal what waits, and offer to decide it there.
+ * Invariant: a mark stands where `Review` says; each action of a lens is a command, a menu entry and a key too.
+ * Must never: look like the user's own text was deleted or written.
+ */
+
+import * as vscode from "vscode";
+import { reveal } from "../common/hidden.ts";
+import { hunkWords, lensWords, placeAt } from "../common/hunks.ts";
+import type { Placed } from "../common/hunks.ts";
+import { SCHEME } from "./documents.ts";
+import type { Review } from "./review.ts";
+
+const LINE_CHARS_MAX = 160;
+
+const colour = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
+
+export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
+  private readonly lensChanged = new vscode.EventEmitter<void>();
+  readonly onDidChangeCodeLenses = this.lensChanged.event;
+  private readonly waits: vscode.TextEditorDecorationType;
+  private readonly inserts: vscode.TextEditorDecorationType;
+  private readonly proposed: vscode.TextEditorDecorationType;
+  private readonly yours: vscode.TextEditorDecorationType;
+  private readonly conflict: vscode.TextEditorDecorationType;
+  private readonly parts: vscode.Disposable[];
+
+  constructor(
+    media: vscode.Uri,
+    private readonly review: Review,
+  ) {
+    const gutter = vscode.Uri.joinPath(media, "hunk.svg");
+    const ruler = { overviewRulerLane: vscode.OverviewRulerLane.Right, gutterIconPath: gutter, gutterIconSize: "contain" };
+    const make = (options: vscode.DecorationRenderOptions): vscode.TextEditorDecorationType =>
+      vscode.window.createTextEditorDecorationType({ isWholeLine: true, ...options });
+    this.waits = make({
+      ...ruler,
+      backgroundColor: colour("editor.rangeHighlightBackground"),
+      overviewRulerColor: colour("editorGutter.modifiedBackground"),
+    });
+    this.inserts = make({ ...ruler, overviewRulerColor: colour("editorGutter.addedBackground") });
+    this.proposed = make({ ...ruler, overviewRulerColor: colour("editorGutter.addedBackground") });
+    this.yours = make({ backgroundColor: colour("merge.currentContentBackground") });
+    this.conflict = make({
+      gutterIconPath: vscode.Uri.joinPath(media, "conflict.svg"),
+      gutterIconSize: "contain",
+      backgroundColor: colour("merge.incomingContentBackground"),
+      overviewRulerColor: colour("editorWarning.foreground"),
+      overviewRulerLane: vscode.OverviewRulerLane.Right,
+    });
+    this.parts = [
+      review.onChange(() => this.draw()),
+      vscode.window.onDidChangeVisibleTextEditors(() => this.draw()),
+      vscode.window.onDidChangeActiveTextEditor(() => this.tellKeys()),
+      vscode.window.onDidChangeTextEditorSelection(() => this.tellKeys()),
+      vscode.languages.registerCodeLensProvider([{ scheme: "file" }, { scheme: SCHEME }], this),
+    ];
+  }
+
+  /** The place at the caret of the active editor. */
+  atCaret(): Placed | undefined {
+    const editor = vscode.window.activeTextEditor;
+    return editor === undefined ? undefined : placeAt(this.review.placesIn(editor.document), editor.selection.active.line);
+  }
+
+  provideCodeLenses(document: vscode.TextDocument): vscode.CodeLens[] {
+    const placed = this.review.placesIn(document);
+    const mine = document.uri.scheme === "file";
+    return placed.flatMap((one, index) => {
+      const range = new vscode.Range(one.line, 0, one.line, 0);
+      const lens = (title: string, command: string): vscode.CodeLens =>
+        new vscode.CodeLens(range, { title, command: `gloveport.${command}`, arguments: [one.hunk] });
+      const head = lens(lensWords(one.hunk, index + 1, placed.length), "compareHunk");
+      const compare = mine ? [lens("Compare", "compareHunk")] : [];
+      if (one.hunk.meets) {
+        return [head, lens("Keep mine", "rejectHunk"), ...compare, lens("Ask to redo", "redoHunk")];
+      }
+      return [
+        head,
+        lens("$(check) Accept", "acceptHunk"),
+        lens("$(discard) Reject", "rejectHunk"),
+        lens("$(arrow-down) Next", "nextHunk"),
+        ...compare,
+      ];
+    });
+  }
+
+  private draw(): void {
+    vscode.window.visibleTextEditors.forEach((editor) => this.drawIn(editor));
+    this.lensChanged.fire();
+    this.tellKeys();
+  }
+
+  private drawIn(editor: vscode.TextEditor): void {
+    const placed = this.review.placesIn(editor.document);
+    const mine = editor.document.uri.scheme === "file";
+    const lines = (from: number, to: number, words = ""): vscode.DecorationOptions => ({
+      range: new vscode.Range(from, 0, Math.max(from, to - 1), 0),
+      renderOptions:
+        words === "" ? {} : { after: { contentText: words, color: colour("editorCodeLens.foreground"), fontStyle: "italic", margin: "0 0 0 24px" } },
+    });
+    const told = (one: Placed): string => shortText(one.hunk.newText) ?? hunkWords(one.hunk);
+    const clean = placed.filter((one) => !one.hunk.meets);
+    const meets = placed.filter((one) => one.hunk.meets);
+    editor.setDecorations(
+      this.waits,
+      mine ? clean.filter((one) => one.end > one.line).flatMap((one) => [lines(one.line, one.end), lines(one.line, one.line, told(one))]) : [],
+    );
+    editor.setDecorations(
+      this.inserts,
+      mine ? clean.filter((one) => one.end === one.line).map((one) => lines(Math.max(0, one.line - 1), one.line, told(one))) : [],
+    );
+    editor.setDecorations(this.proposed, mine ? [] : clean.map((one) => lines(one.line, one.end)));
+    editor.setDecorations(this.yours, mine ? [] : meets.map((one) => lines(one.line, one.theirs ?? one.end, "yours, in your file")));
+    editor.setDecorations(
+      this.conflict,
+      meets.map((one) =>
+        lines(mine ? one.line : (one.theirs ?? one.line), one.end, mine ? "changed by you, another change is proposed" : "Gloveport’s, not written"),
+      ),
+    );
+  }
+
+  private tellKeys(): void {
+    const editor = vscode.window.activeTextEditor;
+    const placed = editor === undefined ? [] : this.review.placesIn(editor.document);
+    void vscode.commands.executeCommand("setContext", "gloveport.fileHasHunks", placed.length > 0);
+    void vscode.commands.executeCommand("setContext", "gloveport.hunkAtCaret", this.atCaret() !== undefined);
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.parts, this.waits, this.inserts, this.proposed, this.yours, this.conflict, this.lensChanged).dispose();
+  }
+}
+
+/** The new text of a hunk on one line, to stand beside the old one; null for one of more lines. */
+function shortText(text: string | null): string | null {
+  const line = text?.replace(/\n$/, "") ?? "";
+  return line === "" || line.includes("\n") ? null : `→ ${reveal(line.trim().slice(0, LINE_CHARS_MAX))}`;
+}

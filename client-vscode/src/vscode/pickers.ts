@@ -1,0 +1,169 @@
+/**
+ * Choosing: model, sandbox, file to attach, key.
+ *
+ * Purpose: native lists in which every choice says what it means.
+ * Invariant: a rung that can't be used stays visible with its reason and its fix.
+ * Must never: choose for the user, or show a key.
+ */
+
+import { randomUUID } from "node:crypto";
+import { relative } from "node:path";
+import * as vscode from "vscode";
+import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
+import type { Attachment } from "../common/panel.ts";
+import { capital, dollars, tokens } from "../common/words.ts";
+import type { Actions } from "./actions.ts";
+import type { Daemon } from "./daemon.ts";
+import type { Sessions } from "./sessions.ts";
+import { rungWords } from "./trees.ts";
+
+const FILES_MAX = 5_000;
+const OFF = "not offered here";
+
+export class Pickers {
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: Sessions,
+    private readonly actions: Actions,
+    private readonly secrets: vscode.SecretStorage,
+  ) {}
+
+  async chooseModel(): Promise<void> {
+    this.actions.checkTrusted();
+    const session = this.actions.currentOrFail;
+    const connection = await this.daemon.connect();
+    const { models } = await connection.call("model/list", {});
+    const inUse = session.beside.detail?.info.modelLabel;
+    const rows = models.map((one) => ({ label: one.label, description: one.label === inUse ? "in use" : `${one.provider}/${one.model}`, one }));
+    const picked = await vscode.window.showQuickPick(rows, {
+      title: "Model of the next request",
+      placeHolder: "Models come from your user settings",
+    });
+    if (picked !== undefined) {
+      const { provider, model } = picked.one;
+      await connection.call("model/choose", { clientRequestId: randomUUID(), sessionId: session.id, provider, model });
+    }
+  }
+
+  async chooseSandbox(): Promise<void> {
+    this.actions.checkTrusted();
+    const session = this.actions.currentOrFail;
+    const connection = await this.daemon.connect();
+    const { sandboxes } = await connection.call("sandbox/list", {});
+    const info = session.beside.detail?.info;
+    const level = info?.trustLevel ?? "";
+    const picked = await pickRung(sandboxes, level, info?.sandbox ?? "");
+    if (picked === undefined) {
+      return;
+    }
+    const { state, detail } = rungWords(picked, level);
+    if (state !== "available") {
+      await vscode.window.showInformationMessage(`${picked.name}: ${state}`, { modal: true, detail });
+      return;
+    }
+    await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name });
+  }
+
+  /** A file of the session's folder, or the selection of the active editor when `selection` is set. */
+  async pickAttachment(): Promise<Attachment | null> {
+    const root = this.sessions.current?.beside.detail?.info.root ?? this.sessions.roots[0];
+    if (root === undefined) {
+      throw new Error("Open a folder first.");
+    }
+    const found = await vscode.workspace.findFiles(new vscode.RelativePattern(root, "**/*"), undefined, FILES_MAX);
+    const rows = found.map((uri) => relative(root, uri.fsPath)).sort();
+    const picked = await vscode.window.showQuickPick(rows, {
+      title: "Attach a file",
+      placeHolder: "The message names it; the agent reads it itself",
+    });
+    return picked === undefined ? null : { path: picked, lines: null };
+  }
+
+  /** What is selected in the active editor. */
+  selection(): Attachment {
+    const editor = vscode.window.activeTextEditor;
+    const folder = editor === undefined ? undefined : vscode.workspace.getWorkspaceFolder(editor.document.uri);
+    if (editor === undefined || folder === undefined) {
+      throw new Error("Open a file of the folder first.");
+    }
+    const { start, end } = editor.selection;
+    const path = relative(folder.uri.fsPath, editor.document.uri.fsPath);
+    const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
+    return { path, lines: editor.selection.isEmpty ? null : [start.line + 1, last] };
+  }
+
+  async showUsage(): Promise<void> {
+    const session = this.actions.currentOrFail;
+    const connection = await this.daemon.connect();
+    const { total, byModel, pricedBy, note } = await connection.call("usage/show", { sessionId: session.id, turns: 0, requests: 0 });
+    const spent = total.costNanoUsd === null ? "unpriced" : dollars(total.costNanoUsd);
+    const rows = byModel.map(
+      ({ name, sums }) =>
+        `${name}: ${tokens(sums.inputTokens)} in, ${tokens(sums.outputTokens)} out, ${sums.costNanoUsd === null ? "unpriced" : dollars(sums.costNanoUsd)}`,
+    );
+    const detail = [...rows, pricedBy === "" ? "" : `Prices: ${pricedBy}`, note].filter((one) => one !== "").join("\n");
+    await vscode.window.showInformationMessage(`${spent} in ${total.requests} requests`, { modal: true, detail });
+  }
+
+  /** Keep a provider's key in the editor's own secret store; the daemon gets it at its next start by this window. */
+  async setKey(): Promise<void> {
+    const rows = KEYS.map((one) => ({ label: one.label, description: one.variable, one }));
+    const picked = await vscode.window.showQuickPick(rows, { title: "Whose key?" });
+    if (picked === undefined) {
+      return;
+    }
+    const { variable } = picked.one;
+    const key = await vscode.window.showInputBox({
+      title: `Key of ${picked.label}`,
+      password: true,
+      ignoreFocusOut: true,
+      prompt: "Empty removes it. The daemon gets it at its next start.",
+    });
+    if (key === undefined) {
+      return;
+    }
+    await (key === "" ? this.secrets.delete(variable) : this.secrets.store(variable, key));
+    void vscode.window.showInformationMessage(
+      key === ""
+        ? "Removed. A running daemon keeps what it began with."
+        : "Kept. Stop the daemon (gloveport daemon stop) to let the next one begin with it.",
+    );
+  }
+}
+
+const KEYS = [
+  { label: "OpenAI", variable: "OPENAI_API_KEY" },
+  { label: "Anthropic", variable: "ANTHROPIC_API_KEY" },
+] as const;
+
+/** The kept keys as variables for the program that is started. */
+export async function keptKeys(secrets: vscode.SecretStorage): Promise<Readonly<Record<string, string>>> {
+  const found: Record<string, string> = {};
+  for (const { variable } of KEYS) {
+    const key = await secrets.get(variable);
+    if (key !== undefined) {
+      found[variable] = key;
+    }
+  }
+  return found;
+}
+
+async function pickRung(rungs: readonly SandboxInfo[], level: string, inUse: string): Promise<SandboxInfo | undefined> {
+  const all = rungs.map((rung) => ({ rung, ...rungWords(rung, level) }));
+  const item = ({ rung, state, detail }: (typeof all)[number]): vscode.QuickPickItem & { readonly rung: SandboxInfo } => ({
+    label: `${state === "available" ? (rung.name === inUse ? "$(check)" : "$(shield)") : "$(circle-slash)"} ${rung.name}`,
+    description: rung.name === inUse ? "in use" : state,
+    detail: `Strength ${rung.strength} of 4. ${detail}`,
+    rung,
+  });
+  const offered = all.filter((one) => one.state === "available").map(item);
+  const off = all.filter((one) => one.state !== "available").map(item);
+  const separator = { label: OFF, kind: vscode.QuickPickItemKind.Separator };
+  const title = level === "" ? "Sandbox of this session" : `Sandbox for ${capital(level)} workspaces`;
+  const picked = await vscode.window.showQuickPick([...offered, ...(off.length > 0 ? [separator, ...off] : [])], {
+    title,
+    placeHolder: "Where programs of this session run",
+    matchOnDetail: true,
+  });
+  return picked !== undefined && "rung" in picked ? picked.rung : undefined;
+}

@@ -1,0 +1,179 @@
+/**
+ * Pending hunks where the user works.
+ *
+ * Purpose: what waits in which file and where, as the daemon places it in the text the user sees now; the proposal's
+ * own text beside it.
+ * Invariant: places come from the daemon, which knows the unsaved text; they are asked anew when either side changed.
+ * Must never: write into a file.
+ */
+
+import * as vscode from "vscode";
+import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
+import { proposalOf, sortHunks } from "../common/hunks.ts";
+import type { Placed } from "../common/hunks.ts";
+import { splitPath } from "../common/words.ts";
+import type { Daemon } from "./daemon.ts";
+import { SCHEME } from "./documents.ts";
+import type { Documents } from "./documents.ts";
+import type { Followed } from "./followed.ts";
+import type { Sessions } from "./sessions.ts";
+
+const ASK_AFTER_MS = 120;
+const PROPOSAL = "proposal";
+
+export class Review implements vscode.Disposable {
+  private hunks: readonly PendingHunk[] = [];
+  private readonly byFile = new Map<string, readonly PendingHunk[]>();
+  /** Open proposals by their address: which file each belongs to, and where its hunks stand. */
+  private readonly proposals = new Map<string, { readonly file: string; readonly sessionId: string; placed: readonly Placed[] }>();
+  private readonly drawn = new Map<string, string>();
+  private timer: NodeJS.Timeout | null = null;
+  private readonly changed = new vscode.EventEmitter<void>();
+  readonly onChange = this.changed.event;
+  private readonly parts: vscode.Disposable[];
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: Sessions,
+    private readonly documents: Documents,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.parts = [
+      sessions.onChange((session) => this.look(session)),
+      sessions.onSwitch(() => this.askSoon()),
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+        if (contentChanges.length > 0 && this.byFile.has(document.uri.fsPath)) {
+          this.askSoon();
+        }
+      }),
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => this.proposals.delete(uri.toString())),
+    ];
+  }
+
+  /** Every hunk that waits. */
+  get all(): readonly PendingHunk[] {
+    return this.hunks;
+  }
+
+  /** Hunks of a file in the order of their places. */
+  of(file: string): readonly PendingHunk[] {
+    return this.byFile.get(file) ?? [];
+  }
+
+  get files(): readonly string[] {
+    return [...this.byFile.keys()];
+  }
+
+  /** Where hunks stand in a document: the user's file, or a proposal. */
+  placesIn(document: vscode.TextDocument): readonly Placed[] {
+    if (document.uri.scheme === SCHEME) {
+      return this.proposals.get(document.uri.toString())?.placed ?? [];
+    }
+    if (document.uri.scheme !== "file") {
+      return [];
+    }
+    return this.of(document.uri.fsPath).map((hunk) => ({ hunk, line: hunk.startLine, end: hunk.endLine, theirs: null }));
+  }
+
+  private look(session: Followed): void {
+    const key = session.beside.changes.map((one) => one.digest).join(" ");
+    if (this.drawn.get(session.id) !== key) {
+      this.drawn.set(session.id, key);
+      this.askSoon();
+    }
+  }
+
+  private askSoon(): void {
+    this.timer ??= setTimeout(() => {
+      this.timer = null;
+      this.ask().catch((error: unknown) => this.log.warn(String(error)));
+    }, ASK_AFTER_MS);
+  }
+
+  /** Ask where everything stands now. */
+  async ask(): Promise<void> {
+    const with_changes = this.sessions.all.filter((one) => one.beside.changes.length > 0);
+    const connection = with_changes.length === 0 ? null : await this.daemon.connect();
+    const found: PendingHunk[] = [];
+    for (const { id } of with_changes) {
+      found.push(...((await connection?.call("change/hunks", { sessionId: id }))?.hunks ?? []));
+    }
+    this.hunks = found;
+    this.byFile.clear();
+    for (const hunk of found) {
+      const file = vscode.Uri.parse(hunk.uri).fsPath;
+      this.byFile.set(file, sortHunks([...(this.byFile.get(file) ?? []), hunk]));
+    }
+    for (const uri of this.proposals.keys()) {
+      await this.draw(uri);
+    }
+    this.changed.fire();
+  }
+
+  private async draw(uri: string): Promise<void> {
+    const entry = this.proposals.get(uri);
+    if (entry === undefined) {
+      return;
+    }
+    const hunks = this.of(entry.file).filter((hunk) => hunk.sessionId === entry.sessionId);
+    const { text, placed } = proposalOf(await textOf(entry.file), hunks);
+    entry.placed = placed;
+    this.documents.put(vscode.Uri.parse(uri), text);
+  }
+
+  /** Both sides of a file's proposal: the user's own file (or nothing) and the proposal's text. */
+  private async sides(file: string, sessionId: string): Promise<{ readonly left: vscode.Uri; readonly right: vscode.Uri }> {
+    const exists = await vscode.workspace.fs.stat(vscode.Uri.file(file)).then(
+      () => true,
+      () => false,
+    );
+    const right = this.documents.uri(PROPOSAL, `/${sessionId}${file}`);
+    this.proposals.set(right.toString(), { file, sessionId, placed: [] });
+    await this.draw(right.toString());
+    const nothing = this.documents.uri("nothing", file);
+    this.documents.put(nothing, "");
+    return { left: exists ? vscode.Uri.file(file) : nothing, right };
+  }
+
+  /** Open one file's proposal beside the file, at one of its hunks. */
+  async compare(file: string, sessionId: string, hunkId: string | null = null): Promise<void> {
+    await this.ask();
+    const { left, right } = await this.sides(file, sessionId);
+    const count = this.of(file).length;
+    const conflicts = this.of(file).filter((hunk) => hunk.meets).length;
+    const about = `${count} pending${conflicts > 0 ? `, ${conflicts} in conflict` : ""}`;
+    const place = this.proposals.get(right.toString())?.placed.find((one) => one.hunk.hunkId === hunkId);
+    const at = place === undefined ? {} : { selection: new vscode.Range(place.line, 0, place.line, 0) };
+    await vscode.commands.executeCommand("vscode.diff", left, right, `${splitPath(file).name} (${about})`, { preview: true, ...at });
+    this.changed.fire();
+  }
+
+  /** All files of a session in one editor. */
+  async compareAll(sessionId: string, files: readonly string[], title: string): Promise<void> {
+    await this.ask();
+    const rows: (readonly [vscode.Uri, vscode.Uri, vscode.Uri])[] = [];
+    for (const file of files) {
+      const { left, right } = await this.sides(file, sessionId);
+      rows.push([vscode.Uri.file(file), left, right]);
+    }
+    await vscode.commands.executeCommand("vscode.changes", title, rows);
+    this.changed.fire();
+  }
+
+  dispose(): void {
+    if (this.timer !== null) {
+      clearTimeout(this.timer);
+    }
+    vscode.Disposable.from(...this.parts).dispose();
+    this.changed.dispose();
+  }
+}
+
+/** The text of a file as its editor shows it, also unsaved; nothing where there is no such file. */
+async function textOf(file: string): Promise<string> {
+  try {
+    return (await vscode.workspace.openTextDocument(vscode.Uri.file(file))).getText();
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The trees: grants, sessions, snapshots, sandboxes.
+ *
+ * Purpose: what is in force, as native rows with their actions.
+ * Invariant: a row shows an answer of the daemon; without a link a tree is empty and says why.
+ * Must never: connect before somebody looks, or decide.
+ */
+
+import { basename } from "node:path";
+import * as vscode from "vscode";
+import type { GrantInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
+import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
+import { num } from "../common/toolRow.ts";
+import { list } from "../common/rows.ts";
+import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
+import type { Daemon } from "./daemon.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** A row, and how its children come. */
+export interface Node {
+  readonly item: vscode.TreeItem;
+  readonly children?: () => readonly Node[] | Promise<readonly Node[]>;
+}
+
+export interface GrantNode extends Node {
+  readonly sessionId: string;
+  readonly grantId: string;
+}
+
+export interface SessionNode extends Node {
+  readonly session: SessionInfo;
+}
+
+export interface SandboxNode extends Node {
+  readonly sandbox: string;
+}
+
+function row(label: string, more: Partial<vscode.TreeItem> = {}, children?: Node["children"]): Node {
+  const open = children === undefined ? vscode.TreeItemCollapsibleState.None : vscode.TreeItemCollapsibleState.Collapsed;
+  const item = Object.assign(new vscode.TreeItem(label, open), more);
+  return children === undefined ? { item } : { item, children };
+}
+
+/** A tree whose rows are made by one function, anew whenever it is told to. */
+export class Tree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<undefined>();
+  readonly onDidChangeTreeData = this.changed.event;
+
+  constructor(private readonly roots: () => readonly Node[] | Promise<readonly Node[]>) {}
+
+  refresh(): void {
+    this.changed.fire(undefined);
+  }
+
+  getTreeItem(node: Node): vscode.TreeItem {
+    return node.item;
+  }
+
+  async getChildren(node?: Node): Promise<Node[]> {
+    return [...(await (node === undefined ? this.roots() : (node.children?.() ?? [])))];
+  }
+
+  dispose(): void {
+    this.changed.dispose();
+  }
+}
+
+function grantRow(sessionId: string, title: string, grant: GrantInfo): GrantNode {
+  const ends = grant.expiresAt === null ? "" : `${lifetime(Math.max(60, grant.expiresAt / 1e6 - Date.now() / 1000))} left`;
+  const uses = grant.usesLeft === null ? "" : counted(grant.usesLeft, "use");
+  const [head = grant.sentence] = grant.sentence.split(", ");
+  const made = row(capital(head.replaceAll("`", "")), {
+    id: grant.grantId,
+    description: [ends, uses].filter((one) => one !== "").join(" · "),
+    tooltip: `${capital(grant.sentence)}\n${title}`,
+    iconPath: new vscode.ThemeIcon(/run/.test(head) ? "terminal" : /reach|connect/.test(head) ? "globe" : "edit"),
+    contextValue: "grant",
+  });
+  return { ...made, sessionId, grantId: grant.grantId };
+}
+
+/** Rights in force, by their scope. */
+export function grantRows(daemon: Daemon, sessions: Sessions): () => Promise<readonly Node[]> {
+  return async () => {
+    if (daemon.link.kind !== "ready") {
+      return [];
+    }
+    const connection = await daemon.connect();
+    const found: (readonly [string, GrantNode])[] = [];
+    for (const { id, beside } of sessions.all) {
+      const { grants } = await connection.call("grant/list", { sessionId: id });
+      found.push(...grants.map((one) => [one.scope, grantRow(id, beside.detail?.info.title ?? "", one)] as const));
+    }
+    return SCOPES.flatMap((scope) => {
+      const rows = found.filter(([of]) => of === scope).map(([, node]) => node);
+      const state = vscode.TreeItemCollapsibleState.Expanded;
+      return rows.length === 0 ? [] : [row(SCOPE_WORDS[scope], { description: String(rows.length), collapsibleState: state }, () => rows)];
+    });
+  };
+}
+
+const LOOKS = {
+  run: "pulse",
+  wait: "debug-breakpoint-log",
+  pause: "debug-pause",
+  unknown: "question",
+  error: "error",
+  idle: "circle-outline",
+} as const;
+const TINTS = {
+  run: "charts.blue",
+  wait: "editorWarning.foreground",
+  pause: "foreground",
+  unknown: "editorWarning.foreground",
+  error: "charts.red",
+  idle: "foreground",
+} as const;
+
+/** Sessions of this window's folders first. */
+export function sessionRows(sessions: Sessions): () => readonly Node[] {
+  return () =>
+    sessions.list.map((session): SessionNode => {
+      const look = phaseLook(session.phase);
+      const elsewhere = sessions.isHere(session) ? "" : ` · ${basename(session.root)}`;
+      const made = row(session.title || basename(session.root), {
+        id: session.sessionId,
+        description: `${phaseWords(session.phase).toLowerCase()}${elsewhere}`,
+        tooltip: `${session.root}\n${session.modelLabel}\n${session.sandbox} (${session.trustLevel})`,
+        iconPath: new vscode.ThemeIcon(LOOKS[look], new vscode.ThemeColor(TINTS[look])),
+        contextValue: "session",
+        command: { command: "gloveport.openSession", title: "Open Session", arguments: [session] },
+      });
+      return { ...made, session };
+    });
+}
+
+/** Snapshots of the shown session, newest first, and what they do not cover. */
+export function snapshotRows(sessions: Sessions): () => readonly Node[] {
+  return () => {
+    const items = (sessions.current?.view?.items() ?? []).filter((item) => item.kind === "snapshot");
+    return items.reverse().flatMap((item, at) => {
+      const uncovered = list(item.fields, "notCovered");
+      const label = at === items.length - 1 ? "Session start" : "Taken in the session";
+      const made = row(label, {
+        id: item.id,
+        description: counted(num(item.fields, "files") ?? 0, "file"),
+        iconPath: new vscode.ThemeIcon("layers"),
+      });
+      const missing = (): readonly Node[] => uncovered.map((path) => row(path));
+      const warning = {
+        description: "not in the snapshot",
+        iconPath: new vscode.ThemeIcon("warning", new vscode.ThemeColor("editorWarning.foreground")),
+      };
+      return uncovered.length === 0 ? [made] : [made, row(`${counted(uncovered.length, "file")} not covered`, warning, missing)];
+    });
+  };
+}
+
+/** The words of a rung for one trust level. */
+export function rungWords(rung: SandboxInfo, level: string): { readonly state: string; readonly detail: string } {
+  if (!rung.available) {
+    return { state: "refused", detail: `${rung.reason} ${rung.fix}`.trim() };
+  }
+  if (level !== "" && !rung.trustLevels.includes(level)) {
+    return { state: `too weak for ${capital(level)}`, detail: rung.statement };
+  }
+  return { state: "available", detail: rung.statement };
+}
+
+function sandboxRow(rung: SandboxInfo): SandboxNode {
+  const { state, detail } = rungWords(rung, "");
+  const weaker = rung.doesNotHold.map((one) =>
+    row(one.words, { tooltip: one.claim, iconPath: new vscode.ThemeIcon("warning", new vscode.ThemeColor("editorWarning.foreground")) }),
+  );
+  const holds = rung.holds.map((claim) => row(claim.replaceAll("_", " "), { iconPath: new vscode.ThemeIcon("check") }));
+  const made = row(
+    rung.name,
+    {
+      id: rung.name,
+      description: `strength ${rung.strength} of 4 · ${state}`,
+      tooltip: detail,
+      iconPath: new vscode.ThemeIcon(rung.available ? "shield" : "circle-slash"),
+      contextValue: rung.available ? "sandbox" : "sandbox-off",
+    },
+    () => [...weaker, ...holds],
+  );
+  return { ...made, sandbox: rung.name };
+}
+
+/** The rungs of this machine. */
+export function sandboxRows(daemon: Daemon): () => Promise<readonly Node[]> {
+  return async () => {
+    if (daemon.link.kind !== "ready") {
+      return [];
+    }
+    const connection = await daemon.connect();
+    return (await connection.call("sandbox/list", {})).sandboxes.map(sandboxRow);
+  };
+}

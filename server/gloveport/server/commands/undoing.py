@@ -1,0 +1,123 @@
+"""change/undo, change/redo: decisions taken back, and taken again.
+
+Purpose: find which decisions are meant, and have them taken back as one.
+Invariant: what is in force follows from the record alone; a redo brings back exactly what its undo took.
+Must never: take back what is not in force, unless it is named.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import ChangeApplied
+from gloveport.protocol.wire.change import ChangeDecideResult, ChangeRedoParams, ChangeUndoParams
+from gloveport.server.commands.change import check_quiet, decide
+from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
+from gloveport.server.engine.actor import Actor
+from gloveport.server.transports.port import Caller
+from gloveport.server.workspace.taking_back import Part
+
+BACK = frozenset({"undo", "redo"})
+"""What takes decisions back, and is none itself."""
+
+
+async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Put back what decisions changed."""
+    actor = await house.sessions.open(params.session_id)
+    check_quiet(actor)
+    chosen = _chosen(actor, params)
+    hunks = None if params.hunk_digests is None else frozenset(params.hunk_digests)
+    part = Part(None if params.paths is None else frozenset(params.paths), hunks)
+    house.buffers.heard(caller.connection_id)
+    plan = await actor.workspace.plan_back("undo", [(one.apply_id, one.record) for one in chosen], part)
+    return await decide(actor, "undo", plan, caller, once)
+
+
+async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Once) -> ChangeDecideResult:
+    """Take an undo back."""
+    actor = await house.sessions.open(params.session_id)
+    check_quiet(actor)
+    found = [each for each in in_force(actor.state.applied).undos if params.apply_id in (None, each.apply_id)]
+    if not found:
+        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to redo", hint="See gloveport show.")
+    house.buffers.heard(caller.connection_id)
+    plan = await actor.workspace.plan_back("redo", [(found[-1].apply_id, found[-1].record)])
+    return await decide(actor, "redo", plan, caller, once)
+
+
+def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:
+    """The decisions that are meant, the newest first."""
+    applied = actor.state.applied
+    if params.apply_id is not None:
+        found = [each for each in applied if each.apply_id == params.apply_id][-1:]
+    else:
+        found = standing(applied)
+        if params.turn_id is not None:
+            found = [each for each in found if params.turn_id in _names(each, "turns")]
+        elif params.paths is not None and not params.all:
+            found = [each for each in found if set(params.paths) & set(each.paths)][-1:]
+        elif not params.all:
+            found = found[-1:]
+    if not found:
+        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
+    return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """Decisions that hold, and undos that were not taken back, in order."""
+
+    decisions: list[ChangeApplied] = field(default_factory=list)
+    undos: list[ChangeApplied] = field(default_factory=list)
+
+
+def standing(applied: Sequence[ChangeApplied]) -> list[ChangeApplied]:
+    """The decisions in force, in order: without those that were undone, with those whose undo was undone."""
+    return in_force(applied).decisions
+
+
+def in_force(applied: Sequence[ChangeApplied]) -> InForce:
+    """What holds after all that was applied."""
+    undone_by: dict[str, tuple[str, ...]] = {}
+    actions = {each.apply_id: each.action for each in applied}
+    stands: dict[str, bool] = {}
+    for at, each in enumerate(applied):
+        stands[each.apply_id] = True
+        targets = tuple(_targets(applied, at, stands))
+        for target in targets:
+            for former in undone_by.get(target, ()):
+                stands[former] = True
+            stands[target] = bool(each.record.get("partial"))
+            if actions[target] in BACK:  # a redo, whatever it was called
+                stands[each.apply_id] = False
+        undone_by[each.apply_id] = () if each.record.get("partial") else targets
+    kept = [each for each in applied if stands[each.apply_id]]
+    return InForce([each for each in kept if each.action not in BACK], [each for each in kept if each.action == "undo"])
+
+
+def _targets(applied: Sequence[ChangeApplied], at: int, stands: dict[str, bool]) -> Iterator[str]:
+    """The decisions that one takes back; a record that does not name them is matched by what it turned round."""
+    each = applied[at]
+    if "undoes" in each.record:
+        yield from (name for name in _names(each, "undoes") if name in stands)
+    elif each.action in BACK:
+        turned = _turned(each)
+        found = (one for one in reversed(applied[:at]) if stands[one.apply_id] and _ends(one) == turned)
+        yield from (one.apply_id for one in [next(found, None)] if one is not None)
+
+
+def _names(each: ChangeApplied, field_name: str) -> tuple[str, ...]:
+    names: Any = each.record.get(field_name, ())
+    return tuple(names)
+
+
+def _ends(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
+    """What a decision made of which file."""
+    steps: Any = each.record.get("steps", [])
+    return frozenset((step["side"], step["path"], str(step["before"]), str(step["after"])) for step in steps)
+
+
+def _turned(each: ChangeApplied) -> frozenset[tuple[str, str, str, str]]:
+    return frozenset((side, path, after, before) for side, path, before, after in _ends(each))
