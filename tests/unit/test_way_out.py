@@ -92,17 +92,13 @@ def test_the_log_is_put_aside_when_it_is_full(tmp_path: Path, monkeypatch: pytes
 def test_a_credential_is_lent_for_its_place_alone_and_under_a_new_name_each_time(tmp_path: Path) -> None:
     forge = Credential("forge", Secret("the-real-value"), "api.example:443", methods=("GET",), path="/v1/")
     opened = ways(tmp_path, credentials=(forge, replace(forge, name="short", value=Secret("x"))))
-    first, second = (opened.lend("forge", "api.example:443")[0] for _ in range(2))
+    first, second = (opened.lend("forge")[0] for _ in range(2))
     assert first.stand_in != second.stand_in
     assert "the-real-value" not in repr(first) + first.stand_in
     assert first.is_for(Authority("api.example", 443), "GET", "/v1/x")
-    for name, place, words in (
-        ("forge", "other.example:443", "for api.example:443 alone"),
-        ("none", "api.example:443", "there are: forge, short"),
-        ("short", "api.example:443", "too short"),
-    ):
+    for name, words in (("none", "there are: forge, short"), ("short", "too short")):
         with pytest.raises(SandboxError, match=words):
-            opened.lend(name, place)
+            opened.lend(name)
 
 
 def test_what_an_earlier_daemon_left_is_removed(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ export class Editor {
     private readonly browser: Browser,
     readonly url: string,
     readonly userDir: string,
+    readonly settings: Readonly<Record<string, unknown>>,
   ) {}
 
   static async start(home: Home, settings: Readonly<Record<string, unknown>> = {}): Promise<Editor> {
@@ -120,7 +121,7 @@ export class Editor {
         env: { ...env },
         args: BROWSER_FLAGS,
       });
-      return new Editor(server, browser, url, at("user"));
+      return new Editor(server, browser, url, at("user"), { ...SETTINGS, ...settings });
     } catch (error) {
       await endGroup(server);
       throw error;

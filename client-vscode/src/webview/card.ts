@@ -104,6 +104,7 @@ class Card {
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
       this.command(),
+      this.diff(),
       this.warnings(),
     );
   }
@@ -129,6 +130,16 @@ class Card {
       copy,
     );
     return h("div", {}, box, foot);
+  }
+
+  /** What an edit would change, as the daemon shows it. */
+  private diff(): HTMLElement | null {
+    const lines = texts(this.card, "diff");
+    if (lines.length === 0) {
+      return null;
+    }
+    const rows = lines.map((line) => h("div", { class: line.startsWith("+") ? "ins" : line.startsWith("-") ? "rem" : "" }, written(line)));
+    return h("div", { class: "cmd difft", tabindex: 0, label: "What would change" }, ...rows);
   }
 
   private warnings(): HTMLElement | null {

@@ -133,7 +133,7 @@ class WaysOut:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Name a host and a port.") from error
         return entry
 
-    def lend(self, name: str, place: str) -> tuple[Loan, Credential]:
+    def lend(self, name: str) -> tuple[Loan, Credential]:
         """A credential for one run, under a stand-in that is new each time. Raises SandboxError."""
         known = self.credentials()
         credential = next((one for one in known if one.name == name), None)
@@ -141,10 +141,7 @@ class WaysOut:
             names = ", ".join(sorted(one.name for one in known)) or "none"
             words = f"there is no credential {name!r}; there are: {names}"
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="The user names credentials in the settings.")
-        if credential.place != place:
-            words = f"the credential {name!r} is for {credential.place} alone, not for {place}"
-            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask its own place.")
-        entry = self.entry_of(place)
+        entry = self.entry_of(credential.place)
         stand_in = f"gloveport-{secrets.token_hex(16)}"
         place_of = Authority(entry.host, entry.port)
         try:

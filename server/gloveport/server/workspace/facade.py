@@ -29,7 +29,7 @@ from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
-from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
+from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
@@ -467,7 +467,8 @@ class SessionWorkspace:
             told = Refreshed((), ())
             # What the user removed goes first: a file may have taken the place of a folder.
             for part in filter(None, (going, coming)):
-                plan, more = plan_refresh(part, user, self._look, self._store, unsaved)
+                moved = moved_names(part, self._tree, lambda: self._comparison.proposals(self._state))
+                plan, more = plan_refresh(part, user, self._look, self._store, unsaved, moved)
                 self._on_trees(plan, apply_plan)
                 told = told.joined(more)
             return told
