@@ -28,7 +28,7 @@ help:
 	@echo "make crash      kill the real daemon N times (N=200 SEED=1; TIER=power loses power, TIER=disk refuses writes)"
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
-	@echo "make realworld  third-party packages and repositories (needs the package index)"
+	@echo "make realworld  third-party packages (needs the package index), and commits of GLOVEPORT_HISTORY_REPOS=/a:/b against git"
 	@echo "make e2e        the end-to-end tests alone, those in a real VS Code last"
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
@@ -45,7 +45,7 @@ bootstrap-dev:
 
 # Skipped tests are listed with their reasons; GLOVEPORT_REQUIRE=all turns a missing tool into a failure.
 test: bootstrap-dev
-	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld \
+	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld -m "not window" \
 		-q -rsfE -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 check: bootstrap-dev
@@ -82,22 +82,26 @@ realworld: bootstrap-dev
 	@$(BIN)/python -m pytest tests/realworld -q -rs $(PYTEST_ARGS)
 
 e2e: bootstrap-dev
-	@$(BIN)/python -m pytest tests/e2e -q -rs $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/e2e -m "not window" -q -rs $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory e2e-vscode
 
-# E2E_ARGS names tests: E2E_ARGS=chat, E2E_ARGS='-t reload'. GLOVEPORT_E2E_CACHE says where VS Code lies.
+# E2E_ARGS chooses: E2E_ARGS='-k main_job'. GLOVEPORT_E2E_CACHE says where VS Code lies, GLOVEPORT_E2E_SHOTS where pictures go.
 e2e-vscode: bootstrap-dev client
 	@client-vscode/e2e/install >/dev/null
-	@cd client-vscode && GLOVEPORT_PYTHON=$${GLOVEPORT_PYTHON:-$(abspath $(BIN))/python} npm run --silent e2e -- $(E2E_ARGS)
+	@$(BIN)/python -m pytest tests/e2e/test_vscode.py -m window -v -rs $(E2E_ARGS)
 
 schema: bootstrap-dev
 	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write
 
-client:
-	@cd client-vscode && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error && npm run --silent build && npm run --silent test
+# Packages are installed anew only when their lock changed.
+client: client-vscode/node_modules/.package-lock.json
+	@cd client-vscode && npm run --silent build && npm run --silent test
 	@cd client-vscode && vsix=$$(npm run --silent package | tail -n 1) && \
 		echo "Packed: $$PWD/$$vsix" && echo "Install it: code --install-extension client-vscode/$$vsix" && \
 		echo "(or in VS Code: Extensions, the ... menu, Install from VSIX). It needs gloveport on your PATH, or the setting gloveport.command."
+
+client-vscode/node_modules/.package-lock.json: client-vscode/package-lock.json
+	@cd client-vscode && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
 
 lock:
 	@scripts/lock

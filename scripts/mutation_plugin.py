@@ -34,6 +34,8 @@ hypothesis.settings.register_profile(
     "mutation",
     database=None,
     derandomize=True,
+    deadline=None,  # of a busy machine; a mutant's time is bounded by its processor time
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
     phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
 )
 hypothesis.settings.load_profile("mutation")

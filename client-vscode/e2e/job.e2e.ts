@@ -28,7 +28,7 @@ afterAll(async () => {
 
 afterEach(async ({ task }) => {
   if (task.result?.state === "fail") {
-    await window.shot("failure-job");
+    await window?.shot("failure-job");
     console.error(editor.extensionLog().slice(-3000));
   }
 });

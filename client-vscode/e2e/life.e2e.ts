@@ -48,10 +48,10 @@ afterAll(async () => {
 
 afterEach(async ({ task }) => {
   if (task.result?.state === "fail") {
-    await window.shot("failure-life");
+    await window?.shot("failure-life");
     console.error(editor.extensionLog().slice(-3000));
   }
-  await window.close();
+  await window?.close();
 });
 
 async function begin(name: string): Promise<string> {

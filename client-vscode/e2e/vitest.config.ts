@@ -2,5 +2,13 @@ import { defineConfig } from "vitest/config";
 
 // One browser at a time; a failure is a failure: nothing is tried again.
 export default defineConfig({
-  test: { include: ["e2e/**/*.e2e.ts"], fileParallelism: false, testTimeout: 90_000, hookTimeout: 90_000, retry: 0, bail: 1, reporters: ["verbose"] },
+  test: {
+    include: ["e2e/**/*.e2e.ts"],
+    fileParallelism: false,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    retry: 0,
+    bail: 1,
+    reporters: ["verbose"],
+  },
 });

@@ -880,7 +880,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -889,6 +889,7 @@ export interface WhyResult {
   readonly evidence: string;
   readonly hint: string;
   readonly network?: readonly string[];
+  readonly firstRefused?: string;
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */

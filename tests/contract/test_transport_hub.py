@@ -1,6 +1,7 @@
 """Following: windows, catch-up, durability, resync, and clients that do not wait for each other."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,7 +18,7 @@ from gloveport.protocol.journal.envelope import (
     encode_cursor,
 )
 from gloveport.protocol.wire.reducer import View
-from gloveport.server.transports.source import Head, Projections
+from gloveport.server.transports.source import Head, Projections, dump_each
 from gloveport.server.transports.tail import Entry, Tail
 
 
@@ -246,7 +247,9 @@ async def test_a_gap_in_what_was_published_is_read_from_the_journal() -> None:
 def test_a_tail_is_contiguous_and_never_goes_back() -> None:
     """Told twice, told late, told with a gap: the head only grows, and what it holds follows without one."""
     backend = backend_with(8)
-    projections = Projections(read_ops, backend.project, backend.digest, backend.old_items)
+    projections = Projections(
+        read_ops, partial(dump_each, read_ops), backend.project, backend.digest, backend.old_items
+    )
     entries = [Entry(event, projections) for event in backend.journal.streams["session/s"]]
     tail = Tail()
     tail.reach(Head(1, 5, "", 3))

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -45,7 +46,7 @@ from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.loop import Service
 from gloveport.server.transports.lsp.socketfile import SocketFile, bind_socket, write_token
 from gloveport.server.transports.port import Buffer, Caller
-from gloveport.server.transports.source import Head, ProjectedView, Projections
+from gloveport.server.transports.source import Head, ProjectedView, Projections, dump_each
 
 Op = Mapping[str, Any]
 
@@ -118,7 +119,9 @@ class MemoryBackend:
         self._lengths: dict[str, int] = {}
         self._answers: dict[str, WireModel] = {}
         self._snapshot_items = snapshot_items
-        self.hub = Hub(self.journal, Projections(read_ops, self.project, self.digest, self.old_items))
+        self.hub = Hub(
+            self.journal, Projections(read_ops, partial(dump_each, read_ops), self.project, self.digest, self.old_items)
+        )
 
     def tell(self, session_id: str, *ops: Op) -> None:
         """Append one event of a session and publish it."""

@@ -109,6 +109,58 @@ def test_texts_without_a_common_line_are_told_apart_at_once(old: list[int], new:
     assert search.steps_left == SEARCH_STEPS_MAX
 
 
+def longest_common(old: list[int], new: list[int]) -> int:
+    """Length of the longest common subsequence, by the book."""
+    row = [0] * (len(new) + 1)
+    for one in old:
+        before = row
+        row = [0]
+        for at, two in enumerate(new):
+            row.append(before[at] + 1 if one == two else max(before[at + 1], row[at]))
+    return row[-1]
+
+
+SEQUENCES = st.lists(st.integers(0, 4), max_size=24)
+
+
+def kept(old: list[int], new: list[int]) -> int:
+    """How many lines the matching keeps."""
+    ranges = changed_ranges(old, new)
+    assert all(place.old_end > place.old_start or place.new_end > place.new_start for place in ranges)
+    for one, two in itertools.pairwise(ranges):
+        assert one.old_end < two.old_start or one.new_end < two.new_start
+    removed = sum(place.old_end - place.old_start for place in ranges)
+    added = sum(place.new_end - place.new_start for place in ranges)
+    assert len(old) - removed == len(new) - added
+    return len(old) - removed
+
+
+@given(SEQUENCES, SEQUENCES)
+def test_a_matching_without_unique_lines_is_the_shortest(old: list[int], new: list[int]) -> None:
+    """The least number of changed lines there is; lines that stand once on both sides bind the frame instead."""
+    best, found = longest_common(old, new), kept(old, new)
+    assert found <= best
+    one, two = list(old), list(new)
+    for at in (0, -1):
+        while one and two and one[at] == two[at]:
+            del one[at], two[at]
+    if not any(one.count(line) == two.count(line) == 1 for line in one):
+        assert found == best
+
+
+@given(SEQUENCES, st.data())
+def test_lines_that_were_only_put_in_or_only_taken_out_are_all_that_changes(
+    old: list[int], data: st.DataObject
+) -> None:
+    """Whatever stands once or many times: nothing that stayed is shown as changed."""
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(old), max_size=len(old)))
+    new = [line for line, stays in zip(old, chosen, strict=True) if stays]
+    assert kept(old, new) == kept(new, old) == len(new)
+    tall = [number * 10 + line for number, line in enumerate(old)]
+    short = [line for line, stays in zip(tall, chosen, strict=True) if stays]
+    assert kept(tall, short) == len(short)
+
+
 def test_matching_is_bounded_on_hostile_input() -> None:
     """Two long texts without a common unique line end within the budget of steps."""
     old = [n % 7 for n in range(20_000)]

@@ -3,15 +3,19 @@
 Purpose: what a hostile program inside can say to the proxy socket, byte by byte.
 """
 
+import socket
 import struct
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
 from tests.kit.egress import Names, Server, answering, client_hello, echo, serving, talker, way_out
+from tests.kit.require import require
 
 from gloveport.sandbox.egress.limits import EgressLimits
+from gloveport.sandbox.profile import WayOut
 
 NAMES = {"ok.test": ("127.0.0.1",), "other.test": ("127.0.0.1",)}
 LISTED = "ok.test:{port} loopback"
@@ -210,6 +214,14 @@ async def test_a_tunnel_that_begins_with_anything_else(tmp_path: Path, first: by
         assert b"".join(map(bytes, server.received)) == b""
 
 
+async def test_a_tunnel_whose_host_header_names_another_place(tmp_path: Path) -> None:
+    async with serving(echo) as server:
+        crooked = connect(server).replace(b"Host: ok.test", b"Host: other.test")
+        answer, verdicts = await ask(tmp_path, crooked, server)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert [allowed for _, allowed in verdicts] == [False]
+
+
 async def test_a_tunnel_to_another_host_is_refused(tmp_path: Path) -> None:
     async with serving(echo) as server:
         answer, verdicts = await ask(tmp_path, connect(server, "other.test"), server)
@@ -305,6 +317,20 @@ async def test_a_name_is_looked_up_once_and_only_if_it_is_listed(tmp_path: Path)
     assert names.asked == ["ok.test"]
 
 
+async def test_this_machines_own_address_is_no_public_one(tmp_path: Path) -> None:
+    """A name that leads to where this machine is on its network is as private as loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        own = str(probe.getsockname()[0])
+    require(own != "0.0.0.0", "this machine has no network")
+    async with serving(answering(b"hello")) as server:
+        for options in ("", " private"):
+            egress = f"ok.test:{server.port}{options}"
+            async with way_out(tmp_path, egress, names={"ok.test": (own,)}) as (way, seen), talker(way) as client:
+                assert b" 403 " in await client.ask(get(server))
+            assert seen.contacts[0].reason == f"its name leads to the loopback address {own}"
+
+
 async def test_an_address_is_reached_only_where_the_list_writes_it_so(tmp_path: Path) -> None:
     async with serving(answering(b"hello")) as server:
         request = get(server, url="http://127.0.0.1:{port}/", host="127.0.0.1:{port}")
@@ -337,6 +363,45 @@ async def test_limits_cut_with_their_name(tmp_path: Path) -> None:
                 assert b"403" in await client.ask(b"CONNECT ok.test:1 HTTP/1.1\r\n\r\n")
             async with talker(way) as client:
                 assert await client.ask(b"CONNECT ok.test:1 HTTP/1.1\r\n\r\n") == b"", "requests_max"
+
+
+async def test_a_flood_of_connections_waits_and_ends(tmp_path: Path) -> None:
+    async with serving(echo) as server:
+        limits = EgressLimits(connections_max=2, accepts_max=12, head_s=0.5)
+        async with way_out(tmp_path, f"ok.test:{server.port} loopback raw", names=NAMES, limits=limits) as (way, seen):
+            async with AsyncExitStack() as stack:
+                clients = [await stack.enter_async_context(talker(way)) for _ in range(12)]
+                with anyio.move_on_after(1):
+                    await clients[-1].hear()
+                working = await clients[0].ask(connect(server), b"\r\n\r\n")
+                assert b" 200 " in working
+            assert not await _connects(way)
+        assert seen.verdicts() == [(f"ok.test:{server.port}", True)]
+
+
+async def _connects(way: WayOut) -> bool:
+    """Whether the way out still takes a connection, after its last ones had a moment to be refused."""
+    for _ in range(20):
+        try:
+            async with talker(way) as late:
+                await late.say(b"x")
+        except OSError:
+            return False
+        await anyio.sleep(0.05)
+    return True
+
+
+async def test_a_decision_that_cannot_be_noted_is_not_carried_out(tmp_path: Path) -> None:
+    async with serving(answering(b"hello")) as server:
+        egress = LISTED.format(port=server.port)
+        async with way_out(tmp_path, egress, names=NAMES) as (way, seen), talker(way) as client:
+
+            async def decided(contact: object) -> None:
+                raise OSError("the disk is full")
+
+            seen.decided = decided  # type: ignore[method-assign]  # - a watcher that cannot write
+            assert await client.ask(get(server)) == b""
+        assert server.received == []
 
 
 async def test_silence_is_bounded(tmp_path: Path) -> None:

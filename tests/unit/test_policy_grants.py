@@ -181,6 +181,23 @@ def test_ended_grants_do_not_count() -> None:
     assert (counted.verdict, counted.grant_uses_left) == ("allow", 4)
 
 
+def test_no_right_to_run_reaches_outside() -> None:
+    """A lasting right to run tests, or this very command, lets no place through; one answer is for that one place."""
+    plain = command("pytest", "-q", tool="run_tests")
+    network, other = effect("network", "a.example:443"), effect("network", "b.example:443")
+    for scope in (Scope.turn, Scope.session):
+        grant = allow(plain, scope)
+        assert judge(plain, grant).verdict == "allow"
+        outside = replace(plain, effects=(*plain.effects, network))
+        asked = judge(outside, grant)
+        assert asked.verdict == "ask"
+        assert [option["scope"] for option in card_of(outside)["options"]] == ["once"]
+    once = allow(outside)
+    assert judge(outside, once).verdict == "allow"
+    assert judge(replace(plain, effects=(*plain.effects, other)), once).verdict == "ask"
+    assert judge(replace(outside, effects=(*outside.effects, other)), once).verdict == "ask"
+
+
 def test_the_narrowest_grant_answers() -> None:
     call = command("pytest", "-q", tool="run_tests")
     wide = replace(allow(call, Scope.workspace), grant_id="wide")

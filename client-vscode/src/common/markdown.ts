@@ -132,18 +132,23 @@ export function parseMarkdown(text: string): readonly Node[] {
   return root.children;
 }
 
+/** Characters of a line from which it is clear that it goes on with no list. */
+const CLEAR_CHARS = 12;
+const GOES_ON = /^(\s|[-*+](\s|$)|\d{1,9}([.)]|$))/;
+
 /** Where the last block that may still change begins: everything before it is final while text is only appended. */
 export function stableLength(text: string): number {
   let fenced = false;
   let stable = 0;
   let at = 0;
   for (const line of text.split("\n")) {
+    const next = text.slice(at + line.length + 1, at + line.length + 1 + CLEAR_CHARS);
     if (/^ {0,3}(```|~~~)/.test(line)) {
       fenced = !fenced;
-    } else if (!fenced && line === "" && !/^(\s|[-*+]\s|\d+[.)]\s)/.test(text.slice(at + 1, at + 5))) {
+    } else if (!fenced && line === "" && (next.length === CLEAR_CHARS || next.includes("\n")) && !GOES_ON.test(next)) {
       stable = at + 1;
     }
     at += line.length + 1;
   }
-  return Math.min(stable, text.length);
+  return stable;
 }

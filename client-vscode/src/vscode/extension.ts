@@ -93,6 +93,7 @@ function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[]
       }
     }),
     daemon.onLink(({ kind }) => {
+      void vscode.commands.executeCommand("setContext", "gloveport.connected", kind === "ready");
       if (kind === "ready" || kind === "lost") {
         [grants, sandboxes].forEach((tree) => tree.refresh());
       }

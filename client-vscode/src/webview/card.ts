@@ -29,7 +29,7 @@ import type { Choice, Line } from "../common/cardModel.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
-import { button, fill, h, revealed } from "./dom.ts";
+import { button, fill, h, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
@@ -104,6 +104,7 @@ class Card {
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
       this.command(),
+      this.diff(),
       this.warnings(),
     );
   }
@@ -112,13 +113,13 @@ class Card {
     const command = sub(this.card, "command");
     if (command === null) {
       const summary = str(this.card, "summary");
-      return summary === "" ? null : h("div", { class: "cmd", tabindex: 0 }, revealed(summary, true));
+      return summary === "" ? null : h("div", { class: "cmd", tabindex: 0 }, written(summary));
     }
     const hidden = num(command, "hidden_characters") ?? 0;
     const text = str(command, "text");
     const box = h("div", { class: "cmd", tabindex: 0, label: "Full command" });
-    for (const part of text.split(/( )/)) {
-      box.append(part === " " ? " " : h("span", { class: "arg" }, escapes(part)));
+    for (const [part] of text.matchAll(/(?:\u27e8[^\u27e9]*\u27e9|[^ ])+| /g)) {
+      box.append(part === " " ? " " : h("span", { class: "arg" }, written(part)));
     }
     const copy = button("ib small", () => send({ type: "copy", text }), { label: "Copy command" }, icon("copy"));
     const foot = h(
@@ -129,6 +130,16 @@ class Card {
       copy,
     );
     return h("div", {}, box, foot);
+  }
+
+  /** What an edit would change, as the daemon shows it. */
+  private diff(): HTMLElement | null {
+    const lines = texts(this.card, "diff");
+    if (lines.length === 0) {
+      return null;
+    }
+    const rows = lines.map((line) => h("div", { class: line.startsWith("+") ? "ins" : line.startsWith("-") ? "rem" : "" }, written(line)));
+    return h("div", { class: "cmd difft", tabindex: 0, label: "What would change" }, ...rows);
   }
 
   private warnings(): HTMLElement | null {
@@ -344,20 +355,11 @@ function focusTold(focused: boolean): void {
   send({ type: "cardFocus", focused });
 }
 
-/** Escapes that the daemon wrote into a command, marked. */
-function escapes(text: string): DocumentFragment {
-  const made = document.createDocumentFragment();
-  for (const part of text.split(/(\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}|\\u\{[0-9a-f]+\})/)) {
-    made.append(/^\\[xuU]/.test(part) ? h("span", { class: "esc" }, part) : revealed(part, true));
-  }
-  return made;
-}
-
 /** A sentence whose quoted commands are set as code. */
 function ticks(sentence: string): DocumentFragment {
   const made = document.createDocumentFragment();
   for (const [at, part] of sentence.split("`").entries()) {
-    made.append(at % 2 === 1 ? h("code", {}, revealed(part)) : revealed(part));
+    made.append(at % 2 === 1 ? h("code", {}, written(part)) : written(part));
   }
   return made;
 }
@@ -366,7 +368,7 @@ function valueOf(line: Line): HTMLElement {
   const value = h("dd");
   line.words.forEach((word, at) => {
     value.append(at === 0 ? "" : " ");
-    value.append(word.code ? h("code", {}, revealed(word.text)) : h("span", { class: word.quiet ? "q" : "" }, ticks(word.text)));
+    value.append(word.code ? h("code", {}, written(word.text)) : h("span", { class: word.quiet ? "q" : "" }, ticks(word.text)));
   });
   return value;
 }
@@ -399,7 +401,7 @@ export function answeredView(item: ViewItem): HTMLElement {
       "div",
       { class: "done" },
       icon(sign, `s ${tone}`),
-      h("span", { class: "ell" }, scoped, summary !== "" && ": ", revealed(summary)),
+      h("span", { class: "ell" }, scoped, summary !== "" && ": ", written(summary)),
       h("span", { class: "xs q nw" }, by === "vscode" ? "you" : by),
     ),
   );

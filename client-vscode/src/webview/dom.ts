@@ -6,7 +6,8 @@
  * Must never: parse a string as HTML, or set an attribute that loads or runs something.
  */
 
-import { revealParts } from "../common/hidden.ts";
+import { proseParts, revealParts, writtenParts } from "../common/hidden.ts";
+import type { Part } from "../common/hidden.ts";
 
 export type Child = Element | Text | DocumentFragment | string | null | false | undefined;
 
@@ -69,8 +70,22 @@ export function fill(element: Element, ...children: readonly Child[]): void {
 
 /** Text of which hidden characters are shown as marked escapes. */
 export function revealed(text: string, lines = false): DocumentFragment {
+  return marked(revealParts(text, lines));
+}
+
+/** Prose of which characters that mislead the reader are shown as marked escapes. */
+export function prose(text: string): DocumentFragment {
+  return marked(proseParts(text));
+}
+
+/** Text that the daemon has escaped, with its escapes marked. */
+export function written(text: string): DocumentFragment {
+  return marked(writtenParts(text));
+}
+
+function marked(parts: readonly Part[]): DocumentFragment {
   const fragment = document.createDocumentFragment();
-  for (const part of revealParts(text, lines)) {
+  for (const part of parts) {
     fragment.append(part.hidden ? h("span", { class: "esc" }, part.text) : part.text);
   }
   return fragment;

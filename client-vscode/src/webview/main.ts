@@ -197,6 +197,7 @@ function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
       state = message.state;
+      document.body.classList.toggle("restricted", !message.state.trusted);
       chrome.show(message.state);
       composer.show(message.state);
       drawEmpty(message.state);

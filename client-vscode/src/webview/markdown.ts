@@ -9,7 +9,7 @@
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../common/markdown.ts";
 import type { Node } from "../common/markdown.ts";
 import { reveal } from "../common/hidden.ts";
-import { h } from "./dom.ts";
+import { h, prose, revealed } from "./dom.ts";
 import { send } from "./port.ts";
 
 /** Of one message in the panel; the whole of a longer one opens as a document. */
@@ -25,17 +25,17 @@ function linkElement(target: string, children: readonly Node[], text: string): H
       open(event);
     }
   };
-  const link = h("span", { class: "link", role: "link", tabindex: 0, title: reveal(target), on: { click: open, keydown: onKey } }, text);
+  const link = h("span", { class: "link", role: "link", tabindex: 0, title: reveal(target), on: { click: open, keydown: onKey } }, prose(text));
   link.append(...children.map(draw));
   return link;
 }
 
-function draw(node: Node): HTMLElement | Text {
+function draw(node: Node): HTMLElement | DocumentFragment {
   switch (node.kind) {
     case "text":
-      return document.createTextNode(node.text);
+      return prose(node.text);
     case "code":
-      return h("code", {}, node.text);
+      return h("code", {}, revealed(node.text));
     case "break":
       return h("br");
     case "rule":
@@ -50,7 +50,7 @@ function draw(node: Node): HTMLElement | Text {
         linkElement(node.target, [], node.text || reveal(node.target)),
       );
     case "fence":
-      return h("div", { class: "code" }, h("pre", { tabindex: 0 }, h("code", {}, node.text)));
+      return h("div", { class: "code" }, h("pre", { tabindex: 0 }, h("code", {}, revealed(node.text, true))));
     case "element": {
       const start = node.start !== null && node.start !== 1 ? { start: String(node.start) } : {};
       const element = h(node.tag, { attrs: start });

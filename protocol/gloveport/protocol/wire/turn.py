@@ -170,7 +170,10 @@ class WhyParams(SessionParams):
 
 
 class WhyResult(WireModel):
-    """The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done."""
+    """The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done.
+
+    `first_refused` names the first system call that the sandbox refused; empty when none was.
+    """
 
     call_id: str
     tool: str
@@ -179,3 +182,4 @@ class WhyResult(WireModel):
     evidence: str
     hint: str
     network: tuple[str, ...] = ()
+    first_refused: str = ""

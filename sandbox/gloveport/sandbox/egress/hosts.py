@@ -117,7 +117,7 @@ def classify(address: Address) -> Reach | None:
     and IPv6 addresses that stand for some IPv4 address.
     """
     if isinstance(address, ipaddress.IPv6Address):
-        if address.scope_id is not None:
+        if address.scope_id is not None or address.is_site_local:
             return None
         if address != ipaddress.IPv6Address("::1") and any(address in net for net in _EMBEDS_V4):
             return None

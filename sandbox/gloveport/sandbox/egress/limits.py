@@ -12,9 +12,13 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class EgressLimits:
-    """Seconds, bytes and counts. `drain_s`: how long open connections may go on when the lease ends."""
+    """Seconds, bytes and counts.
+
+    `accepts_max` bounds the connections of a lease's whole life; `drain_s` is how long open ones may go on at its end.
+    """
 
     connections_max: int = 64
+    accepts_max: int = 20_000
     requests_max: int = 10_000
     head_bytes_max: int = 32 * 1024
     head_s: float = 20.0

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gloveport.sandbox.egress.opener import TlsOpener
 
 BLOCKED: Final = "Blocked by sandbox"
+BUSY_S: Final = 0.2
 GRANTED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _PHRASES: Final = MappingProxyType(
     {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
@@ -103,6 +104,7 @@ class Proxy:
         self._open += 1
         try:
             if self._open > self._limits.connections_max:
+                await anyio.sleep(BUSY_S)  # so that asking again and again costs its time and not the daemon's
                 raise Blocked(None, f"limit connections_max of {self._limits.connections_max}", self._trace, 503)
             first = await client.read_exactly(1)
             client.unread(first)

@@ -77,6 +77,20 @@ def is_address(host: str) -> bool:
     return True
 
 
+def is_own(address: str) -> bool:
+    """True if an address is one of this machine's: what listens there may be meant for its user alone.
+
+    Nothing is sent: the kernel is asked from where it would speak to it, and that is the address itself.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError:
+            return False
+        return str(probe.getsockname()[0]) == address
+
+
 def check_answers(answers: tuple[str, ...], reach: Reach) -> tuple[str, ...]:
     """All answers, if each is of the kind that the entry allows. Raises AddressRefused naming the first that is not."""
     if not 0 < len(answers) <= ANSWERS_MAX:
@@ -84,6 +98,7 @@ def check_answers(answers: tuple[str, ...], reach: Reach) -> tuple[str, ...]:
     for text in answers:
         try:
             kind = classify(ipaddress.ip_address(text))
+            kind = Reach.LOOPBACK if kind is not None and is_own(text) else kind
         except ValueError as error:
             raise AddressRefused("its name was answered with what is no address") from error
         if kind is not reach:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
+from anyio.abc import SocketListener, SocketStream, TaskGroup
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import SandboxError
@@ -44,6 +45,7 @@ PROXY_PORT: Final = 3128
 _UNPRIVILEGED: Final = 1024
 _RAISED: Final = 10_000
 _NO_PROXY: Final = "localhost,127.0.0.1,::1"
+TOLD_BUSY: Final = 4
 _BACKLOG: Final = 128
 
 
@@ -72,7 +74,7 @@ async def open_way_out(
     try:
         async with await _listen(folder / "way") as listener, anyio.create_task_group() as connections:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(listener.serve, proxy.serve, connections)
+                tasks.start_soon(_accept, listener, proxy, connections, limits)
                 try:
                     yield WayOut(str(folder / "way"), plan_forwards(entries), has_bundle=opener is not None)
                 except GloveportError as error:  # else it would leave as a group
@@ -86,6 +88,26 @@ async def open_way_out(
             await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
     if failure is not None:
         raise failure
+
+
+async def _accept(listener: SocketListener, proxy: Proxy, connections: TaskGroup, limits: EgressLimits) -> None:
+    """Take connections as long as there is room; whoever comes beyond that waits in the kernel's line.
+
+    A few more than `connections_max` are taken, so that the reason can be told.
+    """
+    room = anyio.CapacityLimiter(limits.connections_max + TOLD_BUSY)
+
+    async def serve(stream: SocketStream) -> None:
+        try:
+            await proxy.serve(stream)
+        finally:
+            room.release_on_behalf_of(stream)
+
+    for _ in range(limits.accepts_max):
+        stream = await listener.accept()
+        await room.acquire_on_behalf_of(stream)
+        connections.start_soon(serve, stream)
+    await listener.aclose()
 
 
 def check_egress(egress: tuple[str, ...]) -> tuple[Entry, ...]:
@@ -208,7 +230,7 @@ def _open_tls(entries: tuple[Entry, ...], way: Path, trust: ssl.SSLContext | Non
     return TlsOpener(authority, trust)
 
 
-async def _listen(folder: Path) -> anyio.abc.SocketListener:
+async def _listen(folder: Path) -> SocketListener:
     """Listen in a folder of any length: the socket is bound by way of the folder's descriptor."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

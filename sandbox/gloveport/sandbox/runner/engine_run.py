@@ -2,7 +2,7 @@
 
 Purpose: what the supervisor does for a tree of its own, done for a container: start, output, limits, end, verdict.
 Invariant: the verdict stands on the engine's own state of the container and on our acts; when the end is written
-the container is gone.
+nothing runs in the container, and its supervisor lives until it is removed.
 Must never: write an end while the engine cannot say how the container ended; no end means lost.
 """
 
@@ -90,7 +90,9 @@ class EngineRun(Run):
             self._loop()
         if self.lost:
             return None
-        kills = self._clear(failure is None)
+        if failure is not None:
+            self.tidy()  # it may have begun all the same: nothing of it is to live on
+        kills = self._conclude() if failure is None else 0
         self._strip_set_id()
         return self._describe(failure, kills, None)
 
@@ -287,19 +289,19 @@ class EngineRun(Run):
     def _measure(self) -> tuple[float, int | None]:
         return self._watch.cpu_s, self._watch.peak_bytes or None
 
-    def _clear(self, began: bool) -> int:
-        """End and remove the container; 1 when the engine says that it was killed for its memory."""
-        killed = 0
+    def _conclude(self) -> int:
+        """See the container dead; 1 when the engine says that it was killed for its memory."""
         try:
-            if began and self._exec_id:
+            if self._exec_id:
                 self._signal(signal.SIGKILL)
                 self._engine.call("POST", f"{self._path}/wait?condition=not-running")
-            if began:
-                killed = int(bool(self._engine.call("GET", f"{self._path}/json")["State"]["OOMKilled"]))
-            self._engine.call("DELETE", f"{self._path}?force=1&v=1")
+            return int(bool(self._engine.call("GET", f"{self._path}/json")["State"]["OOMKilled"]))
         except (EngineError, OSError, KeyError, TypeError):
-            return killed
-        return killed
+            return 0
+
+    def tidy(self) -> None:
+        """Remove the container: nothing runs in it any more, or it never began."""
+        remove_container(self._plan)
 
 
 def _quote(text: str) -> str:

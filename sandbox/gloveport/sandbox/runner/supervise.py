@@ -53,8 +53,7 @@ def supervise(run_dir: str, wake_fd: int) -> None:
         return
     rundir.write_exit(folder, end)
     os.close(wake_fd)  # the daemon knows now; what follows costs it no time
-    if request.cgroup is not None:
-        groups.remove_groups(request.cgroup)
+    run.tidy()
     run.spool.sync()
     rundir.sync_exit(folder)
 
@@ -285,6 +284,11 @@ class Run:
         tree.kill_all(tree.find_descendants(os.getpid()), signal.SIGKILL)
         self.kill_at = time.monotonic() + KILL_AGAIN_S
         self._reap()
+
+    def tidy(self) -> None:
+        """Give back what the run was held by; its processes are dead and its end is told."""
+        if self.request.cgroup is not None:
+            groups.remove_groups(self.request.cgroup)
 
     def _measure(self) -> tuple[float, int | None]:
         """CPU seconds of the tree, and its highest memory use as far as it was sampled."""

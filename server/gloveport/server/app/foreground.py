@@ -5,15 +5,20 @@ Invariant: what goes wrong at the start is said in one line with what to do next
 Must never: print a traceback for a fault that has a name.
 """
 
+import ctypes
 import gc
 import logging
 import os
 import sys
+from contextlib import suppress
+from typing import Final
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.client.paths import find_places
 
 LOG_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+M_ARENA_MAX: Final = -8
+"""The number of this option of `mallopt`."""
 
 
 def run_daemon() -> int:
@@ -23,6 +28,7 @@ def run_daemon() -> int:
     # What is loaded now stays: collecting while loading, and looking at it ever after, is time for nothing. The
     # daemon collects again when its rooms are loaded.
     gc.disable()
+    _use_one_arena()
     from gloveport.server.app.daemon import run
 
     try:
@@ -32,3 +38,9 @@ def run_daemon() -> int:
         logging.getLogger("gloveport").error("%s. %s", error.message, error.hint)
         return 1
     return 0
+
+
+def _use_one_arena() -> None:
+    """Let all threads share the C library's first heap: one each costs megabytes, and Python lets one thread run."""
+    with suppress(OSError, AttributeError):  # another C library, which keeps none
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)

@@ -5,7 +5,7 @@ Invariant: a request is answered by the rooms alone; until they are open it wait
 Must never: answer in their place.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.news import News
 from gloveport.server.transports.port import Caller, SessionPort
-from gloveport.server.transports.source import ProjectedView, Projections
+from gloveport.server.transports.source import ProjectedView, Projections, dump_each
 
 
 def _nobody() -> int:
@@ -97,13 +97,13 @@ class Late:
 
     def projections(self) -> Projections:
         """The views, by the rooms."""
-        return Projections(self._ops, self._view, self._digest, self._old_items, self._raw_ops)
+        return Projections(self._ops, self._ops_json, self._view, self._digest, self._old_items)
 
     def _ops(self, event: StoredEvent) -> tuple[Mapping[str, object], ...]:
         return _ops(event) if self._rooms is None else self._rooms.projections.ops(event)
 
-    def _raw_ops(self, event: StoredEvent) -> bytes | None:
-        return None if self._rooms is None else self._rooms.projections.raw_ops(event)
+    def _ops_json(self, events: Sequence[StoredEvent]) -> Sequence[bytes]:
+        return dump_each(_ops, events) if self._rooms is None else self._rooms.projections.ops_json(events)
 
     async def _view(self, stream: str) -> ProjectedView:
         return await (await self._open_rooms()).projections.view(stream)

@@ -133,7 +133,9 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
 
     sessions = Sessions(room, take_up)
     retention = Retention(
-        sessions, lambda: front.settings().retention, Folders(opened.shelf.there, opened.shelf.remove)
+        sessions,
+        lambda: front.settings().retention,
+        Folders(opened.shelf.there, opened.shelf.sizes, opened.shelf.remove),
     )
     house = House(
         sessions=sessions,

@@ -17,7 +17,7 @@ from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewIte
 from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
 from gloveport.server.cli.cards import ELSEWHERE, answer, choose, gone_words, option_of, show_card, waiting
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.hints import hint_for_call
+from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, with_client
 from gloveport.server.cli.phrases import call_title, short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here
@@ -130,6 +130,8 @@ def why(
         console.print(plain(f"decision: {result.decision}"))
         if result.evidence:
             console.print(plain(f"evidence: {result.evidence}"))
+        if result.first_refused:
+            console.print(plain(f"first refused by the sandbox: {result.first_refused}"))
         for place in result.network:
             console.print(plain(f"network: {place}"))
         for line in _output(calls.get(name), result.outcome):
@@ -138,6 +140,8 @@ def why(
         hint = hint_for_call(result.decision, result.outcome, level)
         if hint:
             console.print(plain(hint, "yellow"))
+        if result.first_refused and result.outcome not in ("ok", "running"):
+            console.print(plain(RERUN_HINT, "yellow"))
 
     with_client(work)
 

@@ -100,6 +100,12 @@ def advice(code: str, hint: str) -> str:
     return usual if _METHOD_NAMES.search(hint) else hint
 
 
+RERUN_HINT: Final = (
+    "If it needs that call and you trust it, choose another sandbox in the settings (sandbox.trusted) and run it "
+    "again; gloveport doctor says what each one refuses."
+)
+
+
 def hint_for_call(decision: str, outcome: str, trust_level: str) -> str:
     """What can be done about a call that ended so; `decision` names the rules that spoke."""
     if outcome in ("denied", "waiting"):

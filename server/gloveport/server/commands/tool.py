@@ -5,6 +5,7 @@ Invariant: what is told stands in the journal.
 Must never: judge anew.
 """
 
+import re
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +25,7 @@ from gloveport.protocol.wire.turn import WhyParams, WhyResult
 from gloveport.server.commands.house import House
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.tools.programs import REFUSED
 from gloveport.server.transports.port import Caller
 
 READ_EVENTS = 500
@@ -39,6 +41,14 @@ _HINTS: Final = MappingProxyType(
         "unknown": "Whether it took effect is unknown; look before you run it again.",
     }
 )
+
+
+_REFUSED: Final = re.compile(re.escape(REFUSED) + r"([^,;]+)")
+
+
+def _first_refused(evidence: str) -> str:
+    found = _REFUSED.search(evidence)
+    return "" if found is None else found.group(1).strip()
 
 
 async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
@@ -59,13 +69,15 @@ async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
     notes = [f"{body.finding}: {body.evidence}" for body in found if isinstance(body, ToolReconciled)]
     began = any(isinstance(body, ToolExecutionStarted) for body in found)
     outcome = ended[-1].outcome if ended else ("running" if began else "waiting")
+    evidence = "; ".join([*notes, *(body.evidence for body in ended)])
     return WhyResult(
         call_id=params.call_id,
         tool=tool,
         decision=" then ".join(decisions) or "not judged yet",
         outcome=outcome,
-        evidence="; ".join([*notes, *(body.evidence for body in ended)]),
+        evidence=evidence,
         hint=_HINTS.get(outcome, ""),
+        first_refused=_first_refused(evidence),
         network=tuple(
             _place_words(place) for body in found if isinstance(body, EgressRecorded) for place in body.places
         ),

@@ -80,6 +80,8 @@ def replace_many(data: bytes, quotes: Sequence[Quote], *, path: str) -> bytes:
         try:
             data = replace_exact(data, quote.old, quote.new, path=path, replace_all=quote.every).result
         except EditError as error:
+            if len(quotes) == 1:
+                raise
             words = error.message.removeprefix(f"{path}: ")
             refusal = EditError(error.code, f"{path}: edit {number} of {len(quotes)}: {words}", hint=error.hint)
             refusal.data = error.data

@@ -6,11 +6,12 @@ Must never: skip an event silently: one of a newer version is counted, an erased
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+import orjson
 from pydantic_core import from_json
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, StoredEvent
@@ -24,8 +25,9 @@ from gloveport.protocol.journal.events import (
     decode_body,
 )
 from gloveport.protocol.journal.upcast import upcast
+from gloveport.protocol.text import utf16_length
 from gloveport.server.engine.paged import PagedView
-from gloveport.server.engine.quick import quick_ops, raw_ops
+from gloveport.server.engine.quick import answer_piece, quick_ops, raw_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
@@ -76,13 +78,17 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
     return project_ops(body_of(event), event.type, event.seq)
 
 
-def raw_ops_of(event: StoredEvent) -> bytes | None:
-    """`ops_of` as JSON, where it can be had without making anything."""
-    return None if event.erased is not None else raw_ops(event.type, event.version, event.payload)
+def ops_json(events: Sequence[StoredEvent]) -> list[bytes]:
+    """`ops_of` each event as JSON, without making them where that can be avoided."""
+    raws = raw_ops(events)
+    return [orjson.dumps(ops_of(event)) if raw is None else raw for event, raw in zip(events, raws, strict=True)]
 
 
 class Decoded(NamedTuple):
-    """A stored event, its body in today's form, and what it does to the view."""
+    """A stored event, its body in today's form, and what it does to the view.
+
+    Pieces of one answer that follow one another are one, as if they had come at once, under the last one's event.
+    """
 
     event: StoredEvent
     body: EventBody | None
@@ -91,8 +97,36 @@ class Decoded(NamedTuple):
 
 def decode_stored(events: Iterable[StoredEvent]) -> list[Decoded]:
     """The events as they are folded."""
-    bodies = ((event, body_of(event)) for event in events)
-    return [Decoded(event, body, project_ops(body, event.type, event.seq)) for event, body in bodies]
+    decoded: list[Decoded] = []
+    for first, last, texts in _runs(events):
+        body = body_of(first)
+        if len(texts) > 1 and body is not None:
+            body = body.model_copy(update={"text": "".join(texts)})
+        decoded.append(Decoded(last, body, project_ops(body, last.type, last.seq)))
+    return decoded
+
+
+def _runs(events: Iterable[StoredEvent]) -> Iterator[tuple[StoredEvent, StoredEvent, list[str]]]:
+    """The first and the last event of each run of pieces of one answer, with their texts; any other by itself."""
+    first = last = None
+    head, end = b"", 0
+    texts: list[str] = []
+    for event in events:
+        piece = answer_piece(event)
+        if piece is not None and first is not None and (piece.head, piece.offset) == (head, end):
+            last = event
+        else:
+            if first is not None and last is not None:
+                yield first, last, texts
+            first, texts = event, []
+            last = event
+        if piece is not None:
+            head, end = piece.head, piece.offset + utf16_length(piece.text)
+            texts.append(piece.text)
+        else:
+            head = b""  # nothing goes on from here
+    if first is not None and last is not None:
+        yield first, last, texts
 
 
 def fold_stored(loaded: Loaded, events: Iterable[StoredEvent]) -> None:

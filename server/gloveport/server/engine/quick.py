@@ -4,19 +4,20 @@ Purpose: a client that catches up needs the operations of every event and no bod
 what catching up would cost.
 Invariant: the same operations as of the decoded body (`ops.project_ops`). What is not as this version writes it is left
 to that slower way, which says what is wrong with it.
-Must never: be used for what is decided: the fold checks every body.
+Must never: be used for what is decided: the fold checks every body, or the first of pieces that go on as it began.
 
 Most of a log is pieces of text. Their operation is cut out of the stored bytes: a text is as good JSON there as here.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.session.views.ops import Op, projector_of
 
 _NESTED: Final = frozenset(
@@ -44,13 +45,36 @@ _PIECES: Final[Mapping[str, tuple[int, re.Pattern[bytes], bytes]]] = MappingProx
 """Version, stored form and operation of each kind of piece."""
 
 
-def raw_ops(type_name: str, version: int, payload: bytes) -> bytes | None:
-    """The operations of a stored piece of text as JSON; null where they have to be made."""
-    known = _PIECES.get(type_name)
-    if known is None or known[0] != version:
+def raw_ops(events: Iterable[StoredEvent]) -> list[bytes | None]:
+    """The operations of each stored piece of text as JSON; null where they have to be made."""
+    made: list[bytes | None] = []
+    for _, _, _, type_name, version, _, payload, _, erased in events:
+        known, raw = _PIECES.get(type_name), None
+        if known is not None and known[0] == version and erased is None:
+            found = known[1].fullmatch(payload)
+            if found is not None and _is_text(payload):
+                raw = known[2] % found.groups()
+        made.append(raw)
+    return made
+
+
+class Piece(NamedTuple):
+    """A stored piece of an answer. `head` is what is stored before its offset: whose answer, for which goal."""
+
+    head: bytes
+    offset: int
+    text: str
+
+
+def answer_piece(event: StoredEvent) -> Piece | None:
+    """The piece of an answer that is stored, if it is one as this version writes them."""
+    version, form, _ = _PIECES[ev.ModelTextDelta.__name__]
+    if event.type != ev.ModelTextDelta.__name__ or event.version != version or event.erased is not None:
         return None
-    found = known[1].fullmatch(payload)
-    return known[2] % found.groups() if found is not None and _is_text(payload) else None
+    found = form.fullmatch(event.payload)
+    if found is None or not _is_text(event.payload):
+        return None
+    return Piece(event.payload[: found.start(2)], int(found[2]), orjson.loads(found[3]))
 
 
 def _is_text(payload: bytes) -> bool:

@@ -15,6 +15,7 @@ from pydantic import Field
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.monitor.levels import LEVELS, level_of
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
@@ -35,6 +36,8 @@ ARGV_ITEMS_MAX: Final = 256
 PATH_CHARACTERS_MAX: Final = 1_024
 NAMED_FILES_MAX: Final = 64
 HIDDEN_TOLD_MAX: Final = 5
+REFUSED_TOLD_MAX: Final = 6
+REFUSED: Final = "the sandbox refused: "
 PLACES_MAX: Final = 16
 PLACE_CHARACTERS_MAX: Final = 300
 
@@ -63,15 +66,34 @@ def how_it_ended(result: Result) -> str:
     return f"{result.kind.value}: {result.evidence}"
 
 
+def what_was_refused(result: Result) -> str:
+    """The calls that the sandbox refused, the first one first; empty when there were none."""
+    shown = [f"{visible(words)} ({times} times)" if times > 1 else visible(words) for words, times in result.denied]
+    more = f" and {len(shown) - REFUSED_TOLD_MAX} more" if len(shown) > REFUSED_TOLD_MAX else ""
+    return f"{REFUSED}{', '.join(shown[:REFUSED_TOLD_MAX])}{more}" if shown else ""
+
+
+def evidence_of(result: Result) -> str:
+    """Everything that the record says of an end: how, what was refused, which thresholds were passed, its level."""
+    level = level_of(result)
+    parts = [how_it_ended(result), result.evidence, what_was_refused(result), *result.alarms]
+    if level is not None:
+        parts.append(f"level {int(level)}: {LEVELS[level].words}")
+    return "; ".join(part for part in dict.fromkeys(parts) if part)
+
+
 def performed(result: Result, text: str, context: ToolContext) -> Performed:
-    """An ended run as a tool's outcome."""
+    """An ended run as a tool's outcome. What a run was doing when it was ended stands behind its output."""
+    failed = result.kind is not ResultKind.OK
+    refused = what_was_refused(result)
+    dump = f"\n[what it was doing when it was ended]\n{result.dump}\n".encode() if result.dump else b""
     return Performed(
         outcome=outcome_of(result),
-        text=text,
-        evidence=f"{how_it_ended(result)}; {result.evidence}",
+        text=f"{text}\n[{refused}]" if refused and failed else text,
+        evidence=evidence_of(result),
         label=context.label,
         exit_code=result.exit_code,
-        output=context.redact(result.output),
+        output=context.redact(result.output + dump),
         output_bytes=result.output_bytes_total,
         lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
     )
@@ -167,9 +189,38 @@ def network_effects(places: Iterable[str], context: ToolContext) -> tuple[Effect
     return tuple(effect("network", place) for place in named)
 
 
+Credentials = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=64)]],
+    Field(
+        default_factory=list,
+        max_length=PLACES_MAX,
+        description="Names of the user's credentials that the program uses; it finds a stand-in in their variables",
+    ),
+]
+
+
+def credential_effects(names: Iterable[str], context: ToolContext) -> tuple[EffectRecord, ...]:
+    """The effects of using these credentials: their places are reached, in the user's name. Raises SandboxError."""
+    places = tuple(dict.fromkeys(context.hands.lend(name).place for name in names))
+    context.hands.refuse_places(places)
+    return tuple(effect(kind, place) for place in places for kind in ("network", "publish"))
+
+
+def stand_ins(names: Iterable[str], context: ToolContext) -> tuple[tuple[str, str], ...]:
+    """Variables and what the program finds in them. Raises SandboxError."""
+    lent = (context.hands.lend(name) for name in dict.fromkeys(names))
+    return tuple((one.variable, one.stand_in) for one in lent)
+
+
 def judged_places(context: ToolContext) -> tuple[str, ...]:
     """The places outside that were judged with the call: these and no others are let through."""
     return tuple(one.target for one in context.planned if one.kind == "network")
+
+
+def _sends(reaches: tuple[EffectRecord, ...], credentials: Iterable[str]) -> str:
+    """What leaves, in words."""
+    used = ", ".join(dict.fromkeys(credentials))
+    return (SENDS_ANYTHING + (f", with the credential {used}" if used else "")) if reaches else ""
 
 
 class RunCommandArguments(Arguments):
@@ -183,6 +234,7 @@ class RunCommandArguments(Arguments):
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
     reads: Reads
     network: Network
+    credentials: Credentials
 
 
 class RunCommand:
@@ -202,6 +254,7 @@ class RunCommand:
         named = [(path, await _digest(context, path)) for path in named_files(words)]
         reads = await secrets_named((*named_files(words), *arguments.reads), context)
         reaches = network_effects(arguments.network, context)
+        reaches = tuple(dict.fromkeys((*reaches, *credential_effects(arguments.credentials, context))))
         return ToolPlan(
             title=visible(f"Run {' '.join(argv)}"[:200]),
             effects=(effect("execute", " ".join(argv)), *reads, *reaches),
@@ -211,14 +264,17 @@ class RunCommand:
             label=context.label,
             argv=argv,
             file_digests=tuple((path, digest) for path, digest in named if digest is not None),
-            sends=SENDS_ANYTHING if reaches else "",
+            sends=_sends(reaches, arguments.credentials),
         )
 
     async def perform(self, arguments: RunCommandArguments, context: ToolContext) -> Performed:
         """Run it to its end."""
         hidden = await hidden_files(context)
         places = judged_places(context)
-        request = RunRequest(context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, places=places)
+        lent = stand_ins(arguments.credentials, context)
+        request = RunRequest(
+            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, environment=lent, places=places
+        )
         return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:

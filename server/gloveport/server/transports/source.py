@@ -5,9 +5,11 @@ Invariant: events of a stream come in order without a gap; `project_ops` is a pu
 Must never: give the hub a way to write.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import orjson
 
 from gloveport.protocol.journal.envelope import Cursor, StoredEvent
 from gloveport.protocol.journal.envelope import Head as Head
@@ -35,21 +37,25 @@ class EventSource(Protocol):
         ...
 
 
-def _nothing(_event: StoredEvent) -> bytes | None:
-    return None
+Ops = Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
+
+
+def dump_each(ops: Ops, events: Iterable[StoredEvent]) -> list[bytes]:
+    """The operations of each event as JSON, made one by one."""
+    return [orjson.dumps(ops(event)) for event in events]
 
 
 @dataclass(frozen=True, slots=True)
 class Projections:
     """The pure views of the kernel, as functions.
 
-    `ops` of one event; `view` of a whole stream now; `digest` of the view's items from an index on at a seq, or None
-    where a turn is running and the view does not rest; `old_items`: which of these items stand before an index.
-    `raw_ops`: those of one event as JSON, where that is cheaper to have than `ops`; else None.
+    `ops` of one event; `ops_json`: those of many as JSON, an array each; `view` of a whole stream now; `digest` of the
+    view's items from an index on at a seq, or None where a turn is running and the view does not rest; `old_items`:
+    which of these items stand before an index.
     """
 
-    ops: Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
+    ops: Ops
+    ops_json: Callable[[Sequence[StoredEvent]], Sequence[bytes]]
     view: Callable[[str], Awaitable[ProjectedView]]
     digest: Callable[[str, int, int], str | None]
     old_items: Callable[[str, Collection[str], int], Awaitable[frozenset[str]]]
-    raw_ops: Callable[[StoredEvent], bytes | None] = _nothing

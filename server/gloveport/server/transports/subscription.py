@@ -20,7 +20,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST, Cursor, cursor_at, decode_cursor
 from gloveport.protocol.wire.framing import encode_frame
 from gloveport.server.transports.source import EventSource, Projections
-from gloveport.server.transports.tail import Entry, Tail
+from gloveport.server.transports.tail import Entry, Tail, encode_all
 
 BATCH_EVENTS_MAX: Final = 1024
 START: Final = ""
@@ -163,7 +163,7 @@ class Subscription:
     async def _bytes_of(self, entries: Sequence[Entry]) -> Iterator[bytes]:
         """The entries' bytes, made when they are asked for; whoever holds all items gets the same ones."""
         if self.first == 0 or not entries:
-            return (entry.encoded for entry in entries)
+            return encode_all(entries, self._projections)
         names = {item for entry in entries for item in entry.items}
         while True:
             first = self.first

@@ -1,0 +1,267 @@
+/** What the panel shows of items: rows, tool lines, cards, markdown, hidden characters, attachments, hunks. */
+
+import { describe, expect, test } from "vitest";
+import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
+import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
+import { FIRST, allowSentence, answerOf, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
+import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
+import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
+import type { Node } from "../src/common/markdown.ts";
+import { doctorWords, share } from "../src/common/report.ts";
+import { buildRows, turnWords, whisperWords } from "../src/common/rows.ts";
+import { toolRow } from "../src/common/toolRow.ts";
+import { dollars, grouped, lasting, phaseLook, running, sized } from "../src/common/words.ts";
+
+const item = (id: string, kind: string, fields: ViewItem["fields"] = {}): ViewItem => ({ id, kind, fields });
+
+describe("rows", () => {
+  test("a turn's head stands before its message, its bad end after all of it", () => {
+    const rows = buildRows([
+      item("message/1", "message.user", { text: "do", state: "delivered" }),
+      item("turn/1", "turn", { state: "failed", message: "no", hint: "try" }),
+      item("answer/1", "message.assistant", { text: "I", state: "interrupted" }),
+      item("message/2", "message.user", { text: "again", state: "delivered" }),
+      item("turn/2", "turn", { state: "running" }),
+    ]);
+    expect(rows.map((row) => row.key)).toEqual(["turn/1", "message/1", "answer/1", "turn/1#end", "turn/2", "message/2"]);
+    expect(rows[3]?.kind).toBe("notice");
+  });
+
+  test("queued words are not in the conversation, returned ones are told", () => {
+    const rows = buildRows([
+      item("message/1", "message.user", { state: "queued" }),
+      item("message/2", "message.user", { state: "returned", reason: "taken back" }),
+    ]);
+    expect(rows).toEqual([{ key: "message/2", kind: "whisper", id: "message/2" }]);
+  });
+
+  test("a card that waits and a card that was answered are different rows of one item", () => {
+    const keys = ["pending", "allowed"].map((state) => buildRows([item("approval/1", "approval", { state })])[0]);
+    expect(keys).toEqual([
+      { key: "approval/1#card", kind: "card", id: "approval/1" },
+      { key: "approval/1", kind: "answered", id: "approval/1" },
+    ]);
+  });
+
+  test("what happened is said in words, and kinds without words are left out", () => {
+    expect(whisperWords(item("apply/1", "apply", { action: "accept", paths: ["src/a.py", "b.py", "c.py"] }))).toBe("Accepted: a.py and 2 more");
+    expect(turnWords({ state: "retrying", retry: { reason: "busy.", backoffUs: 1_500_000, attempt: 2, attemptsMax: 5 } }).words).toBe(
+      "busy, trying again in 2 s, attempt 2 of 5",
+    );
+    expect(buildRows([item("grant/1", "grant"), item("decision/1", "decision"), item("session", "session")])).toEqual([]);
+  });
+});
+
+describe("tool rows", () => {
+  const fields = (more: ViewItem["fields"]): ViewItem["fields"] => ({
+    tool: "run_command",
+    arguments: '{"argv":["mypy","src"]}',
+    state: "ok",
+    ...more,
+  });
+
+  test.each([
+    ["running", {}, "Running", "running"],
+    ["ok", { durationUs: 400_000 }, "Ran", "done"],
+    ["failed", { exitCode: 1, durationUs: 6_100_000 }, "Ran", "bad"],
+    ["timeout", { durationUs: 120_000_000 }, "Timed out", "bad"],
+    ["oom", {}, "Out of memory", "bad"],
+    ["policy", { executor: "sandbox:bubblewrap" }, "Blocked", "blocked"],
+    ["denied", {}, "Denied", "denied"],
+    ["cancelled", {}, "Stopped", "stopped"],
+    ["unknown", {}, "Outcome unknown", "unknown"],
+    ["lost", {}, "Outcome unknown", "unknown"],
+  ] as const)("%s", (state, more, verb, mark) => {
+    expect(toolRow(fields({ state, ...more }))).toMatchObject({ verb, mark, target: "mypy src" });
+  });
+
+  test("an edit is a proposal, a late result is called late, and broken arguments are no reason to fail", () => {
+    expect(toolRow({ tool: "edit_file", arguments: '{"path":"a.py"}', state: "ok" })).toMatchObject({ verb: "Proposed", target: "a.py" });
+    expect(toolRow(fields({ late: true, goalRevision: 2 }))).toMatchObject({ verb: "Late result", figure: "for goal 2", mark: "late" });
+    expect(toolRow({ tool: "x", arguments: "{", state: "invalid" })).toMatchObject({ verb: "Refused", target: "x" });
+  });
+});
+
+describe("approval cards", () => {
+  const option = (scope: string, sentence: string, lifetime: number): ViewItem["fields"] => ({
+    scope,
+    sentence,
+    uses: scope === "once" ? 1 : null,
+    lifetime_s: lifetime,
+  });
+  const card = {
+    command: { words: ["pytest"] },
+    options: [
+      option("once", "run `pytest`, once, in here", 600),
+      option("session", "run exactly `pytest`, in this session, in here", 28_800),
+      option("session", "run `pytest`, also with names, in this session, in here", 28_800),
+    ],
+    refused_scopes: [{ scope: "workspace", reason: "rights end with their session" }],
+  };
+
+  test("the sentence is that of the right to be issued, and an answer never names what the card does not offer", () => {
+    const choice = { scope: "session", variant: 1, uses: 5, lifetimeS: 3600 } as const;
+    expect(allowSentence(card, choice)).toBe("run `pytest`, also with names, in this session, in here, at most 5 times, ending in 1 h.");
+    expect(answerOf(card, "a", "d", true, choice)).toEqual({ approvalId: "a", cardDigest: "d", allow: true, option: 2, uses: 5, lifetimeS: 3600 });
+    expect(answerOf(card, "a", "d", true, { ...choice, scope: "turn" })).toBeNull();
+    expect(answerOf(card, "a", "d", true, { ...choice, lifetimeS: 99_999 })?.lifetimeS).toBeNull();
+    expect(answerOf(card, "a", "d", false, FIRST)?.allow).toBe(false);
+  });
+
+  test("a scope that is not offered has its reason, and variants are told apart by what differs", () => {
+    expect(refusedReason(card, "workspace")).toBe("rights end with their session");
+    expect(refusedReason(card, "turn")).toBe("not offered");
+    expect(variantWords(variantsOf(card, "session"))).toEqual(["run exactly `pytest`", "run `pytest`, also with names"]);
+  });
+
+  test("b10: an empty command is never approvable", () => {
+    expect(isApprovable(card)).toBe(true);
+    expect(isApprovable({ ...card, command: { words: ["", " "] } })).toBe(false);
+    expect(isApprovable({ ...card, options: [] })).toBe(false);
+  });
+});
+
+describe("hidden characters", () => {
+  test("controls, bidi, zero-width, tags and odd spaces are written out; words are left alone", () => {
+    expect(reveal("a\u202Eb\u200Bc\u001B[0m\u{E0041}\u00a0é漢")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨ESC⟩[0m⟨U+E0041⟩⟨U+00A0⟩é漢");
+    expect(reveal("one\ttwo\nthree", true)).toBe("one\ttwo\nthree");
+  });
+
+  test("g09: prose keeps the joiners that scripts and emoji need, and shows the rest", () => {
+    expect(proseParts("👩‍💻 می‌خواهم")).toEqual([{ text: "👩‍💻 می‌خواهم", hidden: false }]);
+    expect(proseParts("x\u202Ey").map((part) => part.hidden)).toEqual([false, true, false]);
+  });
+
+  test("the daemon's own escapes are marked, and what imitates them is not", () => {
+    expect(writtenParts("a⟨U+202E⟩b⟨200 spaces⟩").map((part) => part.hidden)).toEqual([false, true, false, true]);
+    expect(writtenParts("⟨nothing⟩").every((part) => !part.hidden)).toBe(true);
+  });
+});
+
+describe("markdown", () => {
+  const flat = (nodes: readonly Node[]): string =>
+    nodes
+      .map((node) =>
+        node.kind === "element"
+          ? `<${node.tag}>${flat(node.children)}`
+          : node.kind === "link"
+            ? `[${flat(node.children)}](${node.target})`
+            : "text" in node
+              ? node.text
+              : `{${node.kind}}`,
+      )
+      .join("");
+
+  test("g08: html is text, an image is its words, a link keeps its whole target", () => {
+    expect(flat(parseMarkdown('<img src="http://x/y"> <script>1</script>'))).toContain('<img src="http://x/y">');
+    const nodes = parseMarkdown("![alt](http://x/?q=1) [go](javascript:alert(1))");
+    const [image, , link] = nodes[0]?.kind === "element" ? nodes[0].children : [];
+    expect(image).toEqual({ kind: "image", target: "http://x/?q=1", text: "alt" });
+    expect(link).toMatchObject({ kind: "link", target: "javascript:alert(1)" });
+  });
+
+  test("only listed elements come out, however deep a text nests", () => {
+    const deep = `${"> ".repeat(200)}${"*".repeat(300)}${"[".repeat(200)}`;
+    expect(() => parseMarkdown(deep)).not.toThrow();
+    expect(parseMarkdown("x".repeat(MARKDOWN_CHARS_MAX + 10)).length).toBe(1);
+  });
+
+  test("blocks before a stable place do not change when text is appended", () => {
+    const text = "one\n\ntwo **bold**\n\n```py\na = 1\n\nb = 2\n```\n\n- x\n- y\n\nend of it";
+    for (let cut = 1; cut <= text.length; cut += 1) {
+      const stable = stableLength(text.slice(0, cut));
+      expect(flat(parseMarkdown(text.slice(0, stable))) + flat(parseMarkdown(text.slice(stable)))).toBe(flat(parseMarkdown(text)));
+    }
+  });
+});
+
+describe("attachments", () => {
+  test("a message names places and never holds what stands there", () => {
+    const given = [
+      { path: "src/a b.py", lines: null },
+      { path: "c.py", lines: [3, 9] as const },
+    ];
+    const message = withAttachments("look\n\nLook at: this", given);
+    expect(splitAttachments(message)).toEqual({ text: "look\n\nLook at: this", attachments: given });
+    expect(withAttachments("x", [{ path: "a`b", lines: null }])).toBe("x");
+    expect(given.map(attachmentLabel)).toEqual(["a b.py", "c.py:3–9"]);
+  });
+
+  test("words that look like references but are none stay words", () => {
+    expect(splitAttachments("a\n\nLook at: the sky").attachments).toEqual([]);
+  });
+});
+
+describe("hunks", () => {
+  const hunk = (more: Partial<PendingHunk>): PendingHunk => ({
+    sessionId: "s",
+    sessionTitle: "",
+    changeId: "c",
+    digest: "d",
+    hunkId: "h",
+    hunkDigest: "x",
+    path: "a",
+    uri: "file:///a",
+    kind: "modify",
+    startLine: 0,
+    endLine: 0,
+    oldCount: 0,
+    newCount: 0,
+    oldText: null,
+    newText: null,
+    runsByItself: null,
+    meets: false,
+    ...more,
+  });
+
+  test("the proposal is the text with the hunks in it, and says where each stands", () => {
+    const first = hunk({ startLine: 1, endLine: 2, newText: "B\nBB\n", oldCount: 1, newCount: 2 });
+    const second = hunk({ startLine: 3, endLine: 3, newText: "new\n", newCount: 1 });
+    const { text, placed } = proposalOf("a\nb\nc\nd", [second, first]);
+    expect(text).toBe("a\nB\nBB\nc\nnew\nd");
+    expect(placed.map(({ line, end }) => [line, end])).toEqual([
+      [1, 3],
+      [4, 5],
+    ]);
+    expect(placeAt(placed, 2)?.hunk).toBe(first);
+    expect(placeAt(placed, 0)).toBeUndefined();
+  });
+
+  test("in a conflict both versions stand, also where the user's line has no end", () => {
+    const { text, placed } = proposalOf("a\nmine", [hunk({ startLine: 1, endLine: 2, newText: "theirs\n", meets: true })]);
+    expect(text).toBe("a\nmine\ntheirs\n");
+    expect(placed[0]).toMatchObject({ line: 1, end: 3, theirs: 2 });
+  });
+
+  test("a hunk without its text or out of the text is left out", () => {
+    expect(proposalOf("a\n", [hunk({ newText: null }), hunk({ startLine: 7, endLine: 8, newText: "x" })]).text).toBe("a\n");
+    expect([hunkWords(hunk({ newCount: 8 })), hunkWords(hunk({ oldCount: 1 })), hunkWords(hunk({ oldCount: 1, newCount: 3 }))]).toEqual([
+      "8 lines added",
+      "1 line removed",
+      "1 line to become 3",
+    ]);
+  });
+});
+
+test("numbers are said one way", () => {
+  expect([
+    grouped(1_284),
+    lasting(38_000),
+    lasting(400_000),
+    lasting(12_400_000),
+    running(125e6),
+    dollars(420_000_000),
+    dollars(1),
+    sized(850),
+    sized(12_595),
+  ]).toEqual(["1,284", "38 ms", "0.4 s", "12 s", "2 min 05 s", "$0.42", "<$0.01", "850 bytes", "12.3 KiB"]);
+  expect([phaseLook("model"), phaseLook("waiting"), phaseLook("idle"), phaseLook("something new")]).toEqual(["run", "wait", "idle", "idle"]);
+  expect([share(56, 100), share(1, 1000), share(1, 0)]).toEqual(["56 %", "<1 %", ""]);
+  expect(
+    doctorWords([
+      { name: "a", verdict: "holds", evidence: "", fix: "" },
+      { name: "b", verdict: "not_claimed", evidence: "", fix: "" },
+    ]),
+  ).toBe("1 passed, 1 weaker");
+});

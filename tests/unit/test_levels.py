@@ -1,0 +1,58 @@
+"""The table of levels: from evidence alone, and never silent."""
+
+import pytest
+
+from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
+from gloveport.server.tools.programs import evidence_of, what_was_refused
+
+OUT = tuple((name, 1) for name in ("mount /x", "unshare", "setns", "bpf(0x0)", "keyctl(0x1)"))
+
+
+def ended(kind: str, denied: tuple[tuple[str, int], ...] = (), output: bytes = b"", **more: object) -> Result:
+    """The end of a run."""
+    evidence = str(more.get("evidence", "exit status 1"))
+    return Result(ResultKind(kind), 1, None, evidence, 1.0, 1.0, None, output, 0, False, denied)
+
+
+@pytest.mark.parametrize(
+    ("result", "level"),
+    [
+        (ended("ok"), None),
+        (ended("lost"), None),
+        (ended("killed", evidence="stopped on request"), None),
+        (ended("failed"), Level.INPUT),
+        (ended("failed", output=b"ModuleNotFoundError: No module named 'x'"), Level.DEPENDENCY),
+        (ended("failed", (("socket(vsock)", 1),)), Level.DENIED),
+        (ended("policy", (("mount /x", 1),)), Level.DENIED),
+        (ended("oom"), Level.RESOURCES),
+        (ended("timeout", (("mount /x", 1),)), Level.RESOURCES),
+        (ended("killed", evidence="breaker, processor: at least 95 % of a core for 3 s"), Level.RESOURCES),
+        (ended("failed", OUT), Level.HOSTILE),
+        (ended("ok", OUT), Level.HOSTILE),
+        (ended("failed", OUT[:4]), Level.DENIED),
+        (ended("failed", (("ioctl(0x5412)", 1), *((f"socket(family {n})", 1) for n in range(20)))), Level.DENIED),
+    ],
+)
+def test_level_of_an_end(result: Result, level: Level | None) -> None:
+    """137, 143 and 255 mean nothing; refused calls, our kill and counters do."""
+    assert level_of(result) is level
+    said = evidence_of(result)
+    assert (f"level {int(level)}: {LEVELS[level].words}" in said) if level is not None else "level" not in said
+
+
+def test_every_level_has_its_row() -> None:
+    """Detection, route and words."""
+    assert set(LEVELS) == set(Level)
+    assert all(row.detection and row.route and row.words for row in LEVELS.values())
+
+
+def test_what_was_refused_is_bounded_and_visible() -> None:
+    """The first one first; control characters are shown, not printed."""
+    many = ended("failed", (("mount /\x1b[2J", 3), *((f"socket(family {n})", 1) for n in range(10))))
+    said = what_was_refused(many)
+    assert said.startswith("the sandbox refused: mount /")
+    assert "\x1b" not in said
+    assert "(3 times)" in said
+    assert said.endswith("and 5 more")
+    assert what_was_refused(ended("failed")) == ""
