@@ -28,7 +28,7 @@ help:
 	@echo "make crash      kill the real daemon N times (N=200 SEED=1; TIER=power loses power, TIER=disk refuses writes)"
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
-	@echo "make realworld  third-party packages and repositories (needs the package index)"
+	@echo "make realworld  third-party packages (needs the package index), and commits of GLOVEPORT_HISTORY_REPOS=/a:/b against git"
 	@echo "make e2e        the end-to-end tests alone, those in a real VS Code last"
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"

@@ -50,7 +50,8 @@ async def test_a01_a_line_put_into_a_crlf_file(tmp_path: Path, tool: str, argume
 
 
 @pytest.mark.parametrize("data", [
-    b"word 1\n" + b"".join(b"line %d\n" % number for number in range(2, 999)) + b"caf\x99\n", "名前 = 1\nword 1\n".encode("gb2312"),
+    b"word 1\n" + b"".join(b"line %d\n" % number for number in range(2, 999)) + b"caf\x99\n",
+    "名前 = 1\nword 1\n".encode("gb2312"),
     "word 1\r\nzwei\r\n".encode("utf-16"), "word 1\nand more of it\n".encode("utf-16-le"),
 ])  # fmt: skip
 async def test_a02_one_word_in_a_file_of_another_encoding(tmp_path: Path, data: bytes) -> None:

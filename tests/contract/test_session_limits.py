@@ -136,12 +136,28 @@ async def test_without_a_limit_nothing_is_deleted(home: Home, monkeypatch: pytes
         keep(kit, RetentionLimits(days=91))
         await kit.house.retention.look()
         assert await listed(kit) == [third, second, first]
-        keep(kit, RetentionLimits(bytes_max=await kit.house.retention.used_bytes() - 1))
+        copies = await kit.house.retention._folders.sizes()
+        keep(kit, RetentionLimits(bytes_max=await kit.house.retention.used_bytes(copies) - 1))
         await kit.house.retention.look()
         assert await listed(kit) == [third, second]
         keep(kit, RetentionLimits(days=89))
         await kit.house.retention.look()
         assert await listed(kit) == [third]
+
+
+async def test_the_copies_of_folders_count(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are most of what a session takes; what is deleted for the limit gives them back."""
+    monkeypatch.setattr(retention, "KEPT_NEWEST", 1)
+    home.play(DONE)
+    megabyte = 1 << 20
+    async with home.room() as kit:
+        first, second, third = [await talked(kit) for _ in range(3)]
+        for name in (first, second):
+            (home.worktree(name) / "made.bin").write_bytes(b"x" * megabyte)
+        keep(kit, RetentionLimits(bytes_max=megabyte * 3 // 2))
+        await kit.house.retention.look()
+        assert await listed(kit) == [third, second]
+        assert not home.worktree(first).exists()
 
 
 async def test_a_crash_after_the_deletion_is_finished(home: Home) -> None:

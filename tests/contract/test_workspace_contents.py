@@ -1,16 +1,22 @@
 """Contents are kept once for all sessions, as long as one of them needs them, and given back after."""
 
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.kit.workspaces import make_tree, part, propose, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.server.workspace import store
+from gloveport.server.app.resources import WorkspaceShelf
+from gloveport.server.workspace import look, sight, store
+from gloveport.server.workspace.beneath import FileBytes
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.limits import DEFAULT_LIMITS
+from gloveport.server.workspace.seen_file import SEEN_NAME
 
 ALONE = b"only the first session has seen this line\n"
 FILES = {f"src/f{number}.py": b"x = %d\n" % number * 30 for number in range(40)} | {".git/config": b"[core]\n"}
@@ -82,12 +88,8 @@ async def test_what_a_death_left_between_is_given_back_later(
     (tmp_path / "root" / "alone.txt").unlink()
     (await begin(tmp_path, contents, "b")).close()
     shutil.rmtree(tmp_path / "sessions" / "a")
-
-    def dies(*_: object) -> None:
-        raise OSError(5, "gone")
-
     with monkeypatch.context() as patch:
-        patch.setattr(store, "give_back", dies)
+        patch.setattr(store, "give_back", refuses)
         with pytest.raises(GloveportError):
             contents.collect()
     assert ALONE in kept(tmp_path)
@@ -143,3 +145,95 @@ async def test_a_session_without_its_store_is_refused(tmp_path: Path, contents: 
     with pytest.raises(GloveportError) as refusal:
         await SessionWorkspace.open(tmp_path / "sessions" / "a")
     assert refusal.value.code is ErrorCode.BLOB_MISSING
+
+
+async def test_a13_a_failed_snapshot_is_no_older_one(tmp_path: Path, contents: Contents) -> None:
+    """What was remembered of the folder never stands for what could not be taken; the next one has today's files."""
+    root = make_tree(tmp_path / "root", FILES)
+    (await begin(tmp_path, contents, "a")).close()
+    (root / "src/f1.py").write_bytes(b"version 2\n")
+    limits = replace(DEFAULT_LIMITS, files_max=5)
+    with pytest.raises(GloveportError):
+        await SessionWorkspace.create(root, tmp_path / "sessions" / "b", limits=limits, contents=contents)
+    with pytest.raises(GloveportError):
+        await SessionWorkspace.open(tmp_path / "sessions" / "b", contents=contents)
+    again = await begin(tmp_path, contents, "b")
+    assert (again.worktree / "src/f1.py").read_bytes() == b"version 2\n"
+    assert set(read_tree(again.worktree)) == FILES.keys() - {".git/config"}
+    again.close()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_removed_session_takes_its_contents_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    """As the daemon removes it; what a full disk or a death kept is given back at the next start."""
+    root = make_tree(tmp_path / "root", FILES | {"alone.txt": ALONE})
+    data = tmp_path / "data"
+    shelf = WorkspaceShelf(data / "sessions", (data,))
+    (await shelf.create(str(root), "a")).close()
+    (root / "alone.txt").unlink()
+    (await shelf.create(str(root), "b")).close()
+    assert ALONE in kept(data)
+    with monkeypatch.context() as patch:
+        if not at_once:
+            patch.setattr(store, "give_back", refuses)
+        await shelf.remove("a")
+    assert (ALONE in kept(data)) is not at_once
+    await shelf.close()
+    again = WorkspaceShelf(data / "sessions", (data,))
+
+    async def recorded(_: str) -> bool:
+        return True
+
+    await again.sweep(recorded)
+    assert ALONE not in kept(data)
+    assert not (data / "contents" / "owed").exists()
+    session = await again.open("b")
+    assert await session.proposals() == ()
+    session.close()
+    await again.close()
+
+
+def refuses(*_: object) -> None:
+    """A disk that does nothing more."""
+    raise OSError(5, "gone")
+
+
+@pytest.mark.parametrize("spoiled", ["", "another boot", "damaged", "other version", "gone"])
+async def test_after_a_restart_only_what_changed_is_read(
+    tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch, spoiled: str
+) -> None:
+    """What was written down of both trees is believed on the same boot alone, and never stands in the way."""
+    root = make_tree(tmp_path / "root", FILES | {".gitignore": b"*.log\n", "src/x.log": b"no\n", "é.txt": b"e\n"})
+    for room in (look, sight):  # nobody writes here within the grain of the clock after a look
+        monkeypatch.setattr(room, "CLOCK_GRAIN_NS", 0)
+    time.sleep(0.05)
+    create = SessionWorkspace.create(root, tmp_path / "sessions" / "a", contents=contents, boot_id="one")
+    (await create).close()
+    seen = tmp_path / "sessions" / "a" / SEEN_NAME
+    if spoiled == "damaged":
+        seen.write_bytes(seen.read_bytes()[:-9])
+    elif spoiled == "other version":
+        seen.write_bytes(seen.read_bytes().replace(b'"version":1', b'"version":9'))
+    elif spoiled == "gone":
+        seen.unlink()
+    (root / "src/f1.py").write_bytes(b"the user's\n")
+    (tmp_path / "sessions/a/worktree/src/f2.py").write_bytes(b"the agent's\n")
+    boot = "two" if spoiled == "another boot" else "one"
+    again = await SessionWorkspace.open(tmp_path / "sessions" / "a", contents=contents, boot_id=boot)
+    read: list[str] = []
+    real = look.read_entry
+
+    def counted(fd: int, name: str, path: str, limit: int) -> FileBytes:
+        read.append(path)
+        return real(fd, name, path, limit)
+
+    monkeypatch.setattr(look, "read_entry", counted)
+    assert {each.path: each.kind for each in await again.proposals()} == {"src/f2.py": "modify"}
+    assert [each.path for each in await again.drift()] == ["src/f1.py"]
+    if spoiled:
+        assert len(read) > 2 * len(FILES)
+    else:
+        assert sorted(read) == ["src/f1.py", "src/f2.py"]
+    again.close()

@@ -263,7 +263,9 @@ async def test_search_pattern_cannot_run_away(workspace: SessionWorkspace) -> No
 @pytest.mark.parametrize(("limits", "name"), [
     (WorkspaceLimits(files_max=3), "files_max"), (WorkspaceLimits(total_bytes_max=20), "total_bytes_max"),
 ])  # fmt: skip
-async def test_a13_a_workspace_over_a_limit_is_refused_by_name(tmp_path: Path, limits: WorkspaceLimits, name: str) -> None:
+async def test_a13_a_workspace_over_a_limit_is_refused_by_name(
+    tmp_path: Path, limits: WorkspaceLimits, name: str
+) -> None:
     """A13: a failed snapshot is an error, leaves nothing, and cannot be opened."""
     root = make_tree(tmp_path / "root", FILES)
     with pytest.raises(GloveportError) as refusal:

@@ -110,3 +110,24 @@ async def test_a_staged_file_that_the_power_loss_tore_is_swept(tmp_path: Path, l
         assert staged.exists()
     finally:
         workspace.close()
+
+
+async def test_a_moved_file_is_moved_again(tmp_path: Path) -> None:
+    """Both names of a recorded rename are put right, and it is a rename still."""
+    workspace = await begun(tmp_path)
+    (workspace.worktree / "b.txt").rename(workspace.worktree / "deep" / "moved.txt")
+    before = await propose(workspace)
+    moved = before["deep/moved.txt"]
+    assert (moved.kind, moved.renamed_from) == ("rename", "b.txt")
+    tree = read_tree(workspace.worktree)
+    workspace.close()
+    (workspace.worktree / "deep" / "moved.txt").write_bytes(b"")
+    (workspace.worktree / "b.txt").write_bytes(FILES["b.txt"])
+    again = await SessionWorkspace.open(workspace.session_dir, boot_id="second")
+    try:
+        recorded_ends = {"b.txt": Expected(moved.base_digest, None), "deep/moved.txt": Expected(None, moved.result)}
+        assert await again.mend(recorded_ends) == ("b.txt", "deep/moved.txt")
+        assert read_tree(again.worktree) == tree
+        assert await propose(again) == before
+    finally:
+        again.close()

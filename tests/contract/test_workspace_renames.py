@@ -190,3 +190,32 @@ async def test_a_folder_whose_case_changes_is_moved_with_all_that_is_in_it(works
     assert "src/old.py" not in read_tree(workspace.root)
     await workspace.apply(await workspace.plan_undo(done.record))
     assert read_tree(workspace.root)["src/old.py"] == (0o755, TEXT)
+
+
+async def test_what_the_user_edits_under_the_old_name_goes_to_the_new_one(workspace: SessionWorkspace) -> None:
+    """Merged line by line, also into an edit of the agent's; the rename stays pending, and accepting loses nothing."""
+    move(workspace, "src/old.py", "new.py", TEXT.replace(b"line 15\r", b"LINE 15\r"))
+    move(workspace, "Foo.py", "bar.py")
+    (workspace.root / "src" / "old.py").write_bytes(TEXT.replace(b"line 3\r", b"mine\r"))
+    (workspace.root / "Foo.py").write_bytes(b"x = 2\n")
+    told = await workspace.refresh()
+    assert (told.taken, told.conflicted) == (("Foo.py", "src/old.py"), ())
+    both = TEXT.replace(b"line 15\r", b"LINE 15\r").replace(b"line 3\r", b"mine\r")
+    assert read_tree(workspace.worktree)["new.py"] == (0o755, both)
+    found = await propose(workspace)
+    assert {path: (each.renamed_from, len(each.hunks)) for path, each in found.items()} == {
+        "new.py": ("src/old.py", 1), "bar.py": ("Foo.py", 0),
+    }  # fmt: skip
+    await workspace.apply(await workspace.plan_accept(whole(*found.values())))
+    assert read_tree(workspace.root)["new.py"] == (0o755, both)
+    assert read_tree(workspace.root)["bar.py"][1] == b"x = 2\n"
+    assert not {"src/old.py", "Foo.py"} & set(read_tree(workspace.root))
+
+
+async def test_where_user_and_agent_meet_in_a_renamed_file_nothing_moves(workspace: SessionWorkspace) -> None:
+    """The same line: named as a conflict; both sides are as they were."""
+    move(workspace, "src/old.py", "new.py", TEXT.replace(b"line 3\r", b"LINE 3\r"))
+    (workspace.root / "src" / "old.py").write_bytes(TEXT.replace(b"line 3\r", b"mine\r"))
+    before = read_tree(workspace.root), read_tree(workspace.worktree)
+    assert (await workspace.refresh()).conflicted == ("src/old.py",)
+    assert (read_tree(workspace.root), read_tree(workspace.worktree)) == before

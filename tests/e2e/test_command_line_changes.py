@@ -31,7 +31,15 @@ CALLS = [
     write("src/new/code.py", "x = 1\r\ny = 2\r\n"),
     {"name": "delete_file", "arguments": {"path": "src/old.txt"}},
 ]
-STEPS: list[dict[str, Any]] = [{"when": {"user_contains": "many", "turn": 0}, "calls": CALLS}, {"text": "Done."}]
+MOVES = [
+    {"name": "move_file", "arguments": {"path": "a.txt", "to": "docs/moved here.txt"}},
+    {"name": "edit_file", "arguments": {"path": "docs/moved here.txt", "old": "line 2\n", "new": "second\n"}},
+]
+STEPS: list[dict[str, Any]] = [
+    {"when": {"user_contains": "many", "turn": 0}, "calls": CALLS},
+    {"when": {"user_contains": "move", "turn": 0}, "calls": MOVES},
+    {"text": "Done."},
+]
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +101,22 @@ def test_a_piped_diff_is_a_patch(cli: Cli, proposed: Path, tmp_path: Path, progr
     assert tree(copy) == tree(proposed)
     assert (proposed / "docs" / "crlf.txt").read_bytes() == b"one\r\nTWO\r\nthree\r\nfive"
     assert (proposed / "a.txt").read_text() == NEAR
+
+
+@pytest.mark.parametrize("name", ["a.txt", "docs/moved here.txt", "docs"])
+def test_a_moved_file_is_one_proposal(cli: Cli, root: Path, tmp_path: Path, name: str) -> None:
+    """Told with both names, found by either, accepted as one, and the same as a patch for other programs."""
+    require(shutil.which("git") is not None, "git is not installed")
+    assert "± rename a.txt → docs/moved here.txt" in cli("run", "move", "--approve", "turn", cwd=root).stdout
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    subprocess.run(["git", "apply"], cwd=copy, input=patch_of(cli, root, name), check=True)
+    assert "accepted: docs/moved here.txt" in cli("accept", name, cwd=root).stdout
+    assert tree(copy) == tree(root)
+    assert not (root / "a.txt").exists()
+    assert "line 2" not in (root / "docs" / "moved here.txt").read_text().split("\n")[:3]
+    cli("undo", cwd=root)
+    assert (root / "a.txt").read_text() == TEXT
 
 
 def test_hunks_keep_their_names(cli: Cli, proposed: Path) -> None:

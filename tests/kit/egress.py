@@ -128,21 +128,25 @@ async def way_out(
 
 
 async def start_inside(
-    rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, argv: tuple[str, ...] = ()
+    rig: Rig,
+    way: WayOut,
+    egress: tuple[str, ...],
+    source: str,
+    *words: str,
+    argv: tuple[str, ...] = (),
+    packages: bool = False,
 ) -> tuple[Lease, Execution]:
-    """Start a Python program, or the program that is given, in a jail with a way out."""
-    interpreter = find_interpreter()
+    """Start a Python program (with this environment's packages), or the program that is given, with a way out."""
+    interpreter = find_interpreter(packages=packages)
     profile = equip(replace(rig.profile(mounts=interpreter.mounts), egress=egress), way)
     lease = await rig.backend.prepare(profile, "lease-out")
-    argv = argv or (interpreter.path, "-I", "-S", "-B", "-c", source, *words)
+    argv = argv or (interpreter.path, *(() if packages else ("-I", "-S")), "-B", "-c", source, *words)
     return lease, await lease.start(Command(argv, "run-out"))
 
 
-async def run_inside(
-    rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, argv: tuple[str, ...] = ()
-) -> Result:
-    """Run one to its end."""
-    lease, execution = await start_inside(rig, way, egress, source, *words, argv=argv)
+async def run_inside(rig: Rig, way: WayOut, egress: tuple[str, ...], source: str, *words: str, **how: Any) -> Result:
+    """Run one to its end; `how` as for `start_inside`."""
+    lease, execution = await start_inside(rig, way, egress, source, *words, **how)
     try:
         return await execution.result()
     finally:

@@ -438,7 +438,7 @@ class Home:
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,
-            retention=Retention(sessions, lambda: settings.retention, Folders(shelf.there, shelf.remove)),
+            retention=Retention(sessions, lambda: settings.retention, Folders(shelf.there, shelf.sizes, shelf.remove)),
         )
         return Kit(self, house, told, journal)
 

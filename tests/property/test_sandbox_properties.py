@@ -235,14 +235,16 @@ def test_nothing_hidden_is_in_a_view(source: str, hidden: str, access: Access) -
         (root / source).mkdir(parents=True)
         (root / hidden).mkdir(parents=True, exist_ok=True)
         shown, covered = str(root / source), str(root / hidden)
+        layer = str(root / "layer") if access is Access.COPY_ON_WRITE else ""
+        (root / "layer").mkdir()
         try:
-            placings = plan_mounts((Mount(shown, "/mnt/x", access),), Hidden([root / hidden]))
+            placings = plan_mounts((Mount(shown, "/mnt/x", access, layer),), Hidden([root / hidden]), layers=True)
         except SandboxError:
             assert is_below(shown, covered) or (is_below(covered, shown) and access is Access.READ_WRITE)
             return
     assert not is_below(shown, covered)
     if is_below(covered, shown):
-        assert access is Access.READ_ONLY
+        assert access is not Access.READ_WRITE
         assert [(p.cover, p.target) for p in placings[1:]] == [(Cover.EMPTY_FOLDER, "/mnt/x" + covered[len(shown) :])]
     else:
         assert len(placings) == 1

@@ -3,17 +3,23 @@
 Purpose: the way out end to end, with real programs and real sockets.
 """
 
+import importlib.util
+import io
 import shutil
+import zipfile
 from collections.abc import AsyncIterator
+from hashlib import sha256
 
 import pytest
 import pytest_asyncio
 from anyio.abc import SocketStream
 from tests.kit.egress import answering, echo, run_inside, serving, serving_tls, start_inside, trusting, way_out
+from tests.kit.require import require
 from tests.kit.sandboxes import Rig, open_rig
 
 from gloveport.sandbox.contract import ResultKind
 from gloveport.sandbox.egress.authority import LeaseAuthority
+from gloveport.sandbox.egress.hosts import Authority
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.profile import WayOut
 
@@ -115,6 +121,85 @@ async def test_programs_find_their_way_by_the_environment_alone(rig: Rig) -> Non
                 assert "hello" not in refused
         assert {one.way for one in seen.contacts} >= {"http", "connect", "https"}
         assert all(one.allowed for one in seen.contacts)
+
+
+LIBRARIES = """
+import sys, httpx2, requests
+for url in sys.argv[1:]:
+    for library in (requests, httpx2):
+        answer = library.get(url, timeout=10)
+        print(library.__name__, answer.status_code, answer.text.splitlines()[0])
+session = requests.Session()
+print([session.get(url, timeout=10).text for url in sys.argv[1:3] * 2])
+"""
+
+
+async def test_libraries_find_it_too_and_show_what_was_blocked(rig: Rig) -> None:
+    outside = LeaseAuthority()
+    async with serving_tls(answering(b"secret hello"), "ok.test", outside) as tls, serving(answering(b"hello")) as http:
+        egress = (*https_names(tls.port), f"ok.test:{http.port} loopback")
+        async with way_out(
+            rig.folder, *egress, names={"ok.test": ("127.0.0.1",)}, trust=trusting(outside.root_pem)
+        ) as (way, seen):
+            urls = (f"https://ok.test:{tls.port}/", f"http://ok.test:{http.port}/", f"http://no.test:{http.port}/")
+            said = (await run_inside(rig, way, egress, LIBRARIES, *urls, packages=True)).output.decode()
+    for library in ("requests", "httpx2"):
+        assert f"{library} 200 secret hello" in said, said
+        assert f"{library} 200 hello" in said
+        assert f"{library} 403 Blocked by sandbox: no.test:{http.port}" in said
+    assert said.count("'secret hello', 'hello'") == 2
+    assert {one.place for one in seen.contacts if not one.allowed} == {Authority("no.test", http.port)}
+
+
+INDEX = b'<!DOCTYPE html><body><a href="tiny-1.0-py3-none-any.whl#sha256=%s">tiny</a></body>'
+
+
+async def test_a_package_index_is_read_and_not_written_to(rig: Rig) -> None:
+    """pip with nothing but the environment, over TLS that the proxy opens; what would upload is refused by name."""
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+    content = package.getvalue()
+    page = INDEX % sha256(content).hexdigest().encode()
+
+    async def index(stream: SocketStream, received: bytearray) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += await stream.receive()
+        received.extend(head)
+        body, kind = (content, b"application/zip") if b".whl" in head.split(b"\r\n")[0] else (page, b"text/html")
+        await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind, len(body)))
+        await stream.send(body)
+
+    require(importlib.util.find_spec("pip") is not None, "pip is not installed")
+    outside = LeaseAuthority()
+    async with serving_tls(index, "idx.test", outside) as server:
+        egress = (f"idx.test:{server.port} loopback methods=GET,HEAD",)
+        async with way_out(
+            rig.folder, *egress, names={"idx.test": ("127.0.0.1",)}, trust=trusting(outside.root_pem)
+        ) as (way, seen):
+            url = f"https://idx.test:{server.port}/simple/"
+            said = (await run_inside(rig, way, egress, PIP, url, packages=True)).output.decode()
+    assert "saved tiny-1.0-py3-none-any.whl" in said, said
+    assert f"403 Blocked by sandbox: idx.test:{server.port}" in said
+    assert [one.method for one in seen.contacts if not one.allowed] == ["POST"]
+    assert all(bytes(one).startswith(b"GET ") for one in server.received if one)
+
+
+PIP = """
+import os, subprocess, sys, urllib.request, urllib.error
+words = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir",
+         "--disable-pip-version-check", "-i", sys.argv[1], "-d", "/tmp/got", "tiny"]
+print(subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PIP_CONFIG_FILE": "/dev/null"}))
+for name in os.listdir("/tmp/got") if os.path.isdir("/tmp/got") else ():
+    print("saved", name)
+try:
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1], data=b"upload"), timeout=10)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
 
 
 async def test_loopback_and_unix_sockets_inside_work_beside_a_way_out(rig: Rig) -> None:

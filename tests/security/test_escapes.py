@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.kit.engines import shared_engine
 from tests.kit.require import require
+from tests.kit.sandboxes import ENGINE_RUNGS
 from tests.security.escapes.catalogue import PRELUDE, Attempt, load
 from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
 from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
@@ -28,7 +29,7 @@ from gloveport.sandbox.backends.bubblewrap import find_binaries
 from gloveport.sandbox.backends.select import open_backend
 
 ATTEMPTS = load()
-RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker")
+RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor")
 """A further rung is one more name here, and its arguments below."""
 DRIVER = "tests.security.escapes.driver"
 DRIVE_S = 400
@@ -44,7 +45,7 @@ def drive(rung: str) -> dict[str, Any]:
             argv = [PYTHON, "-S", "-B", "-m", DRIVER, "bubblewrap", str(folder / "field")]
             return run_driver(argv, environment, user=ORDINARY_UID, group=ORDINARY_UID, extra_groups=[])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    if rung == "docker":
+    if rung in ENGINE_RUNGS:
         environment["DOCKER_HOST"] = shared_engine().choice.host
     with field_folder() as folder:
         return run_driver([sys.executable, "-B", "-m", DRIVER, rung, str(folder)], environment)

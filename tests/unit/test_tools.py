@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.sandbox.backends.memory import MemorySandbox
+from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Claim, Result, ResultKind
+from gloveport.server.app.resources import readable_roots
 from gloveport.server.engine.hands import Hands, Place
 from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.secrets.detect import Redactor
@@ -40,15 +41,15 @@ SECRET = "correct-horse-battery-staple"
 
 
 @asynccontextmanager
-async def bench(folder: Path, **files: str) -> AsyncIterator[ToolContext]:
-    """A context over a fresh worktree with these files (`__` in a name is a dot)."""
+async def bench(folder: Path, *, rung: str = "memory", **files: str) -> AsyncIterator[ToolContext]:
+    """A context over a fresh worktree with these files (`__` in a name is a dot), programs run on this rung."""
     root = folder / "root"
     root.mkdir()
     for name, text in files.items():
         (root / name.replace("__", ".")).write_bytes(text.encode())
     workspace = await SessionWorkspace.create(root, folder / "session")
-    backend = MemorySandbox()
-    place = Place(str(root), str(workspace.worktree), (), ())
+    backend = open_backend(rung, folder / "runs")
+    place = Place(str(root), str(workspace.worktree), (), readable_roots())
     hands = Hands(backend, await backend.probe(), place, "trusted", anyio.Event())
 
     async def show(_piece: bytes) -> None:
@@ -68,6 +69,7 @@ async def bench(folder: Path, **files: str) -> AsyncIterator[ToolContext]:
         is_kept=is_sensitive,
         is_stopped=hands.stop.is_set,
     )
+    await backend.close()
     workspace.close()
 
 

@@ -46,6 +46,7 @@ def test_notes_sum_up_by_place_and_verdict() -> None:
     told = [(one.host, one.port, one.allowed, one.attempts, one.sent_bytes, one.received_bytes) for one in fact.places]
     assert told == [("a.example", 443, True, 3, 11, 22), ("a.example", 443, False, 1, 0, 0), ("", 0, False, 1, 0, 0)]
     assert fact.places[0].credentials == ("forge",)
+    assert notes.words() == "[blocked by sandbox: a.example:443 (listed); what names no place:0 (listed)]"
     assert fact.places[0].trace_id == "c1-0"
 
 
@@ -92,17 +93,13 @@ def test_the_log_is_put_aside_when_it_is_full(tmp_path: Path, monkeypatch: pytes
 def test_a_credential_is_lent_for_its_place_alone_and_under_a_new_name_each_time(tmp_path: Path) -> None:
     forge = Credential("forge", Secret("the-real-value"), "api.example:443", methods=("GET",), path="/v1/")
     opened = ways(tmp_path, credentials=(forge, replace(forge, name="short", value=Secret("x"))))
-    first, second = (opened.lend("forge", "api.example:443")[0] for _ in range(2))
+    first, second = (opened.lend("forge")[0] for _ in range(2))
     assert first.stand_in != second.stand_in
     assert "the-real-value" not in repr(first) + first.stand_in
     assert first.is_for(Authority("api.example", 443), "GET", "/v1/x")
-    for name, place, words in (
-        ("forge", "other.example:443", "for api.example:443 alone"),
-        ("none", "api.example:443", "there are: forge, short"),
-        ("short", "api.example:443", "too short"),
-    ):
+    for name, words in (("none", "there are: forge, short"), ("short", "too short")):
         with pytest.raises(SandboxError, match=words):
-            opened.lend(name, place)
+            opened.lend(name)
 
 
 def test_what_an_earlier_daemon_left_is_removed(tmp_path: Path) -> None:

@@ -20,22 +20,33 @@ ENVIRONMENT_BYTES_MAX: Final = 128 * 1024
 
 @unique
 class Access(StrEnum):
-    """How a mount may be used inside."""
+    """How a mount may be used inside.
+
+    With `COPY_ON_WRITE` what is written goes into the mount's `layer` and never into its source; a rung that has no
+    layers shows it read-only, and its description of the run says so.
+    """
 
     READ_ONLY = "ro"
     READ_WRITE = "rw"
+    COPY_ON_WRITE = "cow"
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A host path `source` shown inside at `target`; both absolute and normal."""
+    """A host path `source` shown inside at `target`; both absolute and normal.
+
+    `layer`, for `COPY_ON_WRITE` alone, is a host folder with the folders `upper` and `work`; it takes what is written.
+    """
 
     source: str
     target: str
     access: Access
+    layer: str = ""
 
     def __post_init__(self) -> None:
-        for path in (self.source, self.target):
+        if bool(self.layer) != (self.access is Access.COPY_ON_WRITE):
+            raise ValueError("a mount has a layer if it is copied on write, and only then")
+        for path in (self.source, self.target, *filter(None, (self.layer,))):
             if not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path:
                 raise ValueError(f"a mount needs absolute, normal paths: {path!r}")
 

@@ -32,6 +32,7 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     form = "Bearer {}"             # how the header is written
     methods = ["GET", "HEAD"]      # of which requests
     path = "/"                     # and for which paths: one, or all below it where it ends in a slash
+    variable = "FORGE_TOKEN"       # where a program looks for it; it finds a stand-in that works at its place alone
 
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
@@ -75,7 +76,7 @@ _ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
 WARM_CONTAINERS: Final = 2
 WARM_CONTAINERS_MAX: Final = 32
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
-_CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path"})
+_CREDENTIAL_KEYS: Final = frozenset({"name", "value_env", "place", "header", "form", "methods", "path", "variable"})
 _NETWORK_KEYS: Final = frozenset({"places"})
 PLACES_MAX: Final = 64
 TOLD_GIGABYTES: Final = 5
@@ -122,6 +123,7 @@ class Credential:
     form: str = "Bearer {}"
     methods: tuple[str, ...] = ("GET", "HEAD")
     path: str = "/"
+    variable: str = "CREDENTIAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +242,9 @@ def _credential(entry: Mapping[str, Any], path: Path, environment: Mapping[str, 
         raise _wrong(path, "credentials.methods is a list of texts")
     if not {"name", "value_env", "place"} <= texts.keys() or "{}" not in texts.get("form", "{}"):
         raise _wrong(path, "a credential needs name, value_env and place, and its form has a {}")
-    value = Secret(environment.get(texts.pop("value_env"), ""))
-    return Credential(**texts, value=value, methods=tuple(methods))
+    source = texts.pop("value_env")
+    texts.setdefault("variable", source)
+    return Credential(**texts, value=Secret(environment.get(source, "")), methods=tuple(methods))
 
 
 def _level(plain: Mapping[str, Any], path: Path) -> str:

@@ -34,7 +34,7 @@ def replace_pieces(old: bytes, _: bytes, pieces: Sequence[Piece], path: str, cha
     chance.shuffle(order)
     data = old
     for piece in order:
-        quoted, wanted = _unique(lines, piece, old, data)
+        quoted, wanted = _unique(lines, piece, pieces, old, data)
         data = replace_exact(data, quoted, wanted, path=path).result
     return data
 
@@ -42,7 +42,7 @@ def replace_pieces(old: bytes, _: bytes, pieces: Sequence[Piece], path: str, cha
 def replace_at_once(old: bytes, _: bytes, pieces: Sequence[Piece], path: str, chance: random.Random) -> bytes:
     """All pieces as replacements of one call, each quoted so that it is unique in the file as it was."""
     lines = split_lines(old)
-    quotes = [Quote(*_unique(lines, piece, old, old)) for piece in pieces]
+    quotes = [Quote(*_unique(lines, piece, pieces, old, old)) for piece in pieces]
     chance.shuffle(quotes)
     return replace_many(old, quotes, path=path)
 
@@ -54,7 +54,7 @@ def patch_v4a(old: bytes, new: bytes, pieces: Sequence[Piece], path: str, _: ran
     lines = split_lines(old)
     text = ["*** Begin Patch", f"*** Update File: {path}"]
     for piece in pieces:
-        before, after = _around(lines, piece, old, old)
+        before, after = _around(lines, piece, pieces, old, old)
         rows = [(b" ", line) for line in before] + [*piece.rows] + [(b" ", line) for line in after]
         text += ["@@", *(mark.decode() + as_seen(line).removesuffix("\n") for mark, line in rows)]
     (file,) = parse_v4a("\n".join([*text, "*** End Patch", ""]))
@@ -84,27 +84,34 @@ def write_whole(old: bytes, new: bytes, _: Sequence[Piece], path: str, chance: r
     return rewrite_text(old, as_seen(new) if chance.random() < 0.7 else text_of(new), path=path)
 
 
-def _unique(lines: Sequence[bytes], piece: Piece, old: bytes, data: bytes) -> tuple[str, str]:
+def _unique(lines: Sequence[bytes], piece: Piece, pieces: Sequence[Piece], old: bytes, data: bytes) -> tuple[str, str]:
     """The piece's old and new text, with lines around it until it occurs once, before and after other edits."""
-    before, after = _around(lines, piece, old, data)
+    before, after = _around(lines, piece, pieces, old, data)
     return as_seen(b"".join([*before, *piece.old, *after])), as_seen(b"".join([*before, *piece.new, *after]))
 
 
-def _around(lines: Sequence[bytes], piece: Piece, old: bytes, data: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Lines before and after a piece with which it occurs once. Raises NotSayableError."""
+def _around(
+    lines: Sequence[bytes], piece: Piece, pieces: Sequence[Piece], old: bytes, data: bytes
+) -> tuple[list[bytes], list[bytes]]:
+    """Lines before and after a piece with which it occurs once, none of them of another piece, which may change them.
+
+    Raises NotSayableError.
+    """
     start, end = piece.start, piece.start + len(piece.old)
+    first = max((each.start + len(each.old) for each in pieces if each.start < piece.start), default=0)
+    last = min((each.start for each in pieces if each.start > piece.start), default=len(lines))
     before: list[bytes] = []
     after: list[bytes] = []
     for _ in range(AROUND_MAX):
         quoted = as_seen(b"".join([*before, *piece.old, *after]))
         if quoted and seen_times(old, quoted) == 1 and seen_times(data, quoted) == 1:
             return before, after
-        if start == 0 and end == len(lines):
+        if start <= first and end >= last:
             break
-        if start > 0:
+        if start > first:
             start -= 1
             before.insert(0, lines[start])
-        if end < len(lines):
+        if end < last:
             after.append(lines[end])
             end += 1
     raise NotSayableError("no unique place")

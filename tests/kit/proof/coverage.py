@@ -21,6 +21,11 @@ TREE_SHARE: Final = 0.1
 ANY_SHARE: Final = 0.1
 SYSCALL_SHARE: Final = 0.04
 SYSCALLS_MAX: Final = 120
+DIRECT_SHARE: Final = 0.4
+"""Lives that die nowhere before their target."""
+SEEDS_LOOKED_AT: Final = 200
+CHANCE: Final = 0.8
+"""About how often a life comes to its next aim."""
 COLD_SHARE: Final = 0.1
 """Lives whose daemons are started as processes of their own; the others are forked from a loaded one."""
 ROWS: Final = (
@@ -80,10 +85,10 @@ class Table:
     fault: str = ""
     hits: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def wanted(self) -> tuple[str, ...]:
+    def __post_init__(self) -> None:
+        self.wanted = cells(between=self.between)
         """The cells to fill."""
-        return cells(between=self.between)
+        self._cells = frozenset(self.wanted)
 
     def count(self, labels: Iterable[str]) -> None:
         """A daemon died at a point."""
@@ -98,13 +103,26 @@ class Table:
         return self.wanted[seed % len(self.wanted)]
 
     def next_seed(self, seed: int) -> int:
-        """The first seed from `seed` on whose target needs kills most, or is where the fault shows."""
+        """The seed, of the next ones, whose course goes through cells that need kills most, or where the fault shows.
+
+        The choice follows from the table; the course of the seed that is chosen does not.
+        """
         if self.fault:
             cell = CONTROLS[self.fault]
             return next(n for n in range(seed, seed + len(self.wanted)) if self.target(n) == cell)
         least = min(self.hits[cell] for cell in self.wanted)
         bound = CELL_MIN if least < CELL_MIN else least + CELL_MIN
-        return next(n for n in range(seed, seed + len(self.wanted)) if self.hits[self.target(n)] < bound)
+        return max(range(seed, seed + SEEDS_LOOKED_AT), key=lambda n: (self._worth(n, bound), -n))
+
+    def _worth(self, seed: int, bound: int) -> float:
+        """How much of what is missing the course of a seed may bring; each aim may miss, and then the later ones do."""
+        worth, chance, met = 0.0, 1.0, Counter[str]()
+        for aim in self.course(seed).aims:
+            missing = max(0, bound - self.hits[aim.label] - met[aim.label]) if aim.label in self._cells else 0
+            worth += chance * missing**2
+            met[aim.label] += 1
+            chance *= CHANCE
+        return worth
 
     def course(self, seed: int, most: int = KILLS_PER_LIFE) -> Course:
         """The aims of a life: its target, and other cells of the same job on the way."""
@@ -124,7 +142,7 @@ class Table:
 
     def _along(self, random: Random, trace: Sequence[tuple[str, ...]], cell: str, most: int) -> tuple[Aim, ...]:
         """Points of the trace in order, the cell among them; each is aimed at from the one before it."""
-        wanted = set(self.wanted)
+        wanted = self._cells
         places: dict[str, list[int]] = {}
         for n, labels in enumerate(trace):
             for label in wanted.intersection(labels):
@@ -133,6 +151,9 @@ class Table:
         labels_of = {random.choice(places[cell]): cell}
         for label in random.choices(others, k=random.randint(1, most - 1)):
             labels_of.setdefault(random.choice(places[label]), label)
+        if random.random() < DIRECT_SHARE:  # what dies before the target may keep its life from coming there
+            target = next(place for place, label in labels_of.items() if label == cell)
+            labels_of = {place: label for place, label in labels_of.items() if place >= target}
         aims, last = [], -1
         for place in sorted(labels_of):
             label = labels_of[place]

@@ -17,6 +17,7 @@ PROMISES = {
     "process": process._HELD,
     "bubblewrap": bubblewrap._HELD | WITH_KERNEL,
     "docker": docker._HELD | set(docker._GROUP_CLAIMS),
+    "gvisor": docker._HELD | set(docker._GROUP_CLAIMS) - {Claim.PROCESS_LIMIT},
 }
 HEAD = """# What each sandbox stops
 

@@ -31,12 +31,12 @@ from gloveport.sandbox.backends.entering import (
 from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts
+from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, without_layers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.monitor.thresholds import plan_breaker
-from gloveport.sandbox.profile import Limits, Profile
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
@@ -56,6 +56,7 @@ _NO_LANDLOCK: Final = (
     "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): the "
     "mounts alone bound what is written."
 )
+_TRIAL_TARGET: Final = "/mnt/trial"
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
 _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
 
@@ -88,6 +89,7 @@ class BubblewrapSandbox(SupervisedRung):
         self._hidden = Hidden([runs_dir, *hidden], exposed)
         self._groups = find_version()
         self._binary: _Binary | None = None
+        self._layers: dict[int, bool] = {}
         self._binaries = find_binaries()
         self._entering = self._entering_best = find_entering(landlock_abi_max)
 
@@ -116,13 +118,27 @@ class BubblewrapSandbox(SupervisedRung):
         check_way_out(profile)
         if profile.way_out is not None:
             profile = make_room(profile, find_interpreter().mounts)
-        plan_mounts(profile.mounts, self._hidden)
+        if not await self._has_layers(profile):
+            profile = without_layers(profile)
+        plan_mounts(profile.mounts, self._hidden, layers=True)
         plan_covers(profile.mounts, profile.covered)
 
         def plan(command: Command, _folder: Path) -> RunRequest:
             return self._plan(profile, command)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile))
+
+    async def _has_layers(self, profile: Profile) -> bool:
+        """Whether what is to be copied on write can be, by a trial for each file system that layers lie on."""
+        layered = [each for each in profile.mounts if each.access is Access.COPY_ON_WRITE]
+        for each in layered:
+            device = os.stat(each.layer).st_dev
+            if device not in self._layers:
+                self._layers[device] = True
+                trial = Mount(each.source, _TRIAL_TARGET, each.access, each.layer)
+                tried = Profile(label="trial", tool_kind="small", mounts=(trial,), working_dir="/", limits=_TRIAL)
+                self._layers[device] = await self.try_run(tried) is None
+        return all(self._layers[os.stat(each.layer).st_dev] for each in layered)
 
     def _plan(self, profile: Profile, command: Command) -> RunRequest:
         if self._binary is None:

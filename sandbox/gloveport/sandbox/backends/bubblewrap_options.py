@@ -59,7 +59,7 @@ def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs, entry: tuple[str, by
     options += _lay_system(profile, hidden, blobs)
     options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
-    options += [option for placing in plan_mounts(profile.mounts, hidden) for option in _place(placing)]
+    options += [option for placing in plan_mounts(profile.mounts, hidden, layers=True) for option in _place(placing)]
     options += _lay_covers(profile, blobs)
     if entry is not None:
         options += ["--perms", "0555", "--file", str(blobs.add(entry[1])), entry[0]]
@@ -76,7 +76,10 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
     """The mounts in force, masks included, for the audit."""
     return [
         {"target": placing.target, "cover": placing.cover.name.lower(), "source": placing.source}
-        for placing in (*plan_mounts(profile.mounts, hidden), *plan_covers(profile.mounts, profile.covered))
+        for placing in (
+            *plan_mounts(profile.mounts, hidden, layers=True),
+            *plan_covers(profile.mounts, profile.covered),
+        )
     ]
 
 
@@ -122,6 +125,9 @@ def _place(placing: Placing) -> list[str]:
             return ["--ro-bind", placing.source, placing.target]
         case Cover.READ_WRITE:
             return ["--bind", placing.source, placing.target]
+        case Cover.LAYERED:
+            written = [f"{placing.layer}/{name}" for name in ("upper", "work")]
+            return ["--overlay-src", placing.source, "--overlay", *written, placing.target]
         case Cover.EMPTY_FOLDER:
             return ["--perms", "0555", "--size", "4096", "--tmpfs", placing.target, "--remount-ro", placing.target]
         case Cover.EMPTY_FILE | Cover.COVERED:

@@ -94,7 +94,7 @@ def list_rules(profile: Profile) -> Iterator[PathRule]:
     for path in _WRITABLE:
         yield PathRule(path, WRITE)
     for mount in profile.mounts:
-        if mount.access is Access.READ_WRITE:
+        if mount.access is not Access.READ_ONLY:
             yield PathRule(mount.target, WRITE, is_folder=os.path.isdir(mount.source))
 
 

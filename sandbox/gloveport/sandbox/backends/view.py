@@ -9,7 +9,7 @@ Must never: resolve a path inside the jail by following a link that the jail cou
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ class Cover(Enum):
 
     READ_ONLY = auto()
     READ_WRITE = auto()
+    LAYERED = auto()
     EMPTY_FOLDER = auto()
     EMPTY_FILE = auto()
     COVERED = auto()
@@ -34,11 +35,12 @@ class Cover(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """One step of building the view; `source` is empty for an empty cover."""
+    """One step of building the view; `source` is empty for an empty cover; `layer` takes what is written over it."""
 
     cover: Cover
     source: str
     target: str
+    layer: str = ""
 
 
 class Hidden:
@@ -62,8 +64,11 @@ class Hidden:
         return [path for path in self.paths if path != source and is_below(path, source)]
 
 
-def plan_mounts(mounts: tuple[Mount, ...], hidden: Hidden) -> list[Placing]:
-    """Binds in the order in which they must be made, with the masks of what they would show."""
+def plan_mounts(mounts: tuple[Mount, ...], hidden: Hidden, *, layers: bool = False) -> list[Placing]:
+    """Binds in the order in which they must be made, with the masks of what they would show.
+
+    Without `layers` what is to be copied on write is read-only.
+    """
     placings: list[Placing] = []
     ordered = sorted(mounts, key=lambda mount: mount.target.count("/"))
     for index, mount in enumerate(ordered):
@@ -71,8 +76,9 @@ def plan_mounts(mounts: tuple[Mount, ...], hidden: Hidden) -> list[Placing]:
         source = resolve_source(mount.source, hidden)
         for outer in ordered[:index]:
             _check_nesting(outer, mount)
+        layer = resolve_source(mount.layer, hidden) if layers and mount.layer else ""
         cover = Cover.READ_WRITE if mount.access is Access.READ_WRITE else Cover.READ_ONLY
-        placings.append(Placing(cover, source, mount.target))
+        placings.append(Placing(Cover.LAYERED if layer else cover, source, mount.target, layer))
         placings += _mask(source, mount.target, cover, hidden)
     return placings
 
@@ -107,6 +113,15 @@ def find_bendable(profile: Profile) -> frozenset[str]:
 def find_written(profile: Profile) -> frozenset[str]:
     """Real paths of what a run of this profile may write."""
     return frozenset(os.path.realpath(mount.source) for mount in profile.mounts if mount.access is Access.READ_WRITE)
+
+
+def without_layers(profile: Profile) -> Profile:
+    """The same with everything read-only that would be copied on write."""
+    plain = (
+        Mount(each.source, each.target, Access.READ_ONLY) if each.access is Access.COPY_ON_WRITE else each
+        for each in profile.mounts
+    )
+    return replace(profile, mounts=tuple(plain))
 
 
 def refuse_covers(profile: Profile, rung: str) -> None:

@@ -40,6 +40,7 @@ from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
+from gloveport.server.workspace.layers import drop_layers
 
 RULES_FILE: Final = "rules.toml"
 CONTENTS_DIR: Final = "contents"
@@ -263,6 +264,7 @@ class WorkspaceShelf:
     def _remove_folder(self, folder: Path) -> None:
         if self._owed.parent.is_dir():
             self._owed.touch(mode=0o600)
+        drop_layers(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
     async def _give_back(self) -> None:
@@ -278,6 +280,11 @@ class WorkspaceShelf:
 
         return await anyio.to_thread.run_sync(look)
 
+    async def sizes(self) -> dict[str, int]:
+        """What the folder of each session takes on the disk, in bytes; what all share is not counted."""
+        names = await self.there()
+        return {name: await anyio.to_thread.run_sync(_disk_bytes, self._folder / name) for name in names}
+
     async def remove(self, session_id: str) -> None:
         """Remove a session's worktree and what it alone held; what the disk keeps is removed at a later start."""
         await anyio.to_thread.run_sync(partial(self._remove_folder, self._folder / session_id))
@@ -291,3 +298,13 @@ class WorkspaceShelf:
         """The worktree of a known session."""
         contents = await self._contents()
         return await SessionWorkspace.open(self._folder / session_id, boot_id=self._boot_id, contents=contents)
+
+
+def _disk_bytes(folder: Path) -> int:
+    """What lies below a folder takes; what vanishes meanwhile, or cannot be looked at, counts as nothing."""
+    total = 0
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with suppress(OSError):
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512
+    return total

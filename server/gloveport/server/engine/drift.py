@@ -32,7 +32,7 @@ async def take_over_edits(actor: Actor) -> None:
 
 
 async def _tell(actor: Actor, refreshed: Refreshed) -> None:
-    """Say in words what was taken over while the turn runs, and what could not be: that once, as long as it stays so."""
+    """Say in words what was taken over while the turn runs, and what could not be: once, as long as it stays so."""
     left_out = actor.workspace.user_unknown
     news = (refreshed.conflicted, tuple(one.path for one in left_out))
     is_new, actor.told_edits = news != actor.told_edits, news

@@ -29,7 +29,7 @@ from gloveport.sandbox.egress.way import equip
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
 from gloveport.server.engine.way_out import Notes, WaysOut
-from gloveport.server.tools.contract import Found, RunRequest
+from gloveport.server.tools.contract import Found, Lent, RunRequest
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -52,13 +52,19 @@ class Place:
 
     root: str
     worktree: str
-    dependency_folders: tuple[str, ...]
+    dependency_folders: Mapping[str, str]
+    """Shown at their own place; what is written over one goes into its layer, and nowhere else."""
+
     read_only_roots: tuple[str, ...]
 
-    def shown(self) -> tuple[str, ...]:
-        """What is mounted read-only beside the worktree, each once; what lies in the root comes with it."""
-        outside = [path for path in self.read_only_roots if not is_below(path, self.root)]
-        return tuple(dict.fromkeys((*self.dependency_folders, *outside)))
+    def shown(self) -> tuple[Mount, ...]:
+        """What is mounted beside the worktree, each once; what lies in the root comes with it."""
+        layered = self.dependency_folders
+        outside = {path: None for path in self.read_only_roots if not is_below(path, self.root) and path not in layered}
+        return (
+            *(Mount(path, path, Access.COPY_ON_WRITE, layer) for path, layer in layered.items()),
+            *(Mount(path, path, Access.READ_ONLY) for path in outside),
+        )
 
 
 @dataclass(slots=True)
@@ -110,7 +116,10 @@ class Hands:
             return self._hand_profile(request)
         mounts = [Mount(self.place.worktree, self.root, Access.READ_WRITE)]
         if views:
-            mounts += [Mount(path, path, Access.READ_ONLY) for path in self.place.shown()]
+            beside = self.place.shown()
+            there = {mount.target for mount in beside}
+            tools = [path for path in dict.fromkeys(request.shown) if path not in there]
+            mounts += [*beside, *(Mount(path, path, Access.READ_ONLY) for path in tools)]
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,
@@ -155,11 +164,12 @@ class Hands:
         for place in places:
             self._ways().entry_of(place)
 
-    def lend(self, name: str, place: str) -> tuple[str, str]:
-        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
-        loan, credential = self._ways().lend(name, place)
+    def lend(self, name: str) -> Lent:
+        """A credential of the user's for the next run, at its own place. Raises SandboxError."""
+        loan, credential = self._ways().lend(name)
         self.loans.append(loan)
-        return credential.header, credential.form.replace("{}", loan.stand_in)
+        value = credential.form.replace("{}", loan.stand_in)
+        return Lent(credential.place, credential.header, value, credential.variable, loan.stand_in)
 
     def _ways(self) -> WaysOut:
         if self.ways is None:

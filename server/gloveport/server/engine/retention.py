@@ -7,7 +7,7 @@ Must never: touch the user's own folder, or delete a body that a session may sti
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,9 +35,10 @@ _log = logging.getLogger("gloveport")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The copies of folders that sessions work in: which there are, and how to remove one."""
+    """The copies of folders that sessions work in: which there are, their bytes on the disk, and how to remove one."""
 
     there: Callable[[], Awaitable[tuple[str, ...]]]
+    sizes: Callable[[], Awaitable[Mapping[str, int]]]
     remove: Callable[[str], Awaitable[None]]
 
 
@@ -115,19 +116,23 @@ class Retention:
         """
         await self._finish()
         await self._delete_all(await self._too_old(), "it was not touched for as many days as your settings say")
+        if self._limits().bytes_max is None:
+            return
+        copies = await self._folders.sizes()  # once: looking at every file takes its time
         for _ in range(DELETED_AT_ONCE_MAX):
             limit = self._limits().bytes_max
-            if limit is None or await self.used_bytes() <= limit:
+            if limit is None or await self.used_bytes(copies) <= limit:
                 return
             words = "the data had grown beyond what your settings allow"
             if not await self._delete_all(await self._idle(), words, most=1):
                 _log.warning("the data is larger than your settings allow, and no session may be deleted for it")
                 return
 
-    async def used_bytes(self) -> int:
-        """What logs and bodies of all sessions take, in bytes, about; copies of folders are not counted."""
-        room = self._sessions.room
-        return sum(one.size_bytes for one in await room.journal.sizes("")) + room.blobs.used_bytes
+    async def used_bytes(self, copies: Mapping[str, int]) -> int:
+        """What all sessions take, in bytes, about: logs, bodies, and of these copies of folders those still there."""
+        room, there = self._sessions.room, await self._folders.there()
+        logs = sum(one.size_bytes for one in await room.journal.sizes(""))
+        return logs + room.blobs.used_bytes + sum(copies.get(name, 0) for name in there)
 
     async def _finish(self) -> None:
         room = self._sessions.room

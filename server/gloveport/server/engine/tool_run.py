@@ -81,7 +81,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     place = Place(
         root=str(workspace.root),
         worktree=str(workspace.worktree),
-        dependency_folders=tuple(str(workspace.root / path) for path in workspace.snapshot.dependency_folders),
+        dependency_folders=await workspace.layers(),
         read_only_roots=room.read_only_roots if python is None else python.read_only_roots,
     )
     available = await room.sandboxes.availability(rung)
@@ -218,7 +218,7 @@ def _ended(
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, looked.words)))),
+        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,

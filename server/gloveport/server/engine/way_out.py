@@ -34,6 +34,7 @@ OLD_LOG_FILE: Final = "egress.1.jsonl"
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 """Beyond it the log is put aside, and the one before it is dropped; the sums are in the journal for good."""
 FOLDER: Final = "egress"
+TOLD_MAX: Final = 10
 PLACES_MAX: Final = 100
 UNREADABLE: Final = ("", 0)
 
@@ -75,6 +76,13 @@ class Notes:
                 "credentials": tuple(dict.fromkeys((*known.credentials, *end.credentials))),
             }
             self.places[known.host, known.port, known.allowed] = known.model_copy(update=sums)
+
+    def words(self) -> str:
+        """What the model is told of places that were refused; empty where none was."""
+        blocked = [one for one in self.places.values() if not one.allowed]
+        told = [f"{one.host or 'what names no place'}:{one.port} ({one.reason})" for one in blocked[:TOLD_MAX]]
+        more = f" and {len(blocked) - TOLD_MAX} more" if len(blocked) > TOLD_MAX else ""
+        return f"[blocked by sandbox: {'; '.join(told)}{more}]" if told else ""
 
     def fact(self, turn_id: str, goal_revision: int, call_id: str) -> tuple[EgressRecorded, ...]:
         """What is told in the session; nothing where nothing was tried."""
@@ -133,7 +141,7 @@ class WaysOut:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Name a host and a port.") from error
         return entry
 
-    def lend(self, name: str, place: str) -> tuple[Loan, Credential]:
+    def lend(self, name: str) -> tuple[Loan, Credential]:
         """A credential for one run, under a stand-in that is new each time. Raises SandboxError."""
         known = self.credentials()
         credential = next((one for one in known if one.name == name), None)
@@ -141,10 +149,7 @@ class WaysOut:
             names = ", ".join(sorted(one.name for one in known)) or "none"
             words = f"there is no credential {name!r}; there are: {names}"
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="The user names credentials in the settings.")
-        if credential.place != place:
-            words = f"the credential {name!r} is for {credential.place} alone, not for {place}"
-            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask its own place.")
-        entry = self.entry_of(place)
+        entry = self.entry_of(credential.place)
         stand_in = f"gloveport-{secrets.token_hex(16)}"
         place_of = Authority(entry.host, entry.port)
         try:

@@ -99,8 +99,8 @@ class SandboxHands(Protocol):
     def refuse_places(self, places: tuple[str, ...]) -> None:
         """Raise SandboxError for places that no list can hold here, or that are not spelled as they must be."""
 
-    def lend(self, name: str, place: str) -> tuple[str, str]:
-        """Header and value by which the next run uses a credential at its place. Raises SandboxError."""
+    def lend(self, name: str) -> "Lent":
+        """A credential of the user's for the next run, at its own place. Raises SandboxError."""
 
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
@@ -113,10 +113,25 @@ class SandboxHands(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Lent:
+    """How a run uses a credential that it never sees: at `place`, by a stand-in that the proxy knows.
+
+    `header` and `value` are for a request of ours, `variable` and `stand_in` for the environment of a program.
+    """
+
+    place: str
+    header: str
+    value: str
+    variable: str
+    stand_in: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """A program to run: argument vector, limits in seconds and bytes, extra environment.
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
+    `shown` are folders of this machine beside the worktree that it may read (a toolchain).
     `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
     """
 
@@ -129,6 +144,7 @@ class RunRequest:
     places: tuple[str, ...] = ()
     hand: bool = False
     stdin: bytes = b""
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
     Found,
+    Lent,
     Performed,
     RunRequest,
     ToolContext,
@@ -110,7 +111,7 @@ class HttpRequest:
         url = f"{scheme}://{place}{path}"
         used = (effect("publish", str(place)),) if arguments.credential else ()
         if used:
-            context.hands.lend(arguments.credential, str(place))
+            _borrow(arguments.credential, place, context)
         return ToolPlan(
             title=visible(f"{arguments.method} {url}"[:200]),
             effects=(effect("network", str(place)), *used),
@@ -127,7 +128,8 @@ class HttpRequest:
         scheme, place, path = read_url(arguments.url)
         headers = list(arguments.headers.items())
         if arguments.credential:
-            headers.append(context.hands.lend(arguments.credential, str(place)))
+            lent = _borrow(arguments.credential, place, context)
+            headers.append((lent.header, lent.value))
         asked = {
             "method": arguments.method,
             "scheme": scheme,
@@ -161,6 +163,15 @@ class HttpRequest:
         """Wait for the run that is there."""
         _scheme, place, _path = read_url(arguments.url)
         return _told(await context.hands.attach(context.call_id, _show_nothing), place, context)
+
+
+def _borrow(name: str, place: Authority, context: ToolContext) -> Lent:
+    """The credential of this name, if it is for this place. Raises SandboxError or ToolError."""
+    lent = context.hands.lend(name)
+    if lent.place != str(place):
+        words = f"the credential {name!r} is for {lent.place} alone, not for {place}"
+        raise ToolError(ErrorCode.TOOL_ARGUMENTS, words, hint="Ask its own place.")
+    return lent
 
 
 async def _show_nothing(_piece: bytes) -> None:

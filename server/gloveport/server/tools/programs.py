@@ -189,9 +189,38 @@ def network_effects(places: Iterable[str], context: ToolContext) -> tuple[Effect
     return tuple(effect("network", place) for place in named)
 
 
+Credentials = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=64)]],
+    Field(
+        default_factory=list,
+        max_length=PLACES_MAX,
+        description="Names of the user's credentials that the program uses; it finds a stand-in in their variables",
+    ),
+]
+
+
+def credential_effects(names: Iterable[str], context: ToolContext) -> tuple[EffectRecord, ...]:
+    """The effects of using these credentials: their places are reached, in the user's name. Raises SandboxError."""
+    places = tuple(dict.fromkeys(context.hands.lend(name).place for name in names))
+    context.hands.refuse_places(places)
+    return tuple(effect(kind, place) for place in places for kind in ("network", "publish"))
+
+
+def stand_ins(names: Iterable[str], context: ToolContext) -> tuple[tuple[str, str], ...]:
+    """Variables and what the program finds in them. Raises SandboxError."""
+    lent = (context.hands.lend(name) for name in dict.fromkeys(names))
+    return tuple((one.variable, one.stand_in) for one in lent)
+
+
 def judged_places(context: ToolContext) -> tuple[str, ...]:
     """The places outside that were judged with the call: these and no others are let through."""
     return tuple(one.target for one in context.planned if one.kind == "network")
+
+
+def _sends(reaches: tuple[EffectRecord, ...], credentials: Iterable[str]) -> str:
+    """What leaves, in words."""
+    used = ", ".join(dict.fromkeys(credentials))
+    return (SENDS_ANYTHING + (f", with the credential {used}" if used else "")) if reaches else ""
 
 
 class RunCommandArguments(Arguments):
@@ -205,6 +234,7 @@ class RunCommandArguments(Arguments):
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
     reads: Reads
     network: Network
+    credentials: Credentials
 
 
 class RunCommand:
@@ -224,6 +254,7 @@ class RunCommand:
         named = [(path, await _digest(context, path)) for path in named_files(words)]
         reads = await secrets_named((*named_files(words), *arguments.reads), context)
         reaches = network_effects(arguments.network, context)
+        reaches = tuple(dict.fromkeys((*reaches, *credential_effects(arguments.credentials, context))))
         return ToolPlan(
             title=visible(f"Run {' '.join(argv)}"[:200]),
             effects=(effect("execute", " ".join(argv)), *reads, *reaches),
@@ -233,14 +264,17 @@ class RunCommand:
             label=context.label,
             argv=argv,
             file_digests=tuple((path, digest) for path, digest in named if digest is not None),
-            sends=SENDS_ANYTHING if reaches else "",
+            sends=_sends(reaches, arguments.credentials),
         )
 
     async def perform(self, arguments: RunCommandArguments, context: ToolContext) -> Performed:
         """Run it to its end."""
         hidden = await hidden_files(context)
         places = judged_places(context)
-        request = RunRequest(context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, places=places)
+        lent = stand_ins(arguments.credentials, context)
+        request = RunRequest(
+            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, environment=lent, places=places
+        )
         return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:

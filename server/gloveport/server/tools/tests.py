@@ -1,18 +1,19 @@
-"""run_tests: the workspace's pytest, test by test.
+"""run_tests: the workspace's tests, test by test.
 
-Purpose: run pytest in the sandbox and turn its report into facts.
+Purpose: run their framework in the sandbox and turn its report into facts.
 Invariant: the outcome is the process's own end; the report only names the tests, and without a whole one no run is a
     good one.
 Must never: trust a report that the run's end contradicts, or install anything.
 """
 
 import json
+import posixpath
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -44,14 +45,18 @@ from gloveport.server.tools.programs import (
     secrets_named,
 )
 from gloveport.server.tools.pytest_probe import CASES_MAX, MESSAGE_CHARACTERS_MAX, PROBE, REPORT_BYTES_MAX
+from gloveport.server.tools.suite_reports import READERS, make_report
+from gloveport.server.tools.suite_runners import Framework, Runner, find_framework, plan_runner
+from gloveport.server.tools.unittest_probe import PROBE as UNITTEST_PROBE
 
 WALL_S_DEFAULT: Final = 300.0
 WALL_S_MAX: Final = 1_800.0
 PATHS_MAX: Final = 100
 FAILURES_TOLD_MAX: Final = 30
 COUNT_MAX: Final = 10**12
+JSON_FRAMEWORKS: Final = ("vitest", "jest", "go")
 _STATUSES: Final = ("passed", "failed", "error", "skipped")
-FRAMEWORK: Final = "pytest"
+PYTEST: Final = "pytest"
 _NO_REPORT: Final = "the tests' process did not come to the end at which it says what passed"
 _WHO_SAYS: Final = "the results are those that the code under test reported"
 # No cache and no byte code: a test run leaves nothing in the worktree by itself.
@@ -66,6 +71,9 @@ class RunTestsArguments(Arguments):
     paths: list[RelativePath] = Field(
         default_factory=list, max_length=PATHS_MAX, description="Test files or ids such as tests/test_x.py::test_y"
     )
+    framework: Literal["auto", "pytest", "unittest", "node", "vitest", "jest", "go", "cargo"] = Field(
+        default="auto", description="The test runner; auto goes by the named files and the workspace's own"
+    )
     timeout_s: float = Field(default=WALL_S_DEFAULT, gt=0, le=WALL_S_MAX, description="Time limit in seconds")
     reads: Reads
     network: Network
@@ -75,51 +83,68 @@ def _marker(call_id: str) -> str:
     return f"gloveport-tests-{sha256(call_id.encode()).hexdigest()[:24]} "
 
 
-def _argv(arguments: RunTestsArguments, context: ToolContext) -> tuple[str, ...]:
+def _python_runner(framework: Framework, arguments: RunTestsArguments, context: ToolContext) -> Runner:
+    """pytest or unittest, each with a program of ours that reports at the end."""
     limits = (str(CASES_MAX), str(MESSAGE_CHARACTERS_MAX), str(REPORT_BYTES_MAX))
-    options = ("-q", "--no-header", "-p", "no:cacheprovider", "--color=no", "--", *arguments.paths)
-    return (context.python, "-c", PROBE, _marker(context.call_id), *limits, *options)
+    options = ("-q", "--no-header", "-p", "no:cacheprovider", "--color=no") if framework == PYTEST else ()
+    probe = PROBE if framework == PYTEST else UNITTEST_PROBE
+    environment = ENVIRONMENT if context.python_is_own else (*ENVIRONMENT, *NO_PLUGINS)
+    if context.hands.root != str(context.workspace.root):
+        # An editable install names the user's own folder: where the copy lies elsewhere, it has to come first.
+        copy = context.hands.root
+        environment = (*environment, ("PYTHONPATH", f"{copy}/src:{copy}"))
+    argv = (context.python, "-c", probe, _marker(context.call_id), *limits, *options, "--", *arguments.paths)
+    return Runner(argv, environment)
 
 
 class RunTests:
     """run_tests"""
 
     name = "run_tests"
-    description = "Run the workspace's tests with pytest in the sandbox; each test's result is reported."
+    description = (
+        "Run the workspace's tests in the sandbox with its own runner (pytest, unittest, node, vitest, jest, go, "
+        "cargo); each test's result is reported."
+    )
     arguments = RunTestsArguments
 
     async def plan(self, arguments: RunTestsArguments, context: ToolContext) -> ToolPlan:
         """Executes the tests."""
+        framework = await find_framework(arguments.framework, arguments.paths, context)
+        argv: tuple[str, ...] = (framework, *arguments.paths)
+        if framework in READERS:
+            words = plan_runner(framework, arguments.paths).argv
+            argv = (posixpath.basename(words[0]), *words[1:])
         what = " ".join(arguments.paths) or "all tests"
         files = (path.partition("::")[0] for path in arguments.paths)
         reads = await secrets_named((*files, *arguments.reads), context)
         reaches = network_effects(arguments.network, context)
         return ToolPlan(
-            title=f"Run {what} with {FRAMEWORK}",
-            effects=(effect("execute", f"{FRAMEWORK} {' '.join(arguments.paths)}".strip()), *reads, *reaches),
+            title=f"Run {what} with {framework}",
+            effects=(effect("execute", f"{framework} {' '.join(arguments.paths)}".strip()), *reads, *reaches),
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
-            argv=(FRAMEWORK, *arguments.paths),
-            test_class=FRAMEWORK,
+            argv=argv,
+            test_class=framework,
             sends=SENDS_ANYTHING if reaches else "",
         )
 
     async def perform(self, arguments: RunTestsArguments, context: ToolContext) -> Performed:
         """Run them to the end."""
-        environment = ENVIRONMENT if context.python_is_own else (*ENVIRONMENT, *NO_PLUGINS)
-        if context.hands.root != str(context.workspace.root):
-            # An editable install names the user's own folder: where the copy lies elsewhere, it has to come first.
-            copy = context.hands.root
-            environment = (*environment, ("PYTHONPATH", f"{copy}/src:{copy}"))
+        framework = await find_framework(arguments.framework, arguments.paths, context)
+        if framework in READERS:
+            runner = plan_runner(framework, arguments.paths)
+        else:
+            runner = _python_runner(framework, arguments, context)
         hidden = await hidden_files(context)
-        argv = _argv(arguments, context)
-        places = judged_places(context)
-        request = RunRequest(context.call_id, argv, arguments.timeout_s, hidden, environment=environment, places=places)
+        request = RunRequest(
+            context.call_id, runner.argv, arguments.timeout_s, hidden,
+            environment=runner.environment, places=judged_places(context), shown=runner.shown,
+        )  # fmt: skip
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)
-        return _told(result, context, hidden_words(hidden))
+        return _told(result, context, hidden_words(hidden), framework)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""
@@ -129,7 +154,8 @@ class RunTests:
         """Wait for the run that is there."""
         async with _without_report(context) as show:
             result = await context.hands.attach(context.call_id, show)
-        return _told(result, context)
+        framework = await find_framework(arguments.framework, arguments.paths, context)
+        return _told(result, context, framework=framework)
 
 
 @asynccontextmanager
@@ -185,7 +211,22 @@ def _check_counts(counts: Any, cases: Any, left_out: Any) -> None:
         raise ValueError("more tests are listed than counted")
 
 
-def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | None:
+def _read_report(framework: str, output: bytes, result: Result, call_id: str) -> tuple[bytes, Mapping[str, Any] | None]:
+    """The output without what is for us, and the report of single tests; None where there is no whole one."""
+    if framework not in READERS:
+        return split_report(output, call_id)
+    text = output.decode("utf-8", "replace")
+    try:
+        cases = None if result.truncated else READERS[framework](text)
+        report = None if cases is None else make_report(cases, result.exit_code)
+    except (ValueError, TypeError, RecursionError):
+        return output, None
+    if report is None or framework not in JSON_FRAMEWORKS:
+        return output, report
+    return "\n".join(line for line in text.splitlines() if not line.startswith("{")).encode(), report
+
+
+def _fact(report: Mapping[str, Any], context: ToolContext, framework: str = PYTEST) -> TestRunFinished | None:
     try:
         counts, cases = report["counts"], report["cases"]
         _check_counts(counts, cases, report["left_out"])
@@ -193,7 +234,7 @@ def _fact(report: dict[str, Any], context: ToolContext) -> TestRunFinished | Non
             turn_id=context.turn_id,
             goal_revision=context.goal_revision,
             call_id=context.call_id,
-            framework=FRAMEWORK,
+            framework=framework,
             passed=_count(counts["passed"]),
             failed=_count(counts["failed"]),
             errors=_count(counts["error"]),
@@ -220,11 +261,11 @@ def _summary(fact: TestRunFinished) -> str:
     return "\n".join(lines)
 
 
-def _told(result: Result, context: ToolContext, more: str = "") -> Performed:
-    output, report = split_report(context.redact(result.output), context.call_id)
+def _told(result: Result, context: ToolContext, more: str = "", framework: str = PYTEST) -> Performed:
+    output, report = _read_report(framework, context.redact(result.output), result, context.call_id)
     # A report that names another end than the process had was not written at that end.
     agrees = report is not None and result.exit_code is not None and report.get("exit") == result.exit_code
-    fact = _fact(report, context) if report is not None and agrees else None
+    fact = _fact(report, context, framework) if report is not None and agrees else None
     shown = clean_output(output).strip("\n")
     if fact is None:
         text = f"{shown}\n[{how_it_ended(result)}; no report of single tests: {_NO_REPORT}]"

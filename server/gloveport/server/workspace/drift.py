@@ -6,7 +6,7 @@ path is named.
 Must never: write into the user's folder, or drop a change of either side.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -14,11 +14,12 @@ from typing import Final
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.lines import Encoding, sniff_form
 from gloveport.server.edit.merge import merge_texts
+from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.look import Look, differing
 from gloveport.server.workspace.plan import BaseStep, Plan, Step
-from gloveport.server.workspace.proposal import settled_mode
+from gloveport.server.workspace.proposal import Proposal, settled_mode
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -61,26 +62,43 @@ def find_drift(state: WorkspaceState, user: Look, unsaved: Unsaved = _NOTHING) -
     return tuple(found)
 
 
+def moved_names(drifts: Sequence[Drift], worktree: Root, proposals: Callable[[], Sequence[Proposal]]) -> dict[str, str]:
+    """The agent's renames, new names by old ones; looked for only where the user edited what the worktree has not."""
+    edited = [drift.path for drift in drifts if drift.base is not None and drift.found is not None]
+    if all(worktree.state(path) is not None for path in edited):
+        return {}
+    return {one.renamed_from: one.path for one in proposals() if one.renamed_from is not None}
+
+
 def plan_refresh(
-    drifts: tuple[Drift, ...], user: Look, worktree: Look, store: ContentStore, unsaved: Unsaved = _NOTHING
+    drifts: tuple[Drift, ...],
+    user: Look,
+    worktree: Look,
+    store: ContentStore,
+    unsaved: Unsaved = _NOTHING,
+    moved: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Plan, Refreshed]:
-    """The steps that take the user's edits into worktree and base."""
+    """The steps that take the user's edits into worktree and base.
+
+    `moved` are the agent's renames, new names by old ones: what the user edits under the old one goes to the new one.
+    """
     steps: list[Step] = []
     base_steps: list[BaseStep] = []
     conflicted: list[str] = []
     for drift in drifts:
         try:
             theirs = None if drift.found is None else _users(user, drift.path, store, unsaved)
-            if theirs is not None and blocking(worktree.tree, drift.path) is not None:
+            place = drift.path if theirs is None else moved.get(drift.path, drift.path)
+            if theirs is not None and blocking(worktree.tree, place) is not None:
                 raise _meeting(drift.path)
-            ours = _kept(worktree, drift.path, store)
+            ours = _kept(worktree, place, store)
             merged = _merged(drift, theirs, ours, store)
         except GloveportError:
             conflicted.append(drift.path)
             continue
         base_steps.append(BaseStep(drift.path, drift.base, theirs))
         if merged != ours:
-            steps.append(Step("worktree", drift.path, ours, merged))
+            steps.append(Step("worktree", place, ours, merged))
     store.sync()
     taken = tuple(step.path for step in base_steps)
     return Plan("refresh", tuple(steps), tuple(base_steps), ()), Refreshed(taken, tuple(conflicted))

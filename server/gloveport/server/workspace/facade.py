@@ -29,8 +29,9 @@ from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
-from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, plan_refresh
+from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
@@ -47,7 +48,7 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
-from gloveport.server.workspace.sight import Sight
+from gloveport.server.workspace.seen_file import load_seen
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
     FileState,
@@ -147,7 +148,8 @@ class SessionWorkspace:
         state = await to_thread.run_sync(load_state, session_dir)
         if state.boot_id != boot_id:
             (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
-        return cls(session_dir, Taken(state, Sight(), Sight()), limits, boot_id, contents)
+        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base)
+        return cls(session_dir, Taken(state, *seen), limits, boot_id, contents)
 
     def close(self) -> None:
         """Give files and handles back."""
@@ -177,6 +179,10 @@ class SessionWorkspace:
     def unproposable(self) -> tuple[NotCovered, ...]:
         """Worktree paths that the last `proposals` could not look at, and why."""
         return self._look.not_covered
+
+    async def layers(self) -> dict[str, str]:
+        """Where a jail's writes over the user's installed dependencies go: layer by folder, both absolute."""
+        return await self._run(make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
         """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
@@ -438,6 +444,7 @@ class SessionWorkspace:
     def _mended(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         if self._state.boot_id == self._boot_id:
             return ()
+        drop_layers(self.session_dir)
         make_places(self._state, self._look)
         plan = plan_mending(self._state, self._look, self._store, expected)
         if plan.steps:
@@ -460,7 +467,8 @@ class SessionWorkspace:
             told = Refreshed((), ())
             # What the user removed goes first: a file may have taken the place of a folder.
             for part in filter(None, (going, coming)):
-                plan, more = plan_refresh(part, user, self._look, self._store, unsaved)
+                moved = moved_names(part, self._tree, lambda: self._comparison.proposals(self._state))
+                plan, more = plan_refresh(part, user, self._look, self._store, unsaved, moved)
                 self._on_trees(plan, apply_plan)
                 told = told.joined(more)
             return told

@@ -41,7 +41,7 @@ async def told(tmp_path: Path, server: Server, *wanted: dict[str, Any], settings
     """The daemon after a turn with these calls, its tool items, and what `why` says of the first."""
     require_bubblewrap()
     root, script = tmp_path / "root", tmp_path / "script.json"
-    root.mkdir()
+    root.mkdir(exist_ok=True)
     (root / "try.py").write_text(TRY)
     calls(script, *wanted)
     with running_daemon(started=False) as daemon:
@@ -106,6 +106,7 @@ async def test_a_command_reaches_what_it_named_and_nothing_else(tmp_path: Path) 
             tool = next(item for item in items if item["kind"] == "tool")["fields"]
     assert "GOT hello" in tool["result"], tool
     assert f"Blocked by sandbox: 127.0.0.1:{other.port}" in tool["result"]
+    assert f"[blocked by sandbox: 127.0.0.1:{other.port} (the list does not name it)]" in tool["result"]
     assert other.received == []
     assert card["destinations"] == [f"127.0.0.1:{server.port}"]
     assert any("only those named here are reached" in note for note in card["notes"])
@@ -151,6 +152,34 @@ async def test_a_credential_is_used_and_never_seen(tmp_path: Path) -> None:
     assert "(the credential forge)" in cards[0]["effects"][0]["words"]
     assert "with the credential forge" in why.network[0]
     assert holding == []
+
+
+USE = """
+import os, urllib.request
+os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")
+import sys
+request = urllib.request.Request(sys.argv[1], headers={"Authorization": "token " + os.environ["FORGE"]})
+print(urllib.request.urlopen(request, timeout=10).read().decode(), os.environ["FORGE"].startswith("gloveport-"))
+"""
+
+
+async def test_a_program_uses_a_credential_by_its_stand_in(tmp_path: Path) -> None:
+    async with serving(answering(b"hello")) as server:
+        place = f"127.0.0.1:{server.port}"
+        settings = f'[[credentials]]\nname = "forge"\nvalue_env = "FORGE"\nplace = "{place}"\n'
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root" / "use.py").write_text(USE)
+        arguments = {"argv": ["python3", "use.py", f"http://{place}/"], "credentials": ["forge"]}
+        wanted = {"name": "run_command", "arguments": arguments}
+        async with told(tmp_path, server, wanted, settings=settings) as (_daemon, items, why):
+            card = next(item for item in items if item["kind"] == "approval")["fields"]["card"]
+            tool = next(item for item in items if item["kind"] == "tool")["fields"]
+    assert "hello True" in tool["result"], tool["result"]
+    assert f"authorization: token {VALUE}".encode() in bytes(server.received[0])
+    assert card["title"] == "Publish this?"
+    assert [option["scope"] for option in card["options"]] == ["once"]
+    assert any("with the credential forge" in effect["words"] for effect in card["effects"])
+    assert "with the credential forge" in why.network[0]
 
 
 OUTLIVE = """

@@ -1,0 +1,73 @@
+"""The main job through the rungs of a container engine, by a real daemon and a real engine.
+
+Purpose: what is built of these rungs works where people use it: settings, policy, doctor, run_tests, ends.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kit.daemon import Daemon, accept_all, run_turn, running_daemon, send, start_session, trust
+from tests.kit.engines import require_gvisor, shared_engine
+from tests.kit.require import require
+
+from gloveport.protocol.wire.place import SandboxDoctorParams, TrustLevelName
+from gloveport.sandbox.runner.engine_api import EngineSocket
+from gloveport.server.cli.demo_repo import SCRIPT, TASK, materialise
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A daemon whose settings name the engine; its model plays the demo's script."""
+    engine = shared_engine()
+    with running_daemon(started=False) as daemon:
+        daemon.write_settings(
+            f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{SCRIPT}"\n'
+            f'[engine]\nhost = "{engine.choice.host}"\n'
+            '[sandbox]\nrestricted = "docker"\nuntrusted = "gvisor"\n'
+        )
+        daemon.start()
+        yield daemon
+
+
+def ours() -> list[str]:
+    """Containers of the engine that were made for this daemon's runs or wait for them."""
+    found = EngineSocket(str(shared_engine().socket)).call("GET", "/containers/json?all=1")
+    return [str(one["Names"][0]) for one in found]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("level", "rung"), [("restricted", "docker"), ("untrusted", "gvisor")])
+async def test_the_main_job_in_a_container(daemon: Daemon, tmp_path: Path, level: TrustLevelName, rung: str) -> None:
+    """Read, edit, approve, test, accept: the same as on bubblewrap, by the user's choice for this level of trust."""
+    if rung == "gvisor":
+        require_gvisor()
+    root = tmp_path / "tinystat"
+    materialise(root)
+    before = set(ours())
+    async with daemon.client() as client:
+        await trust(client, root, level)
+        session = await start_session(client, root)
+        assert session.sandbox == rung
+        await send(client, session.session_id, TASK)
+        assert await run_turn(client, session.session_id) == "completed"
+        follow = client.follow(session.session_id)
+        async for update in follow:
+            if update.caught_up and update.in_sync:
+                break
+        runs = [item["fields"] for item in follow.view.items() if item["kind"] == "tests"]
+        assert [bool(run["failed"]) for run in runs] == [True, False]
+        assert await accept_all(client, session.session_id) == ("tinystat/stats.py",)
+    assert daemon.stop() == 0
+    assert set(ours()) <= before, "nothing stays in the engine"
+
+
+@pytest.mark.timeout(120)
+async def test_the_doctor_examines_a_container(daemon: Daemon) -> None:
+    """Every probe holds or is declared, asked over the wire."""
+    async with daemon.client() as client:
+        told = await client.call("sandbox/doctor", SandboxDoctorParams(sandbox="docker"))
+    wrong = [probe for probe in told.probes if probe.verdict == "does_not_hold"]
+    require(not any("control groups" in probe.evidence for probe in wrong), "control groups do not work here")
+    assert wrong == []
+    assert any(probe.verdict == "holds" for probe in told.probes)
