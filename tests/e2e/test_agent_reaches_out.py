@@ -100,6 +100,7 @@ async def test_one_request_is_asked_made_and_noted(tmp_path: Path) -> None:
     assert f"reached 127.0.0.1:{server.port}, 1 times" in why.network[0]
     assert place["trace_id"] in why.network[0]
     assert '"action":"egress"' in audit
+    assert f'"egress":["127.0.0.1:{server.port} loopback"]' in audit
     assert left == []
 
 
