@@ -149,7 +149,11 @@ def test_a_cell_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert code_of(NOTEBOOK, number=0) is ErrorCode.EDIT_NO_MATCH
     assert code_of(NOTEBOOK, number=4, action="insert") is ErrorCode.EDIT_NO_MATCH
     with pytest.raises(EditError) as caught:
+        edit_cell(NOTEBOOK, "replace", 3, path="n", source="x")
+    assert caught.value.message == "n: there is no cell 3; cells are numbered from 1 to 2"
+    with pytest.raises(EditError) as caught:
         edit_cell(NOTEBOOK, "replace", 1, path="n", source="x", cell_id="c1")
+    assert caught.value.message == "n: cell 1 does not have the id 'c1'"
     assert "cell 2 (c1): 'y'" in caught.value.advice
 
 
@@ -224,6 +228,8 @@ def test_what_is_written_is_in_the_style_of_the_file(
     gone = draw.draw(st.integers(0, count))
     del cells[gone]
     assert edit_cell(data, "delete", gone + 1, path="n") == written()
+    lines = edit_cell(data.replace(b"\n", b"\r\n"), "insert", 1, path="n", source="a\nb")
+    assert lines.count(b"\n") == lines.count(b"\r\n")
 
 
 @pytest.mark.parametrize("indent", [1, 2, None])

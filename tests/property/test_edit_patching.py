@@ -164,6 +164,7 @@ def test_an_addition_needs_a_place() -> None:
     assert code_of(FOUR, block) is ErrorCode.EDIT_AMBIGUOUS
     assert apply_blocks(b"", [block], path="f") == b"new\n"
     assert apply_blocks(b"a", [Block(block.rows, at_end=True)], path="f") == b"a\nnew"
+    assert apply_blocks(b"x", [Block(rows("+y\n-x"))], path="f") == b"y"
     assert apply_blocks(b"a\r\n", [Block(block.rows, at_end=True)], path="f") == b"a\r\nnew\r\n"
     ending = Block(rows("-x\n+y"), at_end=True)
     assert apply_blocks(b"x\nx\n", [ending], path="f") == b"x\ny\n"
@@ -205,7 +206,8 @@ def test_a02_other_encodings_are_kept_or_refused() -> None:
     assert code_of(legacy, block) is ErrorCode.EDIT_ENCODING
     assert apply_blocks(legacy, [Block(rows("-two\n+2"))], path="f") == b"2" + legacy[3:]
     assert code_of(b"two\0\n", block) is ErrorCode.EDIT_ENCODING
-    assert code_of(b"two\n", Block((Row("-", "two"), Row("+", "\ud800")))) is ErrorCode.EDIT_ENCODING
+    half = refusal(b"two\n", Block((Row("-", "two"), Row("+", "\ud800"))))
+    assert (half.code, half.message) == (ErrorCode.EDIT_ENCODING, "f: the text holds half a surrogate pair")
     assert code_of(b"two\n", Block(rows("-two\n+\ufefftwo"))) is ErrorCode.EDIT_ENCODING
 
 
