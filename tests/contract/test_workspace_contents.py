@@ -1,6 +1,7 @@
 """Contents are kept once for all sessions, as long as one of them needs them, and given back after."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from tests.kit.workspaces import make_tree, part, propose, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.app.resources import WorkspaceShelf
-from gloveport.server.workspace import store
+from gloveport.server.workspace import look, sight, store
+from gloveport.server.workspace.beneath import FileBytes
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
+from gloveport.server.workspace.seen_file import SEEN_NAME
 
 ALONE = b"only the first session has seen this line\n"
 FILES = {f"src/f{number}.py": b"x = %d\n" % number * 30 for number in range(40)} | {".git/config": b"[core]\n"}
@@ -195,3 +198,42 @@ async def test_a_removed_session_takes_its_contents_along(
 def refuses(*_: object) -> None:
     """A disk that does nothing more."""
     raise OSError(5, "gone")
+
+
+@pytest.mark.parametrize("spoiled", ["", "another boot", "damaged", "other version", "gone"])
+async def test_after_a_restart_only_what_changed_is_read(
+    tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch, spoiled: str
+) -> None:
+    """What was written down of both trees is believed on the same boot alone, and never stands in the way."""
+    root = make_tree(tmp_path / "root", FILES | {".gitignore": b"*.log\n", "src/x.log": b"no\n", "é.txt": b"e\n"})
+    for room in (look, sight):  # nobody writes here within the grain of the clock after a look
+        monkeypatch.setattr(room, "CLOCK_GRAIN_NS", 0)
+    time.sleep(0.05)
+    create = SessionWorkspace.create(root, tmp_path / "sessions" / "a", contents=contents, boot_id="one")
+    (await create).close()
+    seen = tmp_path / "sessions" / "a" / SEEN_NAME
+    if spoiled == "damaged":
+        seen.write_bytes(seen.read_bytes()[:-9])
+    elif spoiled == "other version":
+        seen.write_bytes(seen.read_bytes().replace(b'"version":1', b'"version":9'))
+    elif spoiled == "gone":
+        seen.unlink()
+    (root / "src/f1.py").write_bytes(b"the user's\n")
+    (tmp_path / "sessions/a/worktree/src/f2.py").write_bytes(b"the agent's\n")
+    boot = "two" if spoiled == "another boot" else "one"
+    again = await SessionWorkspace.open(tmp_path / "sessions" / "a", contents=contents, boot_id=boot)
+    read: list[str] = []
+    real = look.read_entry
+
+    def counted(fd: int, name: str, path: str, limit: int) -> FileBytes:
+        read.append(path)
+        return real(fd, name, path, limit)
+
+    monkeypatch.setattr(look, "read_entry", counted)
+    assert {each.path: each.kind for each in await again.proposals()} == {"src/f2.py": "modify"}
+    assert [each.path for each in await again.drift()] == ["src/f1.py"]
+    if spoiled:
+        assert len(read) > 2 * len(FILES)
+    else:
+        assert sorted(read) == ["src/f1.py", "src/f2.py"]
+    again.close()

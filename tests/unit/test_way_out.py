@@ -46,6 +46,7 @@ def test_notes_sum_up_by_place_and_verdict() -> None:
     told = [(one.host, one.port, one.allowed, one.attempts, one.sent_bytes, one.received_bytes) for one in fact.places]
     assert told == [("a.example", 443, True, 3, 11, 22), ("a.example", 443, False, 1, 0, 0), ("", 0, False, 1, 0, 0)]
     assert fact.places[0].credentials == ("forge",)
+    assert notes.words() == "[blocked by sandbox: a.example:443 (listed); what names no place:0 (listed)]"
     assert fact.places[0].trace_id == "c1-0"
 
 

@@ -218,7 +218,7 @@ def _ended(
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, looked.words)))),
+        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,

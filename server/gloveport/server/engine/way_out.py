@@ -34,6 +34,7 @@ OLD_LOG_FILE: Final = "egress.1.jsonl"
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 """Beyond it the log is put aside, and the one before it is dropped; the sums are in the journal for good."""
 FOLDER: Final = "egress"
+TOLD_MAX: Final = 10
 PLACES_MAX: Final = 100
 UNREADABLE: Final = ("", 0)
 
@@ -75,6 +76,13 @@ class Notes:
                 "credentials": tuple(dict.fromkeys((*known.credentials, *end.credentials))),
             }
             self.places[known.host, known.port, known.allowed] = known.model_copy(update=sums)
+
+    def words(self) -> str:
+        """What the model is told of places that were refused; empty where none was."""
+        blocked = [one for one in self.places.values() if not one.allowed]
+        told = [f"{one.host or 'what names no place'}:{one.port} ({one.reason})" for one in blocked[:TOLD_MAX]]
+        more = f" and {len(blocked) - TOLD_MAX} more" if len(blocked) > TOLD_MAX else ""
+        return f"[blocked by sandbox: {'; '.join(told)}{more}]" if told else ""
 
     def fact(self, turn_id: str, goal_revision: int, call_id: str) -> tuple[EgressRecorded, ...]:
         """What is told in the session; nothing where nothing was tried."""

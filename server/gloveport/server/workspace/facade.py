@@ -48,7 +48,7 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
-from gloveport.server.workspace.sight import Sight
+from gloveport.server.workspace.seen_file import load_seen
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
     FileState,
@@ -148,7 +148,8 @@ class SessionWorkspace:
         state = await to_thread.run_sync(load_state, session_dir)
         if state.boot_id != boot_id:
             (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
-        return cls(session_dir, Taken(state, Sight(), Sight()), limits, boot_id, contents)
+        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base)
+        return cls(session_dir, Taken(state, *seen), limits, boot_id, contents)
 
     def close(self) -> None:
         """Give files and handles back."""

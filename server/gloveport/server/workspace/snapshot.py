@@ -24,6 +24,7 @@ from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.populate import Populate
+from gloveport.server.workspace.seen_file import SEEN_NAME, save_seen
 from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.state import (
     STATE_NAME,
@@ -135,7 +136,9 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
     taken = WorkspaceState(state.root, state.identity, info, base, excluded=state.excluded, boot_id=state.boot_id)
     save_state(session_dir, taken)
     _sync_names(session_dir)
-    return Taken(taken, populate.sight(base), look.sight.copy())
+    seen, seen_in_root = populate.sight(base), look.sight.copy()
+    save_seen(session_dir, state.boot_id, seen, seen_in_root)
+    return Taken(taken, seen, seen_in_root)
 
 
 def _read_missing(look: Look, base: dict[str, FileState], reader: _Reader) -> None:
@@ -200,6 +203,6 @@ def _prepare(session_dir: Path) -> None:
 def _discard(session_dir: Path) -> None:
     """Remove what a snapshot that was broken off has left; nothing but our own names."""
     shutil.rmtree(session_dir / WORKTREE_NAME, ignore_errors=True)
-    for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME, PINS_NAME):
+    for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME, PINS_NAME, SEEN_NAME):
         with suppress(OSError):
             (session_dir / name).unlink()

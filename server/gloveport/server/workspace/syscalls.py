@@ -1,14 +1,13 @@
 """The few system calls that the standard library does not offer, or not in one step.
 
-Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), clone a file, give a part
-of a file back to the disk, make a folder's names durable.
+Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), give a part of a file
+back to the disk, make a folder's names durable.
 Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
 Must never: hold state of its own beyond the handle of the C library.
 """
 
 import ctypes
 import errno
-import fcntl
 import os
 import sys
 from functools import cache
@@ -20,7 +19,6 @@ RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 RENAME_NOREPLACE: Final = 1
 RENAME_EXCHANGE: Final = 2
-_FICLONE: Final = 0x40049409
 _PUNCH_HOLE_KEEP_SIZE: Final = 0x02 | 0x01
 _ZEROS_BYTES: Final = 1 << 20
 _OPENAT2: Final = 437
@@ -54,19 +52,6 @@ def renameat2(dir_fd: int, old: str, new: str, flags: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), new)
     if call(dir_fd, os.fsencode(old), dir_fd, os.fsencode(new), ctypes.c_uint(flags)) < 0:
         _raise(new)
-
-
-def clone(source_fd: int, target_fd: int) -> bool:
-    """Make an empty file share all blocks of another, copy-on-write; False where the file system has no such thing."""
-    if sys.platform != "linux":
-        return False
-    try:
-        fcntl.ioctl(target_fd, _FICLONE, source_fd)
-    except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS):
-            return False
-        raise
-    return True
 
 
 def give_back(fd: int, offset: int, length: int) -> None:

@@ -106,6 +106,7 @@ async def test_a_command_reaches_what_it_named_and_nothing_else(tmp_path: Path) 
             tool = next(item for item in items if item["kind"] == "tool")["fields"]
     assert "GOT hello" in tool["result"], tool
     assert f"Blocked by sandbox: 127.0.0.1:{other.port}" in tool["result"]
+    assert f"[blocked by sandbox: 127.0.0.1:{other.port} (the list does not name it)]" in tool["result"]
     assert other.received == []
     assert card["destinations"] == [f"127.0.0.1:{server.port}"]
     assert any("only those named here are reached" in note for note in card["notes"])
