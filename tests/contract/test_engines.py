@@ -4,7 +4,6 @@ Purpose: nothing of ours stays in an engine, and what is unknown is said to be.
 """
 
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -19,12 +18,14 @@ import pytest
 import pytest_asyncio
 from tests.kit.engines import TestEngine, shared_engine
 from tests.kit.require import require
-from tests.kit.sandboxes import PROJECT, Rig, list_host_processes, open_rig
+from tests.kit.sandboxes import PROJECT, Rig, list_host_processes, open_rig, wait_gone
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.sandbox.backends import docker_plan
 from gloveport.sandbox.backends.docker import DockerSandbox
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.docker_plan import OWNER_LABEL
+from gloveport.sandbox.backends.view import Placing
 from gloveport.sandbox.contract import Claim, Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Access, Limits, Mount
 from gloveport.sandbox.runner import rundir
@@ -130,6 +131,7 @@ async def test_nothing_is_left_in_the_engine_when_a_daemon_closes() -> None:
 KEEPER = """
 import asyncio, sys
 from pathlib import Path
+from gloveport.sandbox.backends import docker_plan
 from gloveport.sandbox.backends.docker import DockerSandbox
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.profile import Limits, Profile
@@ -217,12 +219,45 @@ async def test_a_machine_without_an_engine_is_told_what_to_do(tmp_path: Path, mo
     assert caught.value.code is ErrorCode.SANDBOX_UNAVAILABLE
 
 
+async def test_an_engine_that_sees_other_folders_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine on another machine, or in one: what it mounts under a name of ours is not ours."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    make = docker_plan._plan_mount
+
+    def lead_astray(placing: Placing) -> dict[str, object]:
+        mount = make(placing)
+        return {**mount, "Source": str(elsewhere)} if placing.target.startswith("/mnt/") else mount
+
+    monkeypatch.setattr(docker_plan, "_plan_mount", lead_astray)
+    backend = DockerSandbox(tmp_path / "runs", choice=shared_engine().choice)
+    found = await backend.probe()
+    assert not found.ok
+    assert "does not see this machine's folders" in found.reason
+    await backend.close()
+
+
 async def test_an_unknown_runtime_is_no_other_runtime(tmp_path: Path) -> None:
     backend = DockerSandbox(tmp_path / "runs", choice=EngineChoice(shared_engine().choice.host, runtime="kata"))
     found = await backend.probe()
     assert not found.ok
     assert "no runtime 'kata'" in found.reason
     await backend.close()
+
+
+async def test_an_engine_without_an_init_runs_without_one(tmp_path: Path) -> None:
+    require(os.getuid() == 0, "an engine of one's own is started by root")
+    engine = TestEngine("--init-path", str(tmp_path / "docker-init"))
+    try:
+        rig = Rig("docker", tmp_path, (), engine.choice)
+        rig.availability = await rig.backend.probe()
+        assert rig.availability.ok, rig.availability.reason
+        assert (await rig.run("echo", "alone")).output == b"alone\n"
+        result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.4))
+        assert (result.kind, result.output) == (ResultKind.TIMEOUT, b"one\n")
+        await rig.backend.close()
+    finally:
+        engine.stop()
 
 
 @pytest.mark.timeout(120)
@@ -252,6 +287,7 @@ async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) ->
         for pid in list_host_processes(marker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+    with anyio.fail_after(20):
+        await wait_gone(marker)
     assert engine.mounts() == []
     assert not engine.folder.exists()
-    assert json.dumps(list_host_processes(marker)) == "[]"

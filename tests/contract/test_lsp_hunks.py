@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.kit.daemon import Daemon, run_turn, running_daemon, send, start_session, trust
-from tests.kit.editor import EditorClient, editor_client, script_of
+from tests.kit.editor import CAPABILITIES, EditorClient, editor_client, script_of
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 EDITS = (
@@ -97,6 +97,18 @@ async def test_an_editor_has_its_reply_before_it_shows_the_change(tmp_path: Path
         assert told["method"] == "window/showMessage"
         assert "does not show it" in told["params"]["message"]
         assert len(await editor.lenses(mine)) == 7
+
+
+async def test_lenses_are_asked_for_anew_when_proposals_change(tmp_path: Path) -> None:
+    """An editor that can is told, also of what is decided elsewhere; one that said nothing of it is not asked."""
+    more = {**CAPABILITIES, "workspace": {**CAPABILITIES["workspace"], "codeLens": {"refreshSupport": True}}}
+    async with proposed(tmp_path, capabilities=more) as (daemon, editor, mine), editor_client(daemon) as plain:
+        await plain.open(mine)
+        await plain.execute((await plain.actions(mine, 28))[1])
+        while not any(one["method"] == "workspace/codeLens/refresh" for one in editor.told):
+            await asyncio.sleep(0.02)
+        assert len(await editor.lenses(mine)) == 5
+        assert plain.told == []
 
 
 async def test_next_goes_round(tmp_path: Path) -> None:

@@ -230,3 +230,53 @@ async def test_a_death_while_an_editor_is_asked_is_told(home: Home) -> None:
         assert {row["path"]: row["holds"] for row in told["states"]}["a.txt"] == "suspect"
         assert not (home.root / "b.txt").exists()
         assert set(await kit.changes(session)) == {"a.txt", "b.txt"}
+
+
+async def test_one_of_two_editors_refuses(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files in two editors in one decision: what the first did is taken back, and both show what they showed."""
+    monkeypatch.setattr(handing, "SHOWN_S_MAX", 0.2)
+    home.write(c__txt="one\n")
+    edits = [EDIT, call("edit_file", path="c.txt", old="one\n", new="two\n")]
+    home.play({"when": {"turns_total": 0}, "calls": edits}, {"text": "Done."})
+    async with proposed(home) as (kit, session, editor, mine):
+        other, second = ShownEditor(kit.house.buffers, "two", lying), home.root / "c.txt"
+        other.open(second)
+        refused = await kit.refused("change/accept", kit.decision(session, *(await kit.changes(session)).values()))
+        assert refused.code is ErrorCode.CHANGE_CONFLICT
+        assert (editor.text(mine), other.text(second)) == (TEXT, "one\n")
+        assert set(await kit.changes(session)) == {"a.txt", "c.txt"}
+        other.behaviour = faithful
+        await kit.call("change/accept", kit.decision(session, *(await kit.changes(session)).values()))
+        assert (editor.text(mine), other.text(second)) == (WANTED, "two\n")
+
+
+async def test_words_typed_while_the_edit_comes_are_no_failure(home: Home) -> None:
+    """An editor tells the edit and what was typed since as one change: the edit is in it, and so are the words."""
+    async with proposed(home) as (kit, session, editor, mine):
+
+        async def typed_at_once(shown: ShownEditor, edits: Sequence[DocumentEdit]) -> str | None:
+            shown.type(edits[0].uri, edits[0].new_text.replace("line 20\n", "typed at once\n"))
+            return None
+
+        editor.behaviour = typed_at_once
+        await kit.call("change/accept", kit.decision(session, (await kit.changes(session))["a.txt"]))
+        assert editor.text(mine) == WANTED.replace("line 20\n", "typed at once\n")
+        (drift,) = await kit.actor(session).workspace.drift()
+        assert drift.path == "a.txt"
+
+
+async def test_an_edit_at_the_wrong_place_is_told_as_suspect(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor that checks no version makes it in other text: no file is written, and the document is named."""
+    monkeypatch.setattr(handing, "SHOWN_S_MAX", 0.2)
+    async with proposed(home) as (kit, session, editor, mine):
+
+        async def misplaced(shown: ShownEditor, edits: Sequence[DocumentEdit]) -> str | None:
+            shown.type(edits[0].uri, TEXT.replace("line 1\n", "typed\nsecond\n"))
+            return None
+
+        editor.behaviour = misplaced
+        refused = await kit.refused("change/accept", kit.decision(session, *(await kit.changes(session)).values()))
+        assert refused.code is ErrorCode.CHANGE_UNSETTLED
+        assert refused.data["states"]["a.txt"] == "suspect"
+        assert not (home.root / "b.txt").exists()
+        assert mine.read_text() == TEXT

@@ -13,6 +13,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.names import TEMP_PREFIX
 from gloveport.server.workspace import placing
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.opened import OpenText
 from gloveport.server.workspace.plan import Plan
 
 NAMES = [f"f{number}.txt" for number in range(4)]
@@ -21,6 +22,7 @@ DIES = """
 import os, signal, sys, anyio, json
 from pathlib import Path
 from tests.kit.crash_apply import carry_out
+from gloveport.server.workspace.opened import OpenText
 from gloveport.server.workspace.plan import Plan
 from gloveport.server.workspace import placing
 
@@ -165,3 +167,30 @@ async def test_an_edit_between_swap_and_look_survives_the_way_back(
     assert (workspace.root / "f0.txt").read_bytes() == b"the user's\n"
     assert (workspace.root / "f1.txt").read_bytes() == b"old\n"
     assert ours(workspace) == []
+
+
+@pytest.mark.parametrize("name", ["exchange", "move_to_free", "drop"])
+async def test_a_plan_with_a_step_in_an_editor_is_taken_back(workspace: SessionWorkspace, name: str) -> None:
+    """Killed at any call of a function: what an editor shows is not known then, so no file holds a part, unless the
+    base was moved; the document is named."""
+    shown = OpenText("d", "f0.txt", "old\n", "an editor", can_edit=True)
+    workspace.opened = lambda: (shown,)
+    before = read_tree(workspace.root)
+    ends = set()
+    for point in range(1, 12):
+        try:
+            plan = await dies(workspace, name, point)
+        except AssertionError:
+            break  # there is no such call any more: it ran to its end
+        assert plan.in_editors == ("f0.txt",)
+        again = await SessionWorkspace.open(workspace.session_dir)
+        settled = await again.settle(plan)
+        ends.add(settled.outcome)
+        if settled.outcome == "done":
+            assert read_tree(workspace.root)["f1.txt"][1] == b"new content\n"
+            again.close()
+            break
+        assert (settled.outcome, settled.states["f0.txt"]) == ("unsettled", "suspect")
+        assert read_tree(workspace.root) == before
+        again.close()
+    assert "unsettled" in ends or name == "drop"

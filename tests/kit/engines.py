@@ -42,7 +42,7 @@ class TestEngine:
         self._write_config()
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [_dockerd(), *self._arguments(), *options],
+                ["setpriv", "--pdeathsig", "TERM", _dockerd(), *self._arguments(), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -52,19 +52,19 @@ def prepare(tmp_path: Path) -> Prepared:
     return Prepared(root, SCRIPT, (), EXPECTED_FAILING)
 
 
-def fetch(folder: Path) -> Path:
+def fetch(folder: Path, name: str = NAME, version: str = VERSION, sha256: str = SHA256) -> Path:
     """The archive, checked against its hash."""
     folder.mkdir(parents=True)
     wanted = folder / "wanted.txt"
-    wanted.write_text(f"{NAME}=={VERSION} --hash=sha256:{SHA256}\n")
-    options = ["--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--no-binary", NAME]
+    wanted.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
+    options = ["--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--no-binary", name]
     argv = [*_installer(), "download", *options, "--dest", str(folder), "--requirement", str(wanted)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if done.returncode and "hash" in done.stderr.lower():
-        pytest.fail(f"{NAME} {VERSION} is not what was pinned: {done.stderr}")
-    require(done.returncode == 0, f"the package index gave no {NAME} {VERSION}: {done.stderr.strip()[-300:]}")
-    (archive,) = folder.glob(f"{NAME}-{VERSION}.*")
-    assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256
+        pytest.fail(f"{name} {version} is not what was pinned: {done.stderr}")
+    require(done.returncode == 0, f"the package index gave no {name} {version}: {done.stderr.strip()[-300:]}")
+    (archive,) = folder.glob(f"*{version}.tar.gz")
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == sha256
     return archive
 
 

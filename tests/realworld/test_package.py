@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.kit.daemon import accept_all, run_turn, running_daemon, send, start_session, trust
+from tests.kit.engines import shared_engine
 from tests.kit.require import require_bubblewrap
 from tests.realworld.package import Prepared, prepare
 
@@ -31,18 +32,21 @@ def failing(run: dict[str, Any]) -> tuple[str, ...]:
 
 
 @pytest.mark.timeout(400)
-async def test_the_agent_mends_a_third_party_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
+async def test_the_agent_mends_a_third_party_package(tmp_path: Path, rung: str) -> None:
     """Exactly the expected tests fail before, inside and outside; all pass in the sandbox after; the user's folder is
     as it was until the change is accepted, and green then.
     """
-    require_bubblewrap()
+    if rung == "bubblewrap":
+        require_bubblewrap()
     package = prepare(tmp_path)
     broken = {name: (package.root / name).read_bytes() for name in MENDED}
     assert outside(package) == package.expected_failing
-    with running_daemon(package.script) as daemon:
+    with running_daemon(package.script, started=False) as daemon:
+        daemon.start(**({"DOCKER_HOST": shared_engine().choice.host} if rung == "docker" else {}))
         async with daemon.client() as client:
             await trust(client, package.root)
-            session_id = (await start_session(client, package.root)).session_id
+            session_id = (await start_session(client, package.root, sandbox=rung)).session_id
             follow = client.follow(session_id)
             await send(client, session_id, "Some tests of this package fail. Mend it.")
             assert await run_turn(client, session_id) == "completed"

@@ -332,3 +332,15 @@ def test_retries_count_among_the_requests_of_a_turn() -> None:
     assert story.facts(ev.TurnFailed)[0].code == ErrorCode.LIMIT
     assert len(story.facts(ev.ModelRequestStarted)) == TURN_REQUESTS_MAX
     story.ends()
+
+
+def test_a_request_that_was_held_back_is_none_of_those_a_turn_may_make() -> None:
+    """It was never sent; it keeps its id, and those that are sent are all there are."""
+    story = Story().user_says().model_breaks("paused", pause_us=SECOND).pause_ends()
+    for _ in range(TURN_REQUESTS_MAX):
+        assert story.state.turn is not None
+        long_result(story, 10)
+    started = story.facts(ev.ModelRequestStarted)
+    assert len({one.request_id for one in started}) == len(started) == TURN_REQUESTS_MAX + 1
+    assert story.facts(ev.TurnFailed)[0].code == ErrorCode.LIMIT
+    story.ends()

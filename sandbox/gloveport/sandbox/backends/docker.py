@@ -37,14 +37,15 @@ from gloveport.sandbox.backends.docker_plan import (
     plan_container,
     plan_view,
 )
+from gloveport.sandbox.backends.docker_trials import TRIAL_LABEL, trial_profile, try_files, try_memory
 from gloveport.sandbox.backends.docker_warm import WarmContainers, is_daemon_alive, plan_inside
 from gloveport.sandbox.backends.execution import is_supervised
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written
-from gloveport.sandbox.contract import Availability, Claim, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
 from gloveport.sandbox.interpreter import find_interpreter
-from gloveport.sandbox.profile import Limits, Profile
+from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner import rundir
 
 _HELD: Final = frozenset(
@@ -68,15 +69,12 @@ _NO_LIST: Final = (
     Claim.EGRESS_LIST,
     "gVisor shows no socket of this machine to code inside; all of the network is closed.",
 )
+INIT_PROGRAM: Final = "docker-init"
+"""An engine's own init, which some are installed without; runs do without it then."""
 IMAGE_PYTHON: Final = "/usr/bin/python3"
 """What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
 """Engines take no smaller limit."""
-_TRIAL_LABEL: Final = "trial"
-_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
-_MEMORY_TRIAL: Final = Limits(wall_s=15.0, output_bytes_max=4096, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
-_EATER: Final = ("tail", "/dev/zero")
-"""Takes memory until it is killed; part of every base system."""
 Answer = TypeVar("Answer")
 
 
@@ -121,20 +119,23 @@ class DockerSandbox(SupervisedRung):
         self._ready: _Ready | None = None
 
     async def probe(self) -> Availability:
-        """Ask the engine, run `true`, and see a run that takes too much memory killed."""
+        """Ask the engine, run `true`, make a file, and see a run that takes too much memory killed."""
         try:
             self._ready = await self._in_thread(self._look)
         except SandboxError as error:
             self._ready = None
             return refuse_trial(error.message, error.hint)
         fault = await self.try_run(trial_profile())
-        if fault is not None and self._ready.has_init:
+        if fault is not None and INIT_PROGRAM in fault:
             self._ready = replace(self._ready, has_init=False)
             fault = await self.try_run(trial_profile())
+        if fault is None:
+            fault = await try_files(self)
         if fault is not None:
             self._ready = None
             return refuse_trial(fault, "Read the reason above; run the doctor again after mending it.")
-        return self._claim(await self._try_memory())
+        groups = self._ready.facts.holds_limits and self._ready.facts.limits_memory
+        return self._claim(await try_memory(self) if groups else _NO_GROUPS)
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Check the view and the limits; the container itself is made at each start."""
@@ -202,6 +203,13 @@ class DockerSandbox(SupervisedRung):
         if not facts.filters_calls:
             words = "This engine filters no system calls (its build or its kernel lacks seccomp)."
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Use an engine with seccomp.")
+        try:
+            return self._find_image(facts)
+        except OSError as error:
+            words = f"The engine does not take our root image: {error}."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Look into the engine's own log.") from error
+
+    def _find_image(self, facts: Facts) -> _Ready:
         image = self._choice.image
         if not image:
             image = self._engine.place_machine_image()
@@ -227,23 +235,6 @@ class DockerSandbox(SupervisedRung):
     def forget_trial(self) -> None:
         """What the trial found is not enough: nothing is prepared before another one."""
         self._ready = None
-
-    async def _try_memory(self) -> str | None:
-        """Words about why the memory limit is not held, None when a trial saw it held."""
-        if self._ready is None or not self._ready.facts.holds_limits or not self._ready.facts.limits_memory:
-            return _NO_GROUPS
-        run_id = f"trial-{secrets.token_hex(8)}"
-        try:
-            lease = await self.prepare(trial_profile(_MEMORY_TRIAL), run_id)
-            try:
-                result = await (await lease.start(Command(_EATER, run_id))).result()
-            finally:
-                await lease.release()
-        except SandboxError as error:
-            return error.message
-        if result.kind is ResultKind.OOM:
-            return None
-        return f"A run that took more memory than its limit was not killed for it: {result.evidence}."
 
     def _claim(self, memory_fault: str | None) -> Availability:
         ready = self._ready
@@ -284,7 +275,7 @@ class DockerSandbox(SupervisedRung):
 
     def _place_run(self, profile: Profile, create: str, name: str) -> EnginePlan:
         """In a container that waits, where there is one; else in a new one."""
-        waiting = None if profile.label == _TRIAL_LABEL else self._warm.take(profile, create)
+        waiting = None if profile.label == TRIAL_LABEL else self._warm.take(profile, create)
         if waiting is None:
             return EnginePlan(self._socket, name, create, "")
         return plan_inside(waiting, self._socket, create)
@@ -361,11 +352,6 @@ def _machine_id() -> str:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip()[:16] or "here"
     except OSError:
         return "here"
-
-
-def trial_profile(limits: Limits = _TRIAL) -> Profile:
-    """What a trial run is made with."""
-    return Profile(label=_TRIAL_LABEL, tool_kind="small", mounts=(), working_dir="/", limits=limits)
 
 
 def refuse_trial(reason: str, fix: str) -> Availability:

@@ -5,16 +5,14 @@ Invariant: a trial run saw another kernel than this machine's; the name of a run
 Must never: fall back to the engine's own runtime.
 """
 
-import secrets
-from pathlib import Path
 from typing import Final
 
-from gloveport.sandbox.backends.docker import DockerSandbox, refuse_trial, trial_profile
+from gloveport.sandbox.backends.docker import DockerSandbox, refuse_trial
 from gloveport.sandbox.backends.docker_plan import Facts
-from gloveport.sandbox.contract import Availability, Command, ResultKind, SandboxError, Strength
+from gloveport.sandbox.backends.docker_trials import try_kernel
+from gloveport.sandbox.contract import Availability, Strength
 
 RUNTIME: Final = "runsc"
-_VERSION: Final = "/proc/version"
 _FIX: Final = (
     "Install gVisor (Debian: runsc) and name it in the engine's daemon.json: "
     '{"runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": '
@@ -38,7 +36,7 @@ class GvisorSandbox(DockerSandbox):
     async def probe(self) -> Availability:
         """As for a container, and the kernel inside must not be this machine's."""
         availability = await super().probe()
-        if availability.ok and (fault := await self._try_kernel()) is not None:
+        if availability.ok and (fault := await try_kernel(self)) is not None:
             self.forget_trial()
             return refuse_trial(fault, _FIX)
         return availability
@@ -47,19 +45,3 @@ class GvisorSandbox(DockerSandbox):
         if self._choice.runtime:
             return super()._pick_runtime(facts)
         return self._need_runtime(facts, RUNTIME, _FIX)
-
-    async def _try_kernel(self) -> str | None:
-        run_id = f"trial-{secrets.token_hex(8)}"
-        try:
-            lease = await self.prepare(trial_profile(), run_id)
-            try:
-                result = await (await lease.start(Command(("cat", _VERSION), run_id))).result()
-            finally:
-                await lease.release()
-        except SandboxError as error:
-            return error.message
-        if result.kind is not ResultKind.OK or not result.output.strip():
-            return f"The kernel inside could not be looked at: {result.evidence}."
-        if result.output.strip() == Path(_VERSION).read_bytes().strip():
-            return "The runtime runs containers on this machine's own kernel; it is not gVisor."
-        return None

@@ -122,7 +122,7 @@ async def _accept(stack: AsyncExitStack, front: Front, late: Late) -> GloveportE
     head = await front.journal.head(DAEMON_STREAM)
     epoch = head.epoch if head is not None else 1
     about = About(server_version=build_version(), epoch=epoch, decision_token=write_token(front.places.token))
-    service = Service(METHODS, late, front.hub, front.buffers, about, bulletin=front.bulletin)
+    service = Service(METHODS, late, front.hub, front.buffers, about, bulletin=front.bulletin, changes=front.changes)
     socket_file = bind_socket(front.places.socket, front.lease)
     stack.callback(socket_file.close)
     endpoint = Endpoint(service, socket_file.listener)

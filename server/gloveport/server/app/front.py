@@ -23,6 +23,7 @@ from gloveport.server.journal.store import Journal
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
+from gloveport.server.transports.news import News
 from gloveport.server.transports.port import Caller, SessionPort
 from gloveport.server.transports.source import ProjectedView, Projections, dump_each
 
@@ -49,6 +50,7 @@ class Front:
     new_id: Callable[[str], str]
     clients: Callable[[], int] = field(default=_nobody)
     bulletin: Bulletin = field(default_factory=Bulletin)
+    changes: News = field(default_factory=News)
     older_data: tuple[Path, ...] = ()
     """Where other data of this user was found when the data directory was a fresh one."""
 

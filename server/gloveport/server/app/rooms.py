@@ -51,6 +51,7 @@ from gloveport.server.recovery.mended import mend_worktree
 from gloveport.server.recovery.recover import recover
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
+from gloveport.server.transports.news import News
 from gloveport.server.transports.source import Projections
 from gloveport.server.turn.effects import Effect
 from gloveport.server.version import VERSION
@@ -63,15 +64,20 @@ RECOVER_PAGE: Final = 100
 SESSION_PREFIX: Final = session_stream(SessionId(""))
 
 
-class Announcer:
-    """Tells the hub's followers."""
+PROPOSALS_CHANGED: Final = frozenset({"ChangeProposed", "ChangeWithdrawn", "ChangeApplied"})
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+
+class Announcer:
+    """Tells the hub's followers, and editors when proposals changed."""
+
+    def __init__(self, hub: Hub, changes: News) -> None:
+        self._hub, self._changes = hub, changes
 
     def publish(self, stream: str, events: Sequence[StoredEvent], durable_seq: int) -> None:
         """Tell the followers."""
         self._hub.publish(stream, events, durable_seq)
+        if any(event.type in PROPOSALS_CHANGED for event in events):
+            self._changes.ring()
 
     def end(self, stream: str, reason: str) -> None:
         """Tell the followers that the stream is gone."""
@@ -101,8 +107,9 @@ class Opened:
 async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
     """Open everything that does the work; `stack` closes it again. Raises GloveportError."""
     opened = await _open(front, stack)
-    announcer = Announcer(front.hub)
+    announcer = Announcer(front.hub, front.changes)
     data_dir = front.places.data_dir
+    await anyio.to_thread.run_sync(clear_ways, data_dir)  # before any call goes on and opens its own
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
     trust = Trust(front.journal, front.settings().default_trust, front.now_us)
@@ -151,7 +158,6 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await opened.ladder.reap()
     if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
         await opened.ladder.sweep(runs_asked_about(sessions))
-    await anyio.to_thread.run_sync(clear_ways, data_dir)
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
     tasks.start_soon(retention.run)
     return OpenRooms(Commands(house), projections_of(sessions))

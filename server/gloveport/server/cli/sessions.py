@@ -21,6 +21,7 @@ from gloveport.server.cli.phrases import (
     call_title,
     change_words,
     counts_of_tests,
+    egress_words,
     local_time,
     phase_words,
     retry_words,
@@ -129,7 +130,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return _said(f"{fields['text']}{_mark(fields['state'], 'done')}" if fields["text"] else "")
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
-            return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan")]
+            places = [(f"  ⇄ {egress_words(place)}", "dim") for place in fields.get("egress") or ()]
+            return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan"), *places]
         case "tests":
             return [(f"  {counts_of_tests(fields)}", "bold")]
         case "change":

@@ -21,19 +21,25 @@ class BufferTable:
     def __init__(self, path_of: Callable[[str], str | None]) -> None:
         self._path_of = path_of
         self._open: dict[tuple[str, str], Buffer] = {}
+        self._paths: dict[tuple[str, str], str | None] = {}
+        """Where each led when it was opened, as its editor goes by that."""
         self._heard: dict[str, int] = {}
         self._moments = 0
         self._changed = anyio.Event()
 
     def opened(self, buffer: Buffer) -> None:
         """A document was opened or its text changed."""
-        self._open[buffer.connection_id, buffer.key] = buffer
+        name = (buffer.connection_id, buffer.key)
+        if name not in self._open:
+            self._paths[name] = self.real_path(buffer.uri)
+        self._open[name] = buffer
         self.heard(buffer.connection_id)
         self._tell()
 
     def closed(self, connection_id: str, key: str) -> None:
         """A document was closed, or its connection ended."""
         self._open.pop((connection_id, key), None)
+        self._paths.pop((connection_id, key), None)
         if not any(name == connection_id for name, _ in self._open):
             self._heard.pop(connection_id, None)
         self._tell()
@@ -53,7 +59,7 @@ class BufferTable:
         """Every file that is open, the editor that was last heard of first."""
         found: list[tuple[int, OpenDocument]] = []
         for (connection_id, key), buffer in self._open.items():
-            path = self.real_path(buffer.uri)
+            path = self._paths[connection_id, key]
             if path is None:
                 continue
             editor = buffer.editor

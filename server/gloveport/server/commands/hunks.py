@@ -47,16 +47,14 @@ async def _actors(house: House, session_id: str | None, wanted: str | None) -> l
     """The sessions to look at, those changed last first; one whose folder is away is left out."""
     if session_id is not None:
         return [await house.sessions.open(session_id)]
-    actors: list[Actor] = []
-    for row in await house.sessions.room.journal.sessions():
-        root = os.path.realpath(row.workspace)
-        if wanted is not None and wanted.startswith(f"{root}{os.sep}"):
-            actor = await house.sessions.open(row.session_id)
-            if actor.opened_workspace is not None and actor.state.changes:
-                actors.append(actor)
-            if len(actors) == SESSIONS_LOOKED_MAX:
-                break
-    return actors
+    rows = await house.sessions.room.journal.sessions()
+    here = [row for row in rows if wanted is not None and _is_below(wanted, row.workspace)]
+    actors = [await house.sessions.open(row.session_id) for row in here[:SESSIONS_LOOKED_MAX]]
+    return [actor for actor in actors if actor.opened_workspace is not None]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{os.path.realpath(folder)}{os.sep}")
 
 
 @dataclass(frozen=True, slots=True)

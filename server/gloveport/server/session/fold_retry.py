@@ -22,6 +22,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.series import Series
 from gloveport.server.session.state import ResultEntry, SessionState
+from gloveport.server.session.views.held import is_held_back
 
 
 def _turn(state: SessionState, **changes: Any) -> SessionState:
@@ -29,8 +30,10 @@ def _turn(state: SessionState, **changes: Any) -> SessionState:
 
 
 def _scheduled(state: SessionState, body: RetryScheduled) -> SessionState:
-    waited = (state.turn.waited_us if state.turn else 0) + body.backoff_us
-    return _turn(state, retry=body, attempt=body.attempt, waited_us=waited)
+    if state.turn is None:
+        return state
+    waited, held_back = state.turn.waited_us + body.backoff_us, state.turn.held_back + is_held_back(body)
+    return _turn(state, retry=body, attempt=body.attempt, waited_us=waited, held_back=held_back)
 
 
 def _started(state: SessionState, _body: RetryStarted) -> SessionState:

@@ -90,6 +90,8 @@ class Turn:
     turn_id: str
     goal_revision: int
     requests: int = 0
+    held_back: int = 0
+    """How many of them were never sent; they count for no limit."""
     request: Request | None = None
     calls: tuple[Call, ...] = ()
     calls_made: int = 0

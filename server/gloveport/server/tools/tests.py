@@ -226,7 +226,7 @@ def _read_report(framework: str, output: bytes, result: Result, call_id: str) ->
     return "\n".join(line for line in text.splitlines() if not line.startswith("{")).encode(), report
 
 
-def _fact(report: Mapping[str, Any], context: ToolContext, framework: str) -> TestRunFinished | None:
+def _fact(report: Mapping[str, Any], context: ToolContext, framework: str = PYTEST) -> TestRunFinished | None:
     try:
         counts, cases = report["counts"], report["cases"]
         _check_counts(counts, cases, report["left_out"])

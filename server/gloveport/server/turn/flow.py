@@ -34,8 +34,9 @@ def begin_turn(draft: Draft, message_id: str, turn_id: str, text: str) -> None:
 def ask_model(draft: Draft) -> None:
     """Ask the model with what is known now; a turn that asked too often ends instead."""
     turn = draft.turn
-    if turn.requests >= TURN_REQUESTS_MAX:
-        message = f"the turn made {turn.requests} model requests, the most one turn may make"
+    made = turn.requests - turn.held_back
+    if made >= TURN_REQUESTS_MAX:
+        message = f"the turn made {made} model requests, the most one turn may make"
         end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
         return
     deliver_steering(draft)

@@ -34,6 +34,7 @@ from gloveport.server.transports.lsp.replies import (
     result_frame,
     typed_error_frame,
 )
+from gloveport.server.transports.news import News
 from gloveport.server.transports.port import Caller, MethodShape, SessionPort
 
 _log = logging.getLogger("gloveport.transport")
@@ -69,6 +70,7 @@ class Desk:
     documents: Documents
     bulletin: Bulletin
     asks: Asks
+    changes: News
 
 
 class Dispatcher:
@@ -105,6 +107,8 @@ class Dispatcher:
             await self._desk.outbox.send(self._lifecycle(request))
             if before is Phase.NEW and self._desk.lifecycle.phase is Phase.SERVING:
                 self._desk.tasks.start_soon(self._tell_notices)
+                if self._desk.lifecycle.identity.refreshes_lenses:
+                    self._desk.tasks.start_soon(editing.refresh_lenses, self._desk.asks, self._desk.changes)
         else:
             flight = self._flights[request.id] = _Flight()
             self._desk.tasks.start_soon(self._fly, request, flight)

@@ -27,6 +27,7 @@ from gloveport.server.transports.lsp.handlers.lifecycle import About, Lifecycle
 from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
 from gloveport.server.transports.lsp.replies import error_frame
+from gloveport.server.transports.news import News
 from gloveport.server.transports.port import BufferSink, MethodShape, SessionPort
 from gloveport.server.transports.subscription import Subscription
 
@@ -46,6 +47,8 @@ class Service:
     about: About
     limits: Limits = field(default_factory=Limits)
     bulletin: Bulletin = field(default_factory=Bulletin)
+    changes: News = field(default_factory=News)
+    """Rings when proposals changed."""
 
 
 class Connection:
@@ -85,6 +88,7 @@ class Connection:
                 documents=documents,
                 bulletin=service.bulletin,
                 asks=self.asks,
+                changes=service.changes,
             )
             dispatcher = Dispatcher(desk)
             try:

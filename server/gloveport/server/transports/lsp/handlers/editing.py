@@ -37,12 +37,16 @@ from gloveport.server.transports.lsp.handlers.names import (
     REJECT_HUNK,
     UNDO,
 )
+from gloveport.server.transports.lsp.outbox import OutboxClosed
 from gloveport.server.transports.lsp.textsync import Range, SyncModel
+from gloveport.server.transports.news import News
 from gloveport.server.transports.port import Caller, SessionPort
 
 AUTOMATIC: Final = 2
 """`CodeActionTriggerKind`: nobody asked."""
 SHOW_S: Final = 5.0
+REFRESH_PAUSE_S: Final = 0.1
+"""Changes that come together are shown together."""
 REPLY_S: Final = 0.3
 """How long a command is waited for before its sender is answered: some editors stand still until they are."""
 _log = logging.getLogger("gloveport.transport")
@@ -133,6 +137,20 @@ async def actions(params: ActionParams, desk: Desk) -> _Rows:
         first_of_file = next(hunk for hunk in hunks if hunk.change_id == change_id)
         rows += _file_commands(first_of_file)
     return rows or ([] if not hunks else [_command("Gloveport: next change", NEXT_HUNK, hunks[0])])
+
+
+async def refresh_lenses(asks: Asks, changes: News) -> None:
+    """Let the editor ask for its lenses anew whenever proposals changed, until its connection ends."""
+    seen = 0
+    while True:
+        seen = await changes.after(seen)
+        await anyio.sleep(REFRESH_PAUSE_S)
+        try:
+            await asks.ask("workspace/codeLens/refresh", None, SHOW_S)
+        except OutboxClosed:
+            return
+        except (GloveportError, TimeoutError):  # it shows them when it asks the next time
+            continue
 
 
 def _commands(hunk: PendingHunk, *, whole: bool) -> _Rows:

@@ -74,6 +74,7 @@ class Identity:
     takes_edits: bool = False
     """Edits of named versions of documents."""
     takes_annotations: bool = False
+    refreshes_lenses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class Lifecycle:
             shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
             takes_edits=_declares(params.capabilities, "workspace", "applyEdit")
             and any(_declares(params.capabilities, "workspace", "workspaceEdit", name) for name in _VERSIONED_EDITS),
+            refreshes_lenses=documents and _declares(params.capabilities, "workspace", "codeLens", "refreshSupport"),
             takes_annotations=_declares(params.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
         )
         self.phase = Phase.SERVING
