@@ -143,6 +143,8 @@ def test_renames_by_content() -> None:
     assert renames({"a": TEXT}, {"b": TEXT}) == {"b": "a"}
     assert renames({"x/a": TEXT, "y/b": TEXT}, {"z/b": TEXT, "z/a": TEXT}) == {"z/a": "x/a", "z/b": "y/b"}
     assert renames({"a": TEXT}, {"b": TEXT, "c/a": TEXT}) == {"c/a": "a"}
+    assert renames({"p/lib/a": TEXT, "q/src/a": TEXT}, {"n/src/a": TEXT}) == {"n/src/a": "q/src/a"}
+    assert renames({"p/a": TEXT, "src/b": TEXT}, {"src/a": TEXT}) == {"src/a": "p/a"}
     assert renames({"a": TEXT}, {"b": TEXT + b"more\n", "c": TEXT}) == {"c": "a"}
     assert renames({"a": TEXT}, {"b": TEXT[: len(TEXT) // 2 + 20]}) == {"b": "a"}
     assert renames({"a": TEXT}, {"b": TEXT[:40] + b"other\n" * 30}) == {}
@@ -176,6 +178,9 @@ def test_looking_for_renames_is_bounded() -> None:
     big = TEXT * (LIKENESS_BYTES_MAX // len(TEXT) + 1)
     assert renames({"a": big}, {"b": big}) == {"b": "a"}
     assert renames({"a": big}, {"b": big + b"x\n"}) == {}
+    limit = {f"f{number}": b"q%d\n" % number for number in range(LIKENESS_PAIRS_MAX - 1)}
+    assert renames({**limit, "z": TEXT + b"1\n"}, {"y": TEXT}) == {"y": "z"}
+    assert renames({**limit, "z": TEXT + b"1\n", "q": b"q\n"}, {"y": TEXT}) == {}
     many = {f"f{number}": TEXT + b"%d\n" % number for number in range(LIKENESS_PAIRS_MAX)}
     assert renames({**many, "z": b"q\n"}, {"a": TEXT, "b": TEXT, "y": b"q\n"}) == {"y": "z"}
 

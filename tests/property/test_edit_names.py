@@ -59,6 +59,7 @@ def test_paths_that_are_not_plain_and_relative_are_refused(path: str) -> None:
     with pytest.raises(EditError) as refusal:
         split_path(path)
     assert refusal.value.code is ErrorCode.OUTSIDE_WORKSPACE
+    assert refusal.value.data["path"] == (path if len(path) < 200 else path[:80])
 
 
 @given(st.text(max_size=20))

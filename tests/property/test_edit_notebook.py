@@ -149,7 +149,11 @@ def test_a_cell_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert code_of(NOTEBOOK, number=0) is ErrorCode.EDIT_NO_MATCH
     assert code_of(NOTEBOOK, number=4, action="insert") is ErrorCode.EDIT_NO_MATCH
     with pytest.raises(EditError) as caught:
+        edit_cell(NOTEBOOK, "replace", 3, path="n", source="x")
+    assert caught.value.message == "n: there is no cell 3; cells are numbered from 1 to 2"
+    with pytest.raises(EditError) as caught:
         edit_cell(NOTEBOOK, "replace", 1, path="n", source="x", cell_id="c1")
+    assert caught.value.message == "n: cell 1 does not have the id 'c1'"
     assert "cell 2 (c1): 'y'" in caught.value.advice
 
 
@@ -194,3 +198,63 @@ def test_spans_are_the_parts(value: Any, indent: Any) -> None:
         assert found == value
     if isinstance(value, list):
         assert [json.loads(text[part.start : part.end]) for part in elements(text, span.start)] == value
+
+
+@given(st.integers(1, 4), st.sampled_from([1, 2, 4, "\t"]), st.booleans(), st.data(), TEXTS)
+def test_what_is_written_is_in_the_style_of_the_file(
+    count: int, indent: Any, ascii_only: bool, draw: st.DataObject, source: str
+) -> None:
+    """A file that a notebook program wrote is, after each edit, what that program would write."""
+    cells = [cell(number, [f"é = {number}\n", "y"]) for number in range(count)]
+    body = {"cells": cells, "metadata": {"k": 1}, "nbformat": 4, "nbformat_minor": 5}
+
+    def written() -> bytes:
+        return (json.dumps(body, indent=indent, ensure_ascii=ascii_only, sort_keys=True) + "\n").encode()
+
+    data = written()
+    at = draw.draw(st.integers(0, count - 1))
+    cells[at]["source"] = [line for line in source.replace("\n", "\n\0").split("\0") if line]
+    if cells[at]["source"]:
+        data = edit_cell(data, "replace", at + 1, path="n", source=source)
+        assert data == written()
+    else:
+        cells[at]["source"] = [f"é = {at}\n", "y"]
+    where = draw.draw(st.integers(0, count))
+    data = edit_cell(data, "insert", where + 1, path="n", source="a\nb", cell_type="markdown")
+    cells.insert(where, {
+        "cell_type": "markdown", "id": cells_of(data)[where]["id"], "metadata": {}, "source": ["a\n", "b"],
+    })  # fmt: skip
+    assert data == written()
+    gone = draw.draw(st.integers(0, count))
+    del cells[gone]
+    assert edit_cell(data, "delete", gone + 1, path="n") == written()
+    lines = edit_cell(data.replace(b"\n", b"\r\n"), "insert", 1, path="n", source="a\nb")
+    assert lines.count(b"\n") == lines.count(b"\r\n")
+
+
+@pytest.mark.parametrize("indent", [1, 2, None])
+def test_a_first_cell_is_put_into_an_empty_notebook(indent: int | None) -> None:
+    """As a notebook program would write it, and out again."""
+    body: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    empty = json.dumps(body, indent=indent).encode()
+    made = edit_cell(empty, "insert", 1, path="n", source="x\ny", cell_type="code")
+    (only,) = cells_of(made)
+    body["cells"] = [dict(sorted(only.items()))]
+    assert made == json.dumps(body, indent=indent).encode()
+    assert only == {
+        "cell_type": "code", "execution_count": None, "id": only["id"], "metadata": {}, "outputs": [],
+        "source": ["x\n", "y"],
+    }  # fmt: skip
+    assert edit_cell(made, "delete", 1, path="n") == empty
+
+
+def test_sources_keep_their_form() -> None:
+    """A string stays a string, a list on one line stays on one line, an empty one becomes lines."""
+    one_line = b'{\n "cells": [\n  {"source": ["a"]},\n  {"source": "b"},\n  {\n   "source": []\n  }\n ]\n}'
+    first = edit_cell(one_line, "replace", 1, path="n", source="c\nd")
+    assert first == one_line.replace(b'["a"]', b'["c\\n", "d"]')
+    second = edit_cell(one_line, "replace", 2, path="n", source="c\nd")
+    assert second == one_line.replace(b'"b"', b'"c\\nd"')
+    third = edit_cell(one_line, "replace", 3, path="n", source="c\nd")
+    assert third == one_line.replace(b"[]", b'[\n    "c\\n",\n    "d"\n   ]')
+    assert edit_cell(third, "replace", 3, path="n", source="") == one_line

@@ -12,7 +12,7 @@ from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import Encoding, line_ending, sniff_form, split_lines
 from gloveport.server.edit.patch import exact_patch
-from gloveport.server.edit.patching import SEARCH_STEPS_MAX, Block, PatchFile, Row, apply_blocks
+from gloveport.server.edit.patching import BLOCKS_MAX, SEARCH_STEPS_MAX, Block, PatchFile, Row, apply_blocks
 from gloveport.server.edit.replace import to_utf8
 from gloveport.server.edit.v4a import parse_v4a
 from gloveport.server.tools.unified import parse_unified
@@ -164,6 +164,7 @@ def test_an_addition_needs_a_place() -> None:
     assert code_of(FOUR, block) is ErrorCode.EDIT_AMBIGUOUS
     assert apply_blocks(b"", [block], path="f") == b"new\n"
     assert apply_blocks(b"a", [Block(block.rows, at_end=True)], path="f") == b"a\nnew"
+    assert apply_blocks(b"x", [Block(rows("+y\n-x"))], path="f") == b"y"
     assert apply_blocks(b"a\r\n", [Block(block.rows, at_end=True)], path="f") == b"a\r\nnew\r\n"
     ending = Block(rows("-x\n+y"), at_end=True)
     assert apply_blocks(b"x\nx\n", [ending], path="f") == b"x\ny\n"
@@ -205,7 +206,8 @@ def test_a02_other_encodings_are_kept_or_refused() -> None:
     assert code_of(legacy, block) is ErrorCode.EDIT_ENCODING
     assert apply_blocks(legacy, [Block(rows("-two\n+2"))], path="f") == b"2" + legacy[3:]
     assert code_of(b"two\0\n", block) is ErrorCode.EDIT_ENCODING
-    assert code_of(b"two\n", Block((Row("-", "two"), Row("+", "\ud800")))) is ErrorCode.EDIT_ENCODING
+    half = refusal(b"two\n", Block((Row("-", "two"), Row("+", "\ud800"))))
+    assert (half.code, half.message) == (ErrorCode.EDIT_ENCODING, "f: the text holds half a surrogate pair")
     assert code_of(b"two\n", Block(rows("-two\n+\ufefftwo"))) is ErrorCode.EDIT_ENCODING
 
 
@@ -365,3 +367,72 @@ def test_kinds_of_lines_are_disjoint() -> None:
     block = Block(rows(" a\n-b\n+c"))
     assert [row.mark for row in block.old] == [" ", "-"]
     assert len({row.mark for row in itertools.chain(block.rows)}) == 3
+
+
+def words_of(text: str) -> str:
+    """Why a V4A patch is not read."""
+    with pytest.raises(EditError) as caught:
+        parse_v4a(text)
+    assert caught.value.hint.startswith("A patch begins")
+    return caught.value.message
+
+
+def test_a_wrong_line_of_a_v4a_patch_is_named() -> None:
+    """By its number, counted from the first line of the patch."""
+    head = "*** Begin Patch\n"
+    assert words_of("x\n*** End Patch\n").startswith("line 1 of the patch: a patch begins with")
+    assert words_of(f"{head}*** End Patch") == words_of("x\ny\nz")
+    assert words_of(f"{head}what\n*** End Patch").startswith("line 2 of the patch: expected '*** Update File: '")
+    assert words_of(f"{head}*** Update File:  \n-a\n*** End Patch") == "line 2 of the patch: a path is missing"
+    assert words_of(f"{head}*** Update File: a\n*** End Patch") == "line 2 of the patch: nothing is said of a"
+    assert words_of(f"{head}*** Update File: a\n*** Move to: \n*** End Patch").endswith("a path is missing")
+    assert words_of(f"{head}*** Update File: a\n@@ x\n same\n@@\n-b\n*** End Patch") == (
+        "line 3 of the patch: this block changes nothing, or is none"
+    )
+    assert words_of(f"{head}*** Update File: a\n@@ x\n-a\nb\n*** End Patch") == (
+        "line 5 of the patch: a line of a block begins with a blank, - or +"
+    )
+    assert words_of(f"{head}*** Add File: a\n+b\nc\n*** End Patch").startswith("line 4 of the patch: expected")
+    moved = parse_v4a(f"{head}*** Update File: a\n*** Move to: b\n*** End Patch")
+    assert moved == (PatchFile("update", "a", "b"),)
+    assert parse_v4a(f"{head}*** Add File: a\n*** End Patch") == (PatchFile("add", "a"),)
+
+
+def test_a_refusal_names_the_block_and_at_most_eight_places() -> None:
+    """Which block, why, and the likeliest places first."""
+    twelve = b"x = 1\ny\n" * 12
+    many = refusal(twelve, Block(rows("-x = 1")))
+    assert many.message == "f: the patch occurs 12 times"
+    assert many.advice.count("\n  line ") == 8
+    assert "line 1: x = 1" in many.advice
+    second = refusal(b"a\nb\n", Block(rows("-a")), Block(rows("-zz")))
+    assert second.message == "f: block 2 of 2 does not occur as it is quoted"
+    assert second.data["candidates"] == []
+    elsewhere = refusal(b"a\nb\nc\na\nb\nd\n", Block(rows(" a\n b\n-d"), old_start=1))
+    assert elsewhere.message == "f: the patch, at line 1, occurs at another line than it names"
+    assert elsewhere.advice.endswith("\n  line 4: a")
+    likely = refusal(b"go()\n\ngo()\nstop()\nnow\n", Block(rows("   go()\n   stop()\n-  then")))
+    assert [line.strip() for line in likely.advice.split("\n")[1:]] == ["line 3: go()", "line 1: go()"]
+    blank = refusal(b"a\n", Block(rows("-  ")))
+    assert blank.data["candidates"] == []
+    anchored = refusal(b"a\na\n", Block(rows("-b"), ("a",)))
+    assert anchored.message == "f: the patch: the line after @@ occurs 2 times"
+
+
+def test_more_blocks_than_may_be_are_refused() -> None:
+    """By the name of the limit."""
+    block = Block(rows("-a"))
+    error = refusal(b"a\n", *[block] * (BLOCKS_MAX + 1))
+    assert (error.code, str(BLOCKS_MAX) in error.message) == (ErrorCode.TOOL_ARGUMENTS, True)
+
+
+def test_a03_the_mark_goes_with_the_whole_text_only() -> None:
+    """A diff that quotes it keeps it; one that would take it from the rest is refused."""
+    base = b"\xef\xbb\xbfa\nb\n"
+    assert apply_blocks(base, [Block(rows("-\ufeffa\n+\ufeffA\n b"))], path="f") == b"\xef\xbb\xbfA\nb\n"
+    assert apply_blocks(base, [Block(rows(" \ufeffa\n-b\n+B"))], path="f") == b"\xef\xbb\xbfa\nB\n"
+    assert apply_blocks(base, [Block(rows("+\ufeffnew\n-\ufeffa\n b"))], path="f") == b"\xef\xbb\xbfnew\nb\n"
+    assert apply_blocks(base, [Block(rows("-a\n+A"))], path="f") == b"\xef\xbb\xbfA\nb\n"
+    assert apply_blocks(base, [Block(rows("-\ufeffa\n-b"))], path="f") == b""
+    for taken in ("-\ufeffa", "-\ufeffa\n+A", "-\ufeffa\n b"):
+        assert code_of(base, Block(rows(taken))) is ErrorCode.EDIT_ENCODING

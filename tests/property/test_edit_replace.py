@@ -54,6 +54,35 @@ def test_a01_inserted_line_takes_the_neighbours_ending() -> None:
     assert done.result == b"alpha\r\nmiddle\r\nbeta\r\n"
 
 
+@pytest.mark.parametrize(("before", "old", "new", "after"), [
+    (b"a\r\nxy\nb\r\n", "x", "1\n2", b"a\r\n1\n2y\nb\r\n"), (b"a\r\nxy", "x", "1\n2", b"a\r\n1\r\n2y"),
+    (b"a\nb\r\nc\nd\r\n", "b\nc\n", "b\nnew\nc\n", b"a\nb\r\nnew\r\nc\nd\r\n"), (b"xy", "x", "1\n2", b"1\n2y"),
+    (b"a\nb\r\nc\nd", "a\nb\nc\nd", "a\nd", b"a\nd"), (b"a\nb\r\nc\nd", "b\nc\nd", "c\nd", b"a\nc\nd"),
+])  # fmt: skip
+def test_a01_endings_of_lines_that_stay_and_that_come(before: bytes, old: str, new: str, after: bytes) -> None:
+    """What stays keeps its own; what comes takes that of the line that holds the place, else of the one before."""
+    assert replace_exact(before, old, new, path="f").result == after
+
+
+def test_what_is_told_of_a_refusal() -> None:
+    """The file by its path, and the candidates as they stand, without the ends of their lines."""
+    with pytest.raises(EditError) as refusal:
+        replace_exact(b"\0\1\2", "a", "b", path="f")
+    assert (refusal.value.message, refusal.value.data) == ("f: the file is not text", {"path": "f"})
+    with pytest.raises(EditError) as refusal:
+        replace_exact(b"goX\r\ngoX\r\n", "goX", "b", path="f")
+    assert [each["text"] for each in refusal.value.data["candidates"]] == ["goX", "goX"]  # type: ignore[attr-defined] - error data is `object`
+
+
+def test_a02_a_line_feed_within_two_letters_is_no_end_of_a_line() -> None:
+    """The bytes of a line end at an odd place, in both orders."""
+    text = "\ufeffa\u0a61\u6200b\nc\u610a\u0062\nd"
+    for order in ("utf-16-le", "utf-16-be"):
+        assert [line.decode(order) for line in split_lines(text.encode(order))] == [
+            "\ufeffa\u0a61\u6200b\n", "c\u610a\u0062\n", "d",
+        ]  # fmt: skip
+
+
 def test_a01_lone_carriage_return_is_data() -> None:
     """A01: mixed endings and a lone CR survive a change of one line between them."""
     done = replace_exact(b"a\r\nb\nprog 1%\rprog 2%\n", "b\n", "B\n", path="f")
@@ -193,3 +222,6 @@ def test_a02_writing_over_what_is_not_text_is_refused(data: bytes) -> None:
     with pytest.raises(EditError) as refusal:
         rewrite_text(data, "new", path="f")
     assert refusal.value.code is ErrorCode.EDIT_ENCODING
+    assert refusal.value.data == {"path": "f"}
+    assert refusal.value.message.startswith("f: the file is not ")
+    assert refusal.value.message.endswith(("write another in its place", "writing all of it would lose letters"))

@@ -413,10 +413,11 @@ class SessionWorkspace:
         return found
 
     def _preview(self, change_id: str) -> Preview:
-        for proposal in self._proposals():
-            if proposal.change_id == change_id:
-                return preview(proposal, self._store)
-        raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+        known = self._comparison.still(change_id, self._state)
+        known = known or next((each for each in self._proposals() if each.change_id == change_id), None)
+        if known is None:
+            raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+        return preview(known, self._store)
 
     def _planned(self, action: str, selections: Sequence[Selected], texts: Sequence[OpenText]) -> Plan:
         planner = self._planner(self._proposals(), texts)
