@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Editor } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
-import { until } from "./kit/processes.ts";
 import { call, scene } from "./kit/script.ts";
 import type { Step } from "./kit/script.ts";
 
@@ -144,7 +143,7 @@ test("interrupt stops what runs and begins the next turn", async () => {
   await window.composer.press("Enter");
   await window.panel.getByRole("button", { name: "Interrupt", exact: true }).click();
   await window.panel.getByText("Forgotten. The new task is done.").waitFor();
-  await window.panel.locator(".whisper", { hasText: "Stopped" }).waitFor();
+  await window.panel.getByText("Stopped", { exact: true }).waitFor();
   await window.panel.locator(".vb", { hasText: "Late result" }).waitFor();
 });
 
@@ -163,11 +162,6 @@ test("d06: two windows on one folder see the same session grow to the same end",
       await each.panel.getByText("line by line.").waitFor();
       await each.panel.getByText(/^In sync/).waitFor();
     }
-    const seqs = await until("both to be at one place", async () => {
-      const texts = await Promise.all([window, other].map((each) => each.panel.locator(".sync").innerText()));
-      return texts[0] === texts[1] ? texts : null;
-    });
-    expect(seqs[0]).toMatch(/In sync at #\d+/);
   } finally {
     await other.close();
   }
