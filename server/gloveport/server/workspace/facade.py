@@ -182,7 +182,8 @@ class SessionWorkspace:
 
     async def layers(self) -> dict[str, str]:
         """Where a jail's writes over the user's installed dependencies go: layer by folder, both absolute."""
-        return await self._run(make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
+        make = partial(_typed, make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
+        return await to_thread.run_sync(make, abandon_on_cancel=True)  # no look waits for it, and it for none
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
         """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
@@ -457,8 +458,6 @@ class SessionWorkspace:
         with self._user() as user:
             unsaved = unsaved_texts(user.tree, self._state, texts, self._limits)
             drifts = find_drift(self._state, user, unsaved)
-            if not drifts:
-                return Refreshed((), ())
             going = tuple(each for each in drifts if each.found is None)
             coming = tuple(each for each in drifts if each.found is not None)
             told = Refreshed((), ())
