@@ -5,7 +5,9 @@ export default tseslint.config(
   { ignores: ["dist/**", "node_modules/**", "scripts/**", "*.mjs", "*.config.ts", "e2e/*.config.ts"] },
   ...tseslint.configs.strictTypeChecked,
   {
-    languageOptions: { parserOptions: { project: ["./tsconfig.json", "./tsconfig.webview.json"], tsconfigRootDir: import.meta.dirname } },
+    languageOptions: {
+      parserOptions: { project: ["./tsconfig.json", "./tsconfig.webview.json", "./tsconfig.e2e.json"], tsconfigRootDir: import.meta.dirname },
+    },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],

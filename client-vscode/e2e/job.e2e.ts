@@ -67,7 +67,7 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   expect(grants[0]!.usesLeft).toBe(3);
   expect(grants[0]!.expiresAt! / 1e6 - Date.now() / 1000).toBeLessThan(3600);
   await connection.close();
-  await window.panel.getByText(/In sync at/).waitFor();
+  await window.panel.getByText(/^In sync/).waitFor();
   await window.shot("05-done");
   expect(await window.panel.locator(".say.live").count()).toBe(0);
 });

@@ -245,6 +245,21 @@ async def test_an_unknown_runtime_is_no_other_runtime(tmp_path: Path) -> None:
     await backend.close()
 
 
+async def test_an_engine_without_an_init_runs_without_one(tmp_path: Path) -> None:
+    require(os.getuid() == 0, "an engine of one's own is started by root")
+    engine = TestEngine("--init-path", str(tmp_path / "docker-init"))
+    try:
+        rig = Rig("docker", tmp_path, (), engine.choice)
+        rig.availability = await rig.backend.probe()
+        assert rig.availability.ok, rig.availability.reason
+        assert (await rig.run("echo", "alone")).output == b"alone\n"
+        result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.4))
+        assert (result.kind, result.output) == (ResultKind.TIMEOUT, b"one\n")
+        await rig.backend.close()
+    finally:
+        engine.stop()
+
+
 @pytest.mark.timeout(120)
 async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     """No evidence, no verdict: the run is lost, what it wrote is kept, and nobody waits for ever."""

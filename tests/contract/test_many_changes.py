@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kit.room import Home, Kit, call, new_home
@@ -11,10 +12,13 @@ from tests.kit.workspaces import quick_folder, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.commands import change
+from gloveport.server.edit.names import fold_path
 from gloveport.server.engine import looking
 from gloveport.server.journal.records import APPEND_BYTES_MAX, EVENTS_PER_APPEND_MAX, PAYLOAD_BYTES_MAX
 from gloveport.server.workspace import plan as plans
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.look import Look
+from gloveport.server.workspace.state import WorkspaceState
 
 DONE = {"text": "Done."}
 FILES = 60
@@ -111,7 +115,7 @@ def test_the_outcome_of_the_largest_decision_can_be_written() -> None:
 
 
 async def operations(folder: Path, files: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What an accept of so many files, half of them new and all in one folder, does so many times."""
+    """What an accept of so many files and its undo do so often; half of them are new, all are in one folder."""
     root = folder / "root"
     (root / "in").mkdir(parents=True)
     for number in range(0, files, 2):
@@ -122,6 +126,10 @@ async def operations(folder: Path, files: int, monkeypatch: pytest.MonkeyPatch) 
     def counting(*fields: bytes) -> object:
         counted["plan names"] += 1
         return digest(*fields)
+
+    def folding(path: str) -> str:
+        counted["folded paths"] += 1
+        return fold_path(path)
 
     def heard(event: str, _arguments: object) -> None:
         counted[event] += listening
@@ -135,10 +143,15 @@ async def operations(folder: Path, files: int, monkeypatch: pytest.MonkeyPatch) 
         plan = await workspace.plan_accept(whole(*await workspace.proposals()))
         with monkeypatch.context() as patch:
             patch.setattr(plans, "content_digest", counting)
+            patch.setattr(plans, "fold_path", folding)
             listening = True
-            await workspace.apply(plan)
+            done = await workspace.apply(plan)
             listening = False
-        assert read_tree(root) == {f"in/f{number}.txt": (0o644, b"new\n") for number in range(files)}
+            assert read_tree(root) == {f"in/f{number}.txt": (0o644, b"new\n") for number in range(files)}
+            listening = True
+            await workspace.apply(await workspace.plan_undo(done.record))
+            listening = False
+        assert len(read_tree(root)) == files // 2
     finally:
         workspace.close()
     return counted
@@ -149,7 +162,40 @@ async def test_each_file_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     with quick_folder() as folder:
         few = await operations(folder / "few", FILES, monkeypatch)
         many = await operations(folder / "many", 4 * FILES, monkeypatch)
-    assert few["plan names"] == many["plan names"] == 1
-    assert few["os.listdir"] == many["os.listdir"] <= 2
+    assert few["plan names"] == many["plan names"] == 2
+    assert few["os.listdir"] == many["os.listdir"] <= 3
     for event, times in many.items():
         assert times <= 5 * max(few[event], 1), event
+
+
+async def test_a_preview_looks_at_its_own_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until something of it changed: then all is looked at, and what is shown is what is there."""
+    with quick_folder() as folder:
+        root = folder / "root"
+        root.mkdir()
+        (root / "moved.txt").write_text("some words\n")
+        workspace = await SessionWorkspace.create(root, folder / "session")
+        try:
+            for number in range(5):
+                await workspace.write(f"f{number}.txt", b"new\n")
+            await workspace.delete("moved.txt")
+            await workspace.write("to.txt", b"some words\n")
+            found = {one.path: one for one in await workspace.proposals()}
+            looks, real = Counter[str](), Look.current
+
+            def counting(look: Look, state: WorkspaceState, **more: Any) -> Any:
+                looks["whole"] += 1
+                return real(look, state, **more)
+
+            monkeypatch.setattr(Look, "current", counting)
+            for proposal in found.values():
+                assert (await workspace.preview(proposal.change_id)).proposal == proposal
+            assert not looks
+            (workspace.worktree / "f3.txt").write_bytes(b"newer\n")
+            assert "newer" in (await workspace.preview(found["f3.txt"].change_id)).diff
+            assert looks == {"whole": 1}
+            (workspace.worktree / "moved.txt").write_bytes(b"some words\n")
+            shown = await workspace.preview(found["to.txt"].change_id)
+            assert shown.proposal.renamed_from is None
+        finally:
+            workspace.close()

@@ -242,16 +242,25 @@ async def test_accept_does_not_follow_a_link_the_user_has(workspace: SessionWork
 
 
 async def test_a06_lines_of_the_user_in_a_created_file_survive_undo(workspace: SessionWorkspace) -> None:
-    """A06: agent creates, user accepts and adds lines; undo asks (a conflict) instead of deleting them."""
-    await workspace.write("new.py", b"made = 1\n")
+    """Agent creates, user accepts and adds lines: undo leaves those alone, redo brings the others back around them;
+    where the user changed a line of the agent's, undo asks (a conflict) instead of deleting it."""
+    await workspace.write("new.py", b"made = 1\nmade = 2\n")
     accepted = await workspace.apply(await workspace.plan_accept(whole(*await workspace.proposals())))
-    with (workspace.root / "new.py").open("ab") as file:
-        file.write(b"mine = 1\n")
+    mine = workspace.root / "new.py"
+    mine.write_bytes(b"mine = 0\nmade = 1\nmade = 2\nmine = 1\n")
+    undone = await workspace.apply(await workspace.plan_undo(accepted.record))
+    assert mine.read_bytes() == b"mine = 0\nmine = 1\n"
+    assert await workspace.drift() == ()
+    (again,) = await workspace.proposals()
+    assert (again.kind, again.hunks[0].new_lines) == ("modify", (b"made = 1\n", b"made = 2\n"))
+    await workspace.apply(await workspace.plan_undo(undone.record))
+    assert mine.read_bytes() == b"mine = 0\nmade = 1\nmade = 2\nmine = 1\n"
+    mine.write_bytes(b"made = mine\nmade = 2\n")
     with pytest.raises(GloveportError) as refusal:
         await workspace.plan_undo(accepted.record)
     assert refusal.value.code is ErrorCode.CHANGE_CONFLICT
-    assert "+mine = 1" in str(refusal.value.data["theirs"])
-    assert (workspace.root / "new.py").read_bytes() == b"made = 1\nmine = 1\n"
+    assert "+made = mine" in str(refusal.value.data["theirs"])
+    assert mine.read_bytes() == b"made = mine\nmade = 2\n"
 
 
 async def test_a06_delete_and_recreate_then_reject_restores_the_original(workspace: SessionWorkspace) -> None:

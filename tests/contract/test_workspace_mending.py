@@ -94,6 +94,35 @@ async def test_a_base_that_moved_on_keeps_content_that_is_known_whole(tmp_path: 
         again.close()
 
 
+@pytest.mark.parametrize(("agent", "after"), [
+    (b"one\ntwo\nTHREE\n", b"ONE\ntwo\nTHREE\n"), (b"1\ntwo\nthree\n", b"ONE\ntwo\nthree\n"),
+])  # fmt: skip
+async def test_an_old_file_that_came_back_takes_no_edit_of_the_users_away(
+    tmp_path: Path, agent: bytes, after: bytes
+) -> None:
+    """The user's edit was taken over, then the loss brought the first content back: it is no change of the agent's."""
+    first = b"one\ntwo\nthree\n"
+    workspace = await begun(tmp_path)
+    (workspace.root / "a.txt").write_bytes(first)
+    await workspace.refresh()
+    await workspace.write("a.txt", agent)
+    known = recorded(await propose(workspace))
+    (workspace.root / "a.txt").write_bytes(b"ONE\ntwo\nthree\n")
+    await workspace.refresh()
+    if after == (workspace.root / "a.txt").read_bytes():  # they meet: the user decides, and the agent's edit goes
+        await workspace.apply(await workspace.plan_reject(whole(*(await propose(workspace)).values())))
+        await workspace.refresh()
+    workspace.close()
+    (workspace.worktree / "a.txt").write_bytes(first)
+    again = await SessionWorkspace.open(workspace.session_dir, boot_id="second")
+    try:
+        await again.mend(known)
+        assert await again.read("a.txt") == after
+        assert await again.drift() == ()
+    finally:
+        again.close()
+
+
 @pytest.mark.parametrize("left", [b"", b"\0" * 2000, b"o" * 512 + b"\0" * 512], ids=["empty", "zeros", "torn"])
 async def test_a_staged_file_that_the_power_loss_tore_is_swept(tmp_path: Path, left: bytes) -> None:
     """It holds nothing but sectors of the new content and zeros, so it is ours."""

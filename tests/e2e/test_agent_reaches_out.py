@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from anyio.abc import SocketStream
-from tests.kit.daemon import Daemon, allow_all, run_turn, running_daemon, send, start_session, trust
+from tests.kit.daemon import Daemon, allow_all, request_id, run_turn, running_daemon, send, start_session, trust
 from tests.kit.egress import Server, answering, serving
 from tests.kit.require import require_bubblewrap
 
+from gloveport.protocol.wire.session import SessionDeleteParams
 from gloveport.protocol.wire.turn import WhyParams
 
 VALUE = "the-real-value-of-the-forge"
@@ -77,6 +78,10 @@ async def test_one_request_is_asked_made_and_noted(tmp_path: Path) -> None:
             tool = next(item for item in items if item["kind"] == "tool")["fields"]
             lines = log_of(daemon)
             audit = (daemon.home / "audit.jsonl").read_text()
+            async with daemon.client() as client:
+                gone = SessionDeleteParams(client_request_id=request_id(), session_id=lines[0]["session_id"])
+                await client.call("session/delete", gone)
+            left = log_of(daemon)
     assert tool["state"] == "ok", tool
     assert "HTTP 200" in tool["result"]
     assert "hello" in tool["result"]
@@ -95,6 +100,8 @@ async def test_one_request_is_asked_made_and_noted(tmp_path: Path) -> None:
     assert f"reached 127.0.0.1:{server.port}, 1 times" in why.network[0]
     assert place["trace_id"] in why.network[0]
     assert '"action":"egress"' in audit
+    assert f'"egress":["127.0.0.1:{server.port} loopback"]' in audit
+    assert left == []
 
 
 async def test_a_command_reaches_what_it_named_and_nothing_else(tmp_path: Path) -> None:

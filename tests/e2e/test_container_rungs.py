@@ -3,6 +3,9 @@
 Purpose: what is built of these rungs works where people use it: settings, policy, doctor, run_tests, ends.
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from tests.kit.daemon import Daemon, accept_all, run_turn, running_daemon, send,
 from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
 
+import gloveport
 from gloveport.protocol.wire.place import SandboxDoctorParams, TrustLevelName
 from gloveport.sandbox.runner.engine_api import EngineSocket
 from gloveport.server.cli.demo_repo import SCRIPT, TASK, materialise
@@ -71,3 +75,25 @@ async def test_the_doctor_examines_a_container(daemon: Daemon) -> None:
     require(not any("control groups" in probe.evidence for probe in wrong), "control groups do not work here")
     assert wrong == []
     assert any(probe.verdict == "holds" for probe in told.probes)
+
+
+def test_the_doctor_asked_for_an_engine_that_is_not_there() -> None:
+    """C05: why it does not work and what to do, on standard output, with the exit code of a failure."""
+    with running_daemon(started=False) as daemon:
+        daemon.write_settings('[engine]\nhost = "unix:///nowhere/docker.sock"\n')
+        daemon.start()
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(daemon.home),
+            "GLOVEPORT_HOME": str(daemon.home),
+            "PYTHONPATH": os.pathsep.join(os.path.dirname(root) for root in gloveport.__path__),
+        }
+        for rung in ("docker", "gvisor"):
+            done = subprocess.run(
+                [sys.executable, "-m", "gloveport.server", "doctor", "--sandbox", rung],
+                env=environment, capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+            told = " ".join(done.stdout.split())
+            assert done.returncode == 1, done.stdout + done.stderr
+            assert "there is no socket at /nowhere/docker.sock" in told
+            assert "DOCKER_HOST" in told

@@ -24,6 +24,7 @@ from gloveport.sandbox.backends.landlock import ABI_MAX, DEVICES, READ, WRITE, P
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+from gloveport.sandbox.runner.watching import REPORTS_MAX
 
 ABIS = range(1, ABI_MAX + 1)
 
@@ -134,6 +135,24 @@ async def test_refused_calls_are_named(rig: Rig, kind: str, code: int, ends: str
     assert (result.output.split(), result.kind.value) == ([b"97", b"97", b"-1", b"1"], ends), result
     assert result.denied == NAMES
     assert ("socket(vsock)" in result.evidence) == (ends == "policy")
+
+
+FLOOD = (
+    "import socket\n"
+    "last = None\n"
+    "for _ in range(20_500):\n"
+    "    try: socket.socket(40, socket.SOCK_STREAM); print('got one'); break\n"
+    "    except OSError as error: last = error.errno\n"
+    "print(last)\n"
+)
+
+
+async def test_a_flood_of_refusals_is_refused_to_the_end_and_costs_the_supervisor_a_bounded_part(rig: Rig) -> None:
+    """After so many the listener is let go: the kernel refuses by itself (ENOSYS), and nothing goes through."""
+    require(Claim.NAMED_DENIALS in rig.availability.holds, "no filter can report here")
+    result = await rig.python(FLOOD, tool_kind="build", limits=Limits(wall_s=100.0))
+    assert (result.kind, result.output) == (ResultKind.OK, b"38\n"), result
+    assert result.denied == (("socket(vsock)", REPORTS_MAX),)
 
 
 LISTENER = r"""

@@ -4,7 +4,7 @@ import pytest
 
 from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
-from gloveport.server.tools.programs import evidence_of, what_was_refused
+from gloveport.server.tools.programs import evidence_of, outcome_of, what_was_refused
 
 OUT = tuple((name, 1) for name in ("mount /x", "unshare", "setns", "bpf(0x0)", "keyctl(0x1)"))
 
@@ -39,6 +39,12 @@ def test_level_of_an_end(result: Result, level: Level | None) -> None:
     assert level_of(result) is level
     said = evidence_of(result)
     assert (f"level {int(level)}: {LEVELS[level].words}" in said) if level is not None else "level" not in said
+
+
+def test_several_ways_out_are_a_matter_of_policy_however_it_ended() -> None:
+    """Also where the program says that all went well."""
+    assert outcome_of(ended("ok", OUT)) == "policy"
+    assert outcome_of(ended("ok", OUT[:4])) == "ok"
 
 
 def test_every_level_has_its_row() -> None:

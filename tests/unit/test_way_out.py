@@ -9,7 +9,7 @@ import pytest
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.egress.hosts import Authority
 from gloveport.sandbox.egress.watch import Contact, ContactEnd
-from gloveport.server.engine.way_out import LOG_FILE, OLD_LOG_FILE, PLACES_MAX, Notes, WaysOut, clear_ways
+from gloveport.server.engine.way_out import LOG_FILE, OLD_LOG_FILE, PLACES_MAX, Notes, WaysOut, clear_ways, erase_lines
 from gloveport.server.secrets.value import Secret
 from gloveport.server.settings import Credential
 
@@ -100,6 +100,19 @@ def test_a_credential_is_lent_for_its_place_alone_and_under_a_new_name_each_time
     for name, words in (("none", "there are: forge, short"), ("short", "too short")):
         with pytest.raises(SandboxError, match=words):
             opened.lend(name)
+
+
+def test_a_deleted_sessions_lines_leave_the_log(tmp_path: Path) -> None:
+    erase_lines(tmp_path, "s-1")
+    opened = ways(tmp_path)
+    for session_id in ("s-1", "s-11", "s-1", "s-2"):
+        opened.note({"at": 1, "session_id": session_id, "host": f"{session_id}.example"})
+    (tmp_path / OLD_LOG_FILE).write_bytes((tmp_path / LOG_FILE).read_bytes())
+    erase_lines(tmp_path, "s-1")
+    for name in (LOG_FILE, OLD_LOG_FILE):
+        told = [json.loads(line)["host"] for line in (tmp_path / name).read_text().splitlines()]
+        assert told == ["s-11.example", "s-2.example"]
+    assert (tmp_path / LOG_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_an_earlier_daemon_left_is_removed(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ export class Commands {
       this.command("cancelTurn", () => actions.cancel()),
       this.command("refreshSessions", () => sessions.refresh()),
       this.command("reconnect", () => daemon.retry()),
-      this.command("showOutput", () => log.show()),
+      this.command("showOutput", () => {
+        log.info(`painted: ${this.panel?.delayWords ?? "nothing"}`);
+        log.show();
+      }),
       this.command("focusComposer", () => this.panel?.focus("composer")),
       this.command("openTranscript", () => this.openTranscript()),
     ];
@@ -143,7 +146,6 @@ export class Commands {
     openOutput: (item) => this.openOutput(item),
     openLink: (target) => openLink(target),
     trace: (turnId) => this.rooms.reports.trace(turnId),
-    painted: (seq, at) => this.rooms.log.trace(`painted #${seq} at ${at}`),
   };
 
   /** Show the panel with no session: the first message begins one. */

@@ -28,6 +28,7 @@ import { TestResults } from "./testing.ts";
 import { Tree, grantRows, sandboxRows, sessionRows, snapshotRows } from "./trees.ts";
 
 export function activate(context: vscode.ExtensionContext): void {
+  const began = performance.now();
   const log = vscode.window.createOutputChannel("Gloveport", { log: true });
   const { version } = context.extension.packageJSON as { readonly version: string };
   const { extensionUri, secrets } = context;
@@ -63,6 +64,8 @@ export function activate(context: vscode.ExtensionContext): void {
     ...trees(daemon, sessions),
     ...commands.register(),
   );
+  log.info(`activated in ${(performance.now() - began).toFixed(1)} ms`);
+  log.info(`folders: ${sessions.roots.length}, trusted: ${vscode.workspace.isTrusted}`);
   sessions.resume().catch((error: unknown) => log.warn(String(error)));
 }
 

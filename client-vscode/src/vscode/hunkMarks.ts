@@ -37,7 +37,7 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       vscode.window.createTextEditorDecorationType({ isWholeLine: true, ...options });
     this.waits = make({
       ...ruler,
-      backgroundColor: colour("editor.rangeHighlightBackground"),
+      backgroundColor: colour("list.hoverBackground"),
       overviewRulerColor: colour("editorGutter.modifiedBackground"),
     });
     this.inserts = make({ ...ruler, overviewRulerColor: colour("editorGutter.addedBackground") });

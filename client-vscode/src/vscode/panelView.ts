@@ -19,6 +19,7 @@ import type { Sessions } from "./sessions.ts";
 
 export const VIEW_ID = "gloveport.chat";
 const STATE_AFTER_MS = 40;
+const DELAYS_KEPT = 500;
 
 /** What the panel's buttons do beyond sending words. */
 export interface PanelDoors {
@@ -27,7 +28,6 @@ export interface PanelDoors {
   openOutput(item: ViewItem): Promise<void>;
   openLink(target: string): Promise<void>;
   trace(turnId: string): Promise<void>;
-  painted(seq: number, at: number): void;
 }
 
 export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable {
@@ -36,6 +36,9 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   private timer: NodeJS.Timeout | null = null;
   private waiting: ToPanel[] = [];
   private listening: vscode.Disposable[] = [];
+  /** When events were written, by seq, until they are painted. */
+  private readonly sentAt = new Map<number, number>();
+  private delays: readonly number[] = [];
   private readonly parts: vscode.Disposable[];
   private readonly media: vscode.Uri;
   private readonly dist: vscode.Uri;
@@ -56,7 +59,11 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       sessions.onChange(() => this.refresh()),
       pictured.daemon.onLink(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.refresh()),
-      vscode.workspace.onDidChangeWorkspaceFolders(() => this.refresh()),
+      vscode.workspace.onDidChangeWorkspaceFolders(() => {
+        log.info(`folders: ${sessions.roots.length}`);
+        this.refresh();
+      }),
+      vscode.window.onDidChangeWindowState(() => this.refresh()),
     ];
   }
 
@@ -138,7 +145,13 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     const sessionId = session.id;
     this.listening = [
       session.onLoad(() => this.load(session)),
-      session.onEvents((events) => this.post({ type: "events", sessionId, events: events.map(({ seq, ops, at }) => ({ seq, ops, at })) })),
+      session.onEvents((events) => {
+        const last = events.at(-1);
+        if (last !== undefined) {
+          this.sentAt.set(last.seq, last.at);
+        }
+        this.post({ type: "events", sessionId, events: events.map(({ seq, ops, at }) => ({ seq, ops, at })) });
+      }),
       session.onOlder(({ items, first }) => this.post({ type: "older", sessionId, items, first })),
       session.onBackInSync((seq) => this.post({ type: "whisper", sessionId, words: `Reconnected, in sync at #${grouped(seq)}` })),
     ];
@@ -229,12 +242,28 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await vscode.commands.executeCommand("setContext", "gloveport.cardFocus", message.focused);
         break;
       case "painted":
-        this.doors.painted(message.seq, message.at);
+        this.painted(message.seq, message.at);
         break;
       case "verb":
         await this.doors.verbs[message.verb]();
         break;
     }
+  }
+
+  /** Keep how long an event took from the journal to the screen. */
+  private painted(seq: number, at: number): void {
+    const since = this.sentAt.get(seq);
+    if (since !== undefined) {
+      this.delays = [...this.delays.slice(-DELAYS_KEPT), at - since / 1000];
+      this.sentAt.clear();
+    }
+  }
+
+  /** How long events took from the journal to the screen, in words. */
+  get delayWords(): string {
+    const sorted = [...this.delays].sort((a, b) => a - b);
+    const part = (share: number): string => `${(sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(0)} ms`;
+    return `p50 ${part(0.5)}, p95 ${part(0.95)} of ${sorted.length}`;
   }
 
   private async send(message: Extract<FromPanel, { readonly type: "send" }>): Promise<void> {

@@ -341,12 +341,8 @@ export class Chrome {
     }
     const context = session.contextTokens === null ? "none yet" : tokens(session.contextTokens);
     const spent = session.costNanoUsd === null ? (session.unpriced > 0 ? "unpriced" : "$0.00") : dollars(session.costNanoUsd);
-    const sync =
-      session.inSync && link.kind === "ready"
-        ? `In sync at #${grouped(session.seq)}`
-        : link.kind === "ready"
-          ? `Live at #${grouped(session.seq)}`
-          : "Not connected";
+    const at = session.seq === 0 ? "" : ` at #${grouped(session.seq)}`;
+    const sync = link.kind !== "ready" ? "Not connected" : session.inSync ? `In sync${at}` : `Live${at}`;
     fill(
       this.meters.element,
       h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),

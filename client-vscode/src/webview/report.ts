@@ -50,7 +50,8 @@ function traceView(data: Extract<ReportData, { readonly kind: "trace" }>): reado
       ),
     );
   }
-  const missing = data.notRecorded.length > 0 ? [h("p", { class: "q xs" }, `Not recorded yet: ${data.notRecorded.join(", ").replaceAll("_", " ")}.`)] : [];
+  const missing =
+    data.notRecorded.length > 0 ? [h("p", { class: "q xs" }, `Not recorded yet: ${data.notRecorded.join(", ").replaceAll("_", " ")}.`)] : [];
   const verify = button("linkish", () => editor.postMessage({ type: "verify" }), {}, data.audit === null ? "Verify the audit chain" : "Verify again");
   const audit = h(
     "div",

@@ -25,8 +25,8 @@ local function run(command)
 end
 
 local ok, failure = pcall(function()
-  -- What is typed reaches the server late, so that an edit can come for an older version.
-  gloveport.setup({ cmd = vim.fn.json_decode(vim.env.GLOVEPORT_LSP), flags = { debounce_text_changes = 2000 } })
+  -- What is typed reaches the server with the next request only, so that an edit can come for an older version.
+  gloveport.setup({ cmd = vim.fn.json_decode(vim.env.GLOVEPORT_LSP), flags = { debounce_text_changes = 600000 } })
   vim.cmd("edit " .. vim.env.GLOVEPORT_FILE)
   local buffer = vim.api.nvim_get_current_buf()
   until_(function()
@@ -52,7 +52,7 @@ local ok, failure = pcall(function()
 
   -- A change that the server has, then one that it has not when the terminal accepts the last hunk.
   vim.api.nvim_buf_set_lines(buffer, 24, 25, false, { "typed one" })
-  vim.wait(2500)
+  until_lenses(5)
   vim.api.nvim_buf_set_lines(buffer, 24, 25, false, { "typed two" })
   local code, said = nil, {}
   local function hear(_, data) vim.list_extend(said, data) end

@@ -33,12 +33,13 @@ class Editing:
     agent: Folder
     chance: random.Random
     counts: Counter[str]
+    ignored: frozenset[str]
 
     async def make(self, changed: Sequence[Changed], sections: Sequence[Sequence[Piece]]) -> Sides:
         """Every change, removals first. The paths that are to be proposed, with both sides."""
         made: Sides = {}
         pairs = [pair for pair in zip(changed, sections, strict=True) if not _is_pointer(pair[0])]
-        left_out = {each.path for each in self.workspace.snapshot.not_covered}
+        left_out = {each.path for each in self.workspace.snapshot.not_covered} | self.ignored
         for each, _ in pairs:
             if (
                 each.renamed

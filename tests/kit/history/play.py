@@ -86,7 +86,7 @@ class Play:
         changed = self._lay_out()
         self._workspace = await SessionWorkspace.create(self.root, self.folder / "session")
         try:
-            editing = Editing(self.workspace, self.agent, self.chance, self.outcome.counts)
+            editing = Editing(self.workspace, self.agent, self.chance, self.outcome.counts, self._ignored(changed))
             self.shown = await editing.make(changed, self.sections)
             await self._begin()
             for _ in range(self.chance.randint(1, STEPS_MAX)):
@@ -121,6 +121,14 @@ class Play:
                     (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
         return self.commit.changed
 
+    def _ignored(self, changed: Sequence[Changed]) -> frozenset[str]:
+        """Paths that are in the history though its own rules ignore them: no content of ours, and never edited."""
+        mine = [each.old_path for each in changed if each.old is not None and not each.old.is_submodule]
+        hidden = {path for path in mine if not os.path.lexists(self.workspace.worktree / path)}
+        for path in hidden:
+            self.agent.put(path, None)
+        return frozenset(hidden)
+
     async def _begin(self) -> None:
         """What was edited is what is proposed, and what is shown is what it does."""
         proposals = {each.path: each for each in await self._pending()}
@@ -149,8 +157,10 @@ class Play:
         found = read_tree(self.aside.root).get(proposal.path)
         wanted = None if new is None else (new.permissions & 0o100, new.data)
         same = (None if found is None else (found[0] & 0o100, found[1])) == wanted
-        self.outcome.check(same, f"{proposal.path}: the shown patch does something else")
-        self.aside.put(proposal.path, None)
+        gone = proposal.renamed_from is None or not (self.aside.root / proposal.renamed_from).exists()
+        self.outcome.check(same and gone, f"{proposal.path}: the shown patch does something else")
+        for path in {proposal.path, _base_path(proposal)}:
+            self.aside.put(path, None)
 
     async def _pending(self) -> tuple[Proposal, ...]:
         return await self.workspace.proposals()

@@ -97,7 +97,20 @@ class Repository:
         return tuple(random.Random(seed).sample(names, min(count, len(names))))
 
     def commits(self, names: Sequence[str]) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
-        """For each commit its changed paths as rows: old mode, new mode, old object, new object, old path, new path."""
+        """For each commit its changed paths as rows: old mode, new mode, old object, new object, old path, new path.
+
+        A commit that this copy cannot tell (a content is missing) has none.
+        """
+        try:
+            yield from self._listed(names)
+        except RuntimeError:
+            if len(names) == 1:
+                yield names[0], ()
+                return
+            for name in names:
+                yield from self.commits((name,))
+
+    def _listed(self, names: Sequence[str]) -> Iterator[tuple[str, tuple[tuple[str, ...], ...]]]:
         options = ("diff-tree", "--stdin", "--root", "-r", "-M", "--raw", "--no-abbrev", "-z", "--no-ext-diff")
         raw = self._git(*options, given="".join(f"{name}\n" for name in names).encode())
         fields = iter(os.fsdecode(raw).split("\0"))

@@ -54,7 +54,7 @@ def play_chunk(job: tuple[str, tuple[str, ...], int]) -> Report:
         with quick_folder() as base:
             for name, rows in repository.commits(names):
                 if not rows or len(rows) > PATHS_MAX:
-                    report.counts["commit: not played (empty, or more than PATHS_MAX paths)"] += 1
+                    report.counts["commit: not played (empty, not in this copy, or above PATHS_MAX)"] += 1
                     continue
                 _play_one(repository, name, rows, base, seed, report)
     finally:

@@ -69,6 +69,8 @@ _NO_LIST: Final = (
     Claim.EGRESS_LIST,
     "gVisor shows no socket of this machine to code inside; all of the network is closed.",
 )
+INIT_PROGRAM: Final = "docker-init"
+"""An engine's own init, which some are installed without; runs do without it then."""
 IMAGE_PYTHON: Final = "/usr/bin/python3"
 """What an image must hold for a list of hosts to be let through."""
 MEMORY_BYTES_MIN: Final = 6 * 1024 * 1024
@@ -124,7 +126,7 @@ class DockerSandbox(SupervisedRung):
             self._ready = None
             return refuse_trial(error.message, error.hint)
         fault = await self.try_run(trial_profile())
-        if fault is not None and self._ready.has_init:
+        if fault is not None and INIT_PROGRAM in fault:
             self._ready = replace(self._ready, has_init=False)
             fault = await self.try_run(trial_profile())
         if fault is None:
@@ -201,6 +203,13 @@ class DockerSandbox(SupervisedRung):
         if not facts.filters_calls:
             words = "This engine filters no system calls (its build or its kernel lacks seccomp)."
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Use an engine with seccomp.")
+        try:
+            return self._find_image(facts)
+        except OSError as error:
+            words = f"The engine does not take our root image: {error}."
+            raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Look into the engine's own log.") from error
+
+    def _find_image(self, facts: Facts) -> _Ready:
         image = self._choice.image
         if not image:
             image = self._engine.place_machine_image()

@@ -86,6 +86,8 @@ class Engine:
 
     def _open(self) -> "DockerClient":
         if self._client is None:
+            if not Path(self.socket_path).exists():
+                raise self._unreachable(f"there is no socket at {self.socket_path}")
             try:
                 from docker import DockerClient
                 from docker.errors import DockerException
@@ -94,8 +96,6 @@ class Engine:
                 raise SandboxError(
                     ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Install gloveport with its extra: gloveport[docker]."
                 ) from error
-            if not Path(self.socket_path).exists():
-                raise self._unreachable(f"there is no socket at {self.socket_path}")
             try:
                 EngineSocket(self.socket_path, CALL_S).call("GET", "/version")  # the SDK leaves a refusal's socket open
                 self._client = DockerClient(base_url=UNIX + self.socket_path, timeout=CALL_S)

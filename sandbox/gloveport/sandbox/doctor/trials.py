@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -42,7 +43,7 @@ OUTPUT_MAX: Final = 16 * 1024
 TMP_MAX: Final = 4 * MIB
 PASSED: Final = b"limit passed"
 _OPTIONS: Final = ("-I", "-S", "-B", "-c")
-_PROGRAMS: Final[Mapping[str, str]] = {
+_PROGRAMS: Final[Mapping[str, str]] = MappingProxyType({
     "bomb": (
         "import os, time\nmade = 0\nfor _ in range({tries}):\n    try: pid = os.fork()\n    except OSError: break\n"
         "    if pid == 0: time.sleep(2); os._exit(0)\n    made += 1\n"
@@ -71,7 +72,7 @@ _PROGRAMS: Final[Mapping[str, str]] = {
         "Connection: close\\r\\n\\r\\n'.encode())\n"
         "        link.settimeout(5); said.append(link.recv(64).split(b' ')[1].decode())\nprint(json.dumps(said))"
     ),
-}  # fmt: skip
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ LEVELS: Final[Mapping[Level, Row]] = MappingProxyType(
         ),
         Level.HOSTILE: Row(
             "several different calls that serve nothing but a way out were refused",
-            "the run is over, its sandbox is destroyed and nothing is tried again; the user is told at once",
+            "its outcome is policy however it ended: told to the user and the model, and in the audit log",
             "It tried several ways out of the sandbox, and none succeeded. Look at what it is before it runs again.",
         ),
     }

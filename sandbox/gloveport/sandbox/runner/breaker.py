@@ -41,7 +41,11 @@ class Breaker:
         soft = plan.memory_soft_bytes
         if soft is not None and resident > soft and (ending := self._once("memory")):
             return Ending(ExitKind.OOM, f"{ending}: {resident} bytes in use, the soft limit is {soft} bytes")
-        calls = plan.calls_per_s_max
+        return self.judge_calls(rate_peak, busiest)
+
+    def judge_calls(self, rate_peak: int, busiest: str) -> Ending | None:
+        """The threshold of calls alone, once: a peak stays seen, also when the run is over."""
+        calls = self.plan.calls_per_s_max
         if calls is not None and rate_peak > calls and (ending := self._once("calls")):
             return Ending(ExitKind.POLICY, f"{ending}: more than {calls} calls in one second ({busiest})")
         return None

@@ -75,6 +75,13 @@ class Watchdog:
             return Ending(ExitKind.KILLED, f"{inside} processes, the limit is {limits.processes_max}")
         return None
 
+    def look_back(self) -> None:
+        """When the run is over: note a rate that was passed after the last sample."""
+        if self._breaker is not None and self._watch is not None:
+            passed = self._breaker.judge_calls(self._watch.rate_peak, self._watch.busiest())
+            if passed is not None:
+                self.alarms.append(passed.evidence)
+
     def _judge(self, cpu_s: float, resident: int) -> Ending | None:
         """Hold the sample against the hand's thresholds; a hand that only alarms notes it."""
         if self._breaker is None:

@@ -101,6 +101,7 @@ class Run:
         self._write_status(RunState.RUNNING)
         if failure is None:
             self._loop()
+            self.watchdog.look_back()
             self._strip_set_id()
         if plan is not None:
             kills, peak = groups.count_memory_kills(plan), groups.read_peak_bytes(plan)

@@ -30,6 +30,7 @@ from gloveport.server.cli.demo_repo import SCRIPT
 from gloveport.server.cli.seen import FOLDER as SHOWN_FOLDER
 from gloveport.server.commands.house import Rungs
 from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
+from gloveport.server.engine.way_out import erase_lines
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
 from gloveport.server.policy.rules.rule import Source
@@ -293,6 +294,8 @@ class WorkspaceShelf:
                 await self._give_back()
         note = self._folder.parent / SHOWN_FOLDER / f"{session_id}.json"
         await anyio.to_thread.run_sync(partial(note.unlink, missing_ok=True))
+        with suppress(OSError):  # a disk that refuses keeps the lines of what was reached, and nothing else
+            erase_lines(self._folder.parent, session_id)
 
     async def open(self, session_id: str) -> SessionWorkspace:
         """The worktree of a known session."""

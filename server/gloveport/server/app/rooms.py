@@ -109,6 +109,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     opened = await _open(front, stack)
     announcer = Announcer(front.hub, front.changes)
     data_dir = front.places.data_dir
+    await anyio.to_thread.run_sync(clear_ways, data_dir)  # before any call goes on and opens its own
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
     trust = Trust(front.journal, front.settings().default_trust, front.now_us)
@@ -157,7 +158,6 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await opened.ladder.reap()
     if whole and not losses and not found_later:  # else the folder of a run may be all that is known of it
         await opened.ladder.sweep(runs_asked_about(sessions))
-    await anyio.to_thread.run_sync(clear_ways, data_dir)
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
     tasks.start_soon(retention.run)
     return OpenRooms(Commands(house), projections_of(sessions))

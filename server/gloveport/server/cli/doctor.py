@@ -27,7 +27,7 @@ def doctor(
     sandbox: Annotated[str, typer.Option("--sandbox", help="Only this sandbox.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Probe the sandboxes and show where things lie. Exit code 1 when a claim does not hold."""
+    """Probe the sandboxes and show where things lie. Exit code 1 when a claim does not hold, or the one named fails."""
 
     async def work(client: Client) -> int:
         status = await client.call("daemon/status", Empty())
@@ -45,6 +45,7 @@ def doctor(
             if rung.available
         }
         failed = any(probe.verdict == "does_not_hold" for found in probes.values() for probe in found)
+        failed = failed or (bool(sandbox) and not rungs[0].available)
         if as_json:
             told = {
                 "daemon": status.model_dump(mode="json", by_alias=True),

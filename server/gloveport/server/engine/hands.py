@@ -97,9 +97,11 @@ class Hands:
         """True if single files can be hidden from a run."""
         return Claim.FILESYSTEM_VIEW in self.available.holds
 
-    def security_context(self) -> Mapping[str, Any]:
-        """What will be in force, for the record."""
+    def security_context(self, places: tuple[str, ...] = ()) -> Mapping[str, Any]:
+        """What will be in force, for the record; `places` are those that are let through. Raises SandboxError."""
+        listed = {"egress": [str(self._ways().entry_of(place)) for place in places]} if places else {}
         return {
+            **listed,
             "sandbox": self.backend.name,
             "strength": int(self.backend.strength),
             "trust_level": self.trust_level,

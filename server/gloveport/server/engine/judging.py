@@ -95,6 +95,11 @@ def _is_jailed(plan: ToolPlan) -> bool:
     return plan.executor.startswith(SANDBOX)
 
 
+def _places(plan: ToolPlan) -> tuple[str, ...]:
+    """What a call in the sandbox would reach outside."""
+    return tuple(one.target for one in plan.effects if one.kind == "network")
+
+
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks."""
     state, room = actor.state, actor.room
@@ -111,7 +116,7 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
             executor=plan.executor,
             fingerprint=plan.fingerprint,
             label=plan.label,
-            security_context=hands.security_context() if _is_jailed(plan) else {"runs_in": "daemon"},
+            security_context=hands.security_context(_places(plan)) if _is_jailed(plan) else {"runs_in": "daemon"},
         ),
         judgement=Judgement(
             verdict=decision.verdict.value,

@@ -86,6 +86,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     )
     available = await room.sandboxes.availability(rung)
     hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
+    running.notes.session_id = actor.session_id
     hands.ways, hands.notes = room.ways, running.notes
     context = ToolContext(
         call_id=call.call_id,

@@ -41,8 +41,9 @@ UNREADABLE: Final = ("", 0)
 
 @dataclass(slots=True)
 class Notes:
-    """What the runs of one call tried, by place and verdict; sums alone."""
+    """What the runs of one call of a session tried, by place and verdict; sums alone."""
 
+    session_id: str = ""
     places: dict[tuple[str, int, bool], EgressPlace] = field(default_factory=dict)
     traces: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
     left_out: int = 0
@@ -182,6 +183,23 @@ class WaysOut:
             path.replace(path.with_name(OLD_LOG_FILE))
 
 
+def erase_lines(data_dir: Path, session_id: str) -> None:
+    """Take the lines of a deleted session out of the log; called where `note` is, so that no line comes between."""
+    mark = f'"session_id": {json.dumps(session_id)},'.encode()
+    for path in (data_dir / OLD_LOG_FILE, data_dir / LOG_FILE):
+        try:
+            lines = path.read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            continue
+        kept = [line for line in lines if mark not in line]
+        if len(kept) < len(lines):
+            aside = path.with_suffix(".new")
+            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.writelines(kept)
+            aside.replace(path)
+
+
 def clear_ways(data_dir: Path) -> None:
     """Remove what an earlier daemon's ways out left; nobody listens there any more."""
     shutil.rmtree(data_dir / FOLDER, ignore_errors=True)
@@ -216,7 +234,8 @@ class _Noting:
         place = contact.place
         self._ways.note(
             {
-                "at": self._ways.now_us(), "call_id": self._call_id, "trace_id": contact.trace_id, "way": contact.way,
+                "at": self._ways.now_us(), "session_id": self._notes.session_id, "call_id": self._call_id,
+                "trace_id": contact.trace_id, "way": contact.way,
                 "method": contact.method, "host": "" if place is None else place.host,
                 "port": 0 if place is None else place.port, "allowed": contact.allowed, "reason": contact.reason,
             }
@@ -228,7 +247,8 @@ class _Noting:
         self._notes.ended(end)
         self._ways.note(
             {
-                "at": self._ways.now_us(), "call_id": self._call_id, "trace_id": end.trace_id, "address": end.address,
+                "at": self._ways.now_us(), "session_id": self._notes.session_id, "call_id": self._call_id,
+                "trace_id": end.trace_id, "address": end.address,
                 "sent_bytes": end.sent_bytes, "received_bytes": end.received_bytes, "status": end.status,
                 "cut": end.cut, "credentials": end.credentials,
             }

@@ -15,7 +15,7 @@ from pydantic import Field
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
-from gloveport.sandbox.monitor.levels import LEVELS, level_of
+from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
     Arguments,
@@ -55,8 +55,8 @@ _OUTCOMES: Final[Mapping[ResultKind, Outcome]] = MappingProxyType(
 
 
 def outcome_of(result: Result) -> Outcome:
-    """The outcome of a run, from its evidence."""
-    return _OUTCOMES[result.kind]
+    """The outcome of a run, from its evidence; who tried several ways out is a matter of policy however it ended."""
+    return "policy" if level_of(result) is Level.HOSTILE else _OUTCOMES[result.kind]
 
 
 def how_it_ended(result: Result) -> str:
@@ -84,12 +84,13 @@ def evidence_of(result: Result) -> str:
 
 def performed(result: Result, text: str, context: ToolContext) -> Performed:
     """An ended run as a tool's outcome. What a run was doing when it was ended stands behind its output."""
-    failed = result.kind is not ResultKind.OK
-    refused = what_was_refused(result)
+    outcome, refused = outcome_of(result), what_was_refused(result)
+    if outcome == "policy" and level_of(result) is Level.HOSTILE:
+        refused = f"{refused}; {LEVELS[Level.HOSTILE].words}"
     dump = f"\n[what it was doing when it was ended]\n{result.dump}\n".encode() if result.dump else b""
     return Performed(
-        outcome=outcome_of(result),
-        text=f"{text}\n[{refused}]" if refused and failed else text,
+        outcome=outcome,
+        text=f"{text}\n[{refused}]" if refused and outcome != "ok" else text,
         evidence=evidence_of(result),
         label=context.label,
         exit_code=result.exit_code,

@@ -26,7 +26,7 @@ from gloveport.server.workspace.plan import Decided, Plan, Side, Step
 from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
 from gloveport.server.workspace.store import ContentStore
 
-STAGED_AT_ONCE: Final = 64
+STAGED_AT_ONCE: Final = 32
 """So many files are open at once, and made durable together."""
 _WORKTREE_MODE: Final = 0o600
 

@@ -20,6 +20,7 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.store import ContentStore
+from gloveport.server.workspace.syscalls import sync_folder
 
 PINS_NAME: Final = "snapshot.pins"
 HASH_BYTES: Final = 32
@@ -39,9 +40,11 @@ class Contents:
         self._sessions, self._bytes_max = sessions, bytes_max
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._store = ContentStore(folder)
+            for each in (folder, folder.parent):  # the store's own names, or a power loss takes all that is in it
+                sync_folder(each)
         except OSError as error:
             raise os_failure(error, folder.name, writing=True) from None
-        self._store = ContentStore(folder)
         self._lock = threading.Lock()
         self._taking = 0
         self._owed = False

@@ -35,7 +35,7 @@ from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.mending import Expected, make_places, plan_mending
-from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_side
+from gloveport.server.workspace.opened import OpenText, unsaved_texts, user_bytes
 from gloveport.server.workspace.plan import Action, Plan, Selected
 from gloveport.server.workspace.planning import Planner
 from gloveport.server.workspace.proposal import Comparison, Preview, Proposal, preview
@@ -276,7 +276,7 @@ class SessionWorkspace:
 
     async def user_bytes(self, path: str) -> bytes | None:
         """Bytes of what the user has at a path, unsaved words included (a link's target); None for nothing."""
-        return await self._look_up(self._user_bytes, path, self.opened())
+        return await self._look_up(user_bytes, self.root, path, self.opened(), self._limits)
 
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
         """Plan to put the selected proposals or hunks into the user's folder.
@@ -400,14 +400,11 @@ class SessionWorkspace:
         return found
 
     def _preview(self, change_id: str) -> Preview:
-        for proposal in self._proposals():
-            if proposal.change_id == change_id:
-                return preview(proposal, self._store)
-        raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
-
-    def _user_bytes(self, path: str, texts: Sequence[OpenText]) -> bytes | None:
-        with Root(self.root) as root:
-            return user_side(root, path, texts, self._limits).data
+        known = self._comparison.still(change_id, self._state)
+        known = known or next((each for each in self._proposals() if each.change_id == change_id), None)
+        if known is None:
+            raise WorkspaceError(ErrorCode.CHANGE_UNKNOWN, f"no pending change {change_id!r}")
+        return preview(known, self._store)
 
     def _planned(self, action: str, selections: Sequence[Selected], texts: Sequence[OpenText]) -> Plan:
         planner = self._planner(self._proposals(), texts)

@@ -9,9 +9,11 @@ Must never: touch the user's folder, or take a file that the power loss left beh
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import Sha256
+from gloveport.server.edit.merge import merge_texts
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.plan import Plan, Step
 from gloveport.server.workspace.proposal import settled_mode
@@ -58,8 +60,24 @@ def _wanted(
         if record.result is None or store.has(record.result.digest):
             return record.result
         return base
-    # The base has moved on since: content that is known whole may stay what it is.
+    # The base has moved on since: content that is known whole may stay what it is, but for the former base itself,
+    # which nobody wrote: it is what the power loss brought back.
+    if found is not None and found.digest == record.base_digest:
+        return _brought_on(base, record, store)
     return found if found is not None and store.has(found.digest) else base
+
+
+def _brought_on(base: FileState | None, record: Expected, store: ContentStore) -> FileState | None:
+    """The recorded proposal on the base of today; the base alone where they meet."""
+    former, result = record.base_digest, record.result
+    if base is None or result is None or former is None or {base.kind, result.kind} != {"file"}:
+        return base
+    try:
+        sides = [store.get(each) for each in (former, result.digest, base.digest)]
+        merged = merge_texts(sides[0], sides[1], sides[2], path="")
+    except GloveportError:
+        return base
+    return replace(result, digest=store.put(merged))
 
 
 def _same(one: FileState | None, two: FileState | None) -> bool:

@@ -13,7 +13,8 @@ from typing import Final
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.edit.hunks import diff_hunks
-from gloveport.server.edit.lines import Encoding, sniff_form
+from gloveport.server.edit.lines import Encoding, same_units, sniff_form, split_lines
+from gloveport.server.edit.matching import changed_ranges
 from gloveport.server.edit.merge import merge_texts
 from gloveport.server.edit.render import unified_diff
 from gloveport.server.workspace.beneath import Root
@@ -48,11 +49,11 @@ class Mover:
     limits: WorkspaceLimits
     texts: Sequence[OpenText]
 
-    def toward(self, root: Root, wanted: Step, *, exact: bool = False) -> Move:
+    def toward(self, root: Root, wanted: Step, *, exact: bool = False, keeps_added: bool = False) -> Move:
         """Bring the user's path from before to after, over what the user changed beside it.
 
-        Folders of `wanted` go with a file that goes, once they are empty. Raises WorkspaceError `change.conflict` with
-        both sides where it cannot be.
+        Folders of `wanted` go with a file that goes, once they are empty; with `keeps_added` lines that the user added
+        to such a file stay as all of it. Raises WorkspaceError `change.conflict` with both sides where it cannot be.
         """
         path, before, after = wanted.path, wanted.before, wanted.after
         side = user_side(root, path, self.texts, self.limits, exact=exact)
@@ -61,7 +62,9 @@ class Mover:
             return Move(BaseStep(path, current, after))
         target, taken = after, None
         if not fits(side.found, before, after):
-            target = self._merged(path, before, after, side, is_later=fits(side.found, current, None))
+            target = self._added(before, after, side) if keeps_added else None
+            if target is None:
+                target = self._merged(path, before, after, side, is_later=fits(side.found, current, None))
             taken = self._taken_over(path, current, side)
             self.store.put(side.data or b"")
         if side.refusal is not None:
@@ -79,6 +82,21 @@ class Mover:
         if found is None or target is None or (found.kind, target.kind) != ("file", "file"):
             return False
         return found.runnable == target.runnable and takes_edit(side.data, self.bytes_of(target))
+
+    def _added(self, before: FileState | None, after: FileState | None, side: UserSide) -> FileState | None:
+        """Nothing but the lines that the user added to a file that shall go; None where that is not all they did."""
+        found = side.found
+        if after is not None or before is None or found is None or {before.kind, found.kind} != {"file"}:
+            return None
+        old, new = self.bytes_of(before), side.data or b""
+        if Encoding.BINARY in {sniff_form(data).encoding for data in (old, new)} or not same_units(old, new):
+            return None
+        lines = split_lines(new)
+        changes = changed_ranges(split_lines(old), lines)
+        if any(each.old_start != each.old_end for each in changes):
+            return None
+        own = b"".join(line for each in changes for line in lines[each.new_start : each.new_end])
+        return FileState("file", self.store.put(own), found.mode)
 
     def _merged(
         self, path: str, before: FileState | None, after: FileState | None, side: UserSide, *, is_later: bool

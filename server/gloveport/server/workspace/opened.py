@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.ids import Sha256
@@ -74,6 +75,12 @@ def user_side(
         return _unsaved_side(found, data, unsaved)
     ready = [text.document for text, how in standing if how is _Standing.SAVED and text.can_edit]
     return UserSide(found, data, documents=tuple(ready[:1]))
+
+
+def user_bytes(folder: Path, path: str, texts: Sequence[OpenText], limits: WorkspaceLimits) -> bytes | None:
+    """The bytes of what the user has at a link-free path below their folder (a link's target); None for nothing."""
+    with Root(folder) as root:
+        return user_side(root, path, texts, limits).data
 
 
 def _unsaved_side(found: FileState | None, data: bytes | None, unsaved: Sequence[OpenText]) -> UserSide:

@@ -116,7 +116,7 @@ class Plan:
         """Paths that are changed in editors and wait there to be saved."""
         return tuple(sorted({step.path for step in self.buffers}))
 
-    @property
+    @cached_property
     def twins(self) -> frozenset[str]:
         """Paths of which the plan has another that some file systems take for the same."""
         folds = Counter(fold_path(path) for path in self.paths)

@@ -20,6 +20,7 @@ from gloveport.server.edit.lines import sniff_form
 from gloveport.server.edit.patch import exact_patch
 from gloveport.server.edit.renames import LIKENESS_BYTES_MAX, Mark, find_renames, likeness
 from gloveport.server.edit.render import unified_diff, visible
+from gloveport.server.workspace.content import path_state
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
 from gloveport.server.workspace.look import Look, differing, reason_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
@@ -110,6 +111,30 @@ class Comparison:
     store: ContentStore
     made: dict[_Key, Proposal] = field(default_factory=dict)
     likes: dict[tuple[Sha256, Sha256], float] = field(default_factory=dict)
+    found: dict[ChangeId, Proposal] = field(default_factory=dict)
+    """The last comparison's, by id."""
+
+    def still(self, change_id: str, state: WorkspaceState) -> Proposal | None:
+        """The last comparison's proposal where its own paths hold today what it says; the rest is not looked at.
+
+        None where that cannot be said: the whole comparison knows.
+        """
+        known = self.found.get(ChangeId(change_id))
+        if known is None or not all(self._holds(known, path, state) for path in known.paths):
+            return None
+        return known
+
+    def _holds(self, known: Proposal, path: str, state: WorkspaceState) -> bool:
+        base, result = known.based(path), known.proposed(path)
+        if state.base.get(path) != base:
+            return False
+        try:
+            now = path_state(self.look.tree, path, self.look.limits)
+        except GloveportError:
+            return False
+        if now is not None and known.base is not None:
+            now = settled_mode(known.base, now)
+        return now == result
 
     def proposals(self, state: WorkspaceState) -> tuple[Proposal, ...]:
         """Every pending difference, ordered by path."""
@@ -132,6 +157,7 @@ class Comparison:
                 proposal := self._proposed((path, old, base, result), len(found))
             ) is not None:
                 found.append(proposal)
+        self.found = {proposal.change_id: proposal for proposal in found}
         return tuple(found)
 
     def _renamed(

@@ -100,7 +100,7 @@ class TakingBack(Mover):
         with Root(self.state.root) as root:
             for path, back in self._ways_back(done, "root", part):
                 twins = any(path in plan.twins for _, plan in done)
-                moves.append(self.toward(root, back, exact=twins))
+                moves.append(self.toward(root, back, exact=twins, keeps_added=True))
         moved = {move.base.path for move in moves}
         if part.hunks is None:
             moves += [self._base_back(step) for step in _bases_alone(done, part) if step.path not in moved]
