@@ -64,7 +64,7 @@ def test_a_window_outlives_reloads_and_daemons() -> None:
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
 def test_nothing_of_data_acts_in_a_window() -> None:
-    """Hostile text with a listener that hears nothing, hidden commands, odd names, unsaved words, restricted windows."""
+    """Hostile text and a listener that hears nothing, hidden commands, odd names, unsaved words, restricted mode."""
     run_scenarios("safety")
 
 

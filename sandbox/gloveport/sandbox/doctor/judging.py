@@ -28,6 +28,8 @@ from gloveport.sandbox.doctor.trials import (
 HANG_SLACK_S: Final = 2.0
 AUDIT_FIELDS: Final = ("sandbox", "isolation", "network", "seccomp", "mounts", "limits", "environment_names", "held_by")
 ENVIRONMENT_ALLOWED: Final = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "PWD", "TMPDIR", "SHLVL", "_"})
+_PIPES: Final = ("pipe:", "host:")
+"""A kernel that is a program shows a pipe of the machine, which it was given, as the machine's."""
 _FAMILIES: Final = ("socket_vsock", "socket_alg", "socket_others")
 _NAMESPACES: Final = ("clone_user_namespace", "unshare_user_namespace", "clone3_user_namespace")
 Judged = tuple[str | None, str]
@@ -193,7 +195,7 @@ def judge_secrets(seen: Seen, canaries: Canaries) -> Judged:
 def judge_descriptors(seen: Seen, canaries: Canaries) -> Judged:
     """Three pipes and nothing else."""
     found = _report(seen)["descriptors"]
-    wrong = sorted(f"{fd} ({to})" for fd, to in found.items() if fd not in "012" or not to.startswith("pipe:"))
+    wrong = sorted(f"{fd} ({to})" for fd, to in found.items() if fd not in "012" or not to.startswith(_PIPES))
     return ("open inside: " + ", ".join(wrong) if wrong else None), "Open inside are three pipes."
 
 

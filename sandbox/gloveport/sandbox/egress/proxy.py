@@ -155,7 +155,9 @@ class Proxy:
     async def _serve_tunnel(self, client: Wire, place: Authority, way: str, granted: bytes) -> None:
         """A tunnel: raw where its entry says so, else TLS to the same name; plain HTTP only where SOCKS carries it."""
         passed = await self._judge(place, Via.TUNNEL, way)
-        if passed.entry.terminates and self._opener is not None:
+        if passed.entry.terminates:
+            if self._opener is None:
+                raise await self._block(place, "nobody here can open its TLS", way, trace_id=passed.trace_id)
             await client.write(granted)
             await self._serve_opened(client, passed, self._opener)
             return

@@ -6,7 +6,9 @@ Must never: retry, or read the arguments of a call.
 """
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 
@@ -55,8 +57,7 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
     failure = RequestFailed(request_id, ErrorCode.CANCELLED, "stopped by the user", "")
     with scope:
         try:
-            await take_over_edits(actor)
-            await _ask(actor, request_id, reply)
+            await _ask_on_todays_files(actor, request_id, reply)
         except GloveportError as error:
             if is_fatal(error):
                 raise
@@ -64,6 +65,29 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
             failure = RequestFailed(request_id, error.code, error.message, error.hint, trouble)
     outcome = _spent(failure, reply.usage) if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
     return await actor.submit(outcome)
+
+
+async def _ask_on_todays_files(actor: Actor, request_id: str, reply: _Reply) -> None:
+    """Ask with the user's edits taken over: before the first request, beside any later one, so that a large folder
+    costs no time; the next tools run after both."""
+    turn = actor.state.turn
+    if turn is None or turn.calls_made == 0:
+        await take_over_edits(actor)
+        await _ask(actor, request_id, reply)
+        return
+    faults: list[GloveportError] = []
+
+    async def held(call: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await call()
+        except GloveportError as error:
+            faults.append(error)
+
+    async with anyio.create_task_group() as beside:
+        beside.start_soon(held, partial(take_over_edits, actor))
+        await held(partial(_ask, actor, request_id, reply))
+    if faults:
+        raise next((fault for fault in faults if is_fatal(fault)), faults[0])
 
 
 def _spent(failure: RequestFailed, usage: UsagePart | None) -> RequestFailed:
