@@ -21,10 +21,11 @@ const STEPS: readonly Step[] = [
   ),
   ...held("outlive the daemon", LONG, "go-never"),
   ...scene("also make it shorter", { text: "Shorter it is." }),
+  ...held("steer me", "I begin with a long thought about what to do, and I say it word by word until I may go on. That was it.", "go-steer"),
   ...scene(
-    "steer me",
-    { text: "I begin with a slow command.\n", calls: [call("run_command", { argv: ["sleep", "4"] })] },
-    { text: "Done without steering." },
+    "interrupt me",
+    { text: "I begin with a slow command.\n", calls: [call("run_command", { argv: ["sleep", "300"] })] },
+    { text: "Done without interruption." },
   ),
   ...scene("use two lines", { text: "Two lines, as you said." }),
   ...scene("forget it", { text: "Forgotten. The new task is done." }),
@@ -108,13 +109,10 @@ test("d08: the daemon dies in mid-stream under an open window: it is started aga
   await window.panel.getByText("Shorter it is.").waitFor();
 });
 
-test("steer, interrupt and queue while a command runs; a queued message is edited and removed", async () => {
+test("steer and queue while the model speaks; a queued message is edited and removed", async () => {
   await begin("steer");
   await window.say("steer me", "Trusted");
-  await window.panel.locator(".ap").waitFor();
-  await window.page.waitForTimeout(700);
-  await window.panel.getByRole("button", { name: /Allow once/ }).click();
-  await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
+  await window.panel.getByText("I begin with a long thought").waitFor();
   await window.composer.fill("later please");
   await window.composer.press("Enter");
   await window.panel.getByRole("button", { name: "Queue", exact: true }).click();
@@ -128,14 +126,16 @@ test("steer, interrupt and queue while a command runs; a queued message is edite
   await window.composer.fill("use two lines");
   await window.composer.press("Enter");
   await window.shot("23-three-ways");
-  await window.panel.getByRole("button", { name: /Steer/ }).click();
+  await window.panel.getByRole("button", { name: /^Steer/ }).click();
+  await window.panel.getByText("Steered: read as").waitFor();
+  home.release("go-steer");
   await window.panel.getByText("Two lines, as you said.").waitFor();
   await window.shot("24-steered");
 });
 
 test("interrupt stops what runs and begins the next turn", async () => {
   await begin("interrupt");
-  await window.say("steer me", "Trusted");
+  await window.say("interrupt me", "Trusted");
   await window.panel.locator(".ap").waitFor();
   await window.page.waitForTimeout(700);
   await window.panel.getByRole("button", { name: /Allow once/ }).click();
@@ -144,7 +144,8 @@ test("interrupt stops what runs and begins the next turn", async () => {
   await window.composer.press("Enter");
   await window.panel.getByRole("button", { name: "Interrupt", exact: true }).click();
   await window.panel.getByText("Forgotten. The new task is done.").waitFor();
-  await window.panel.locator(".vb", { hasText: "Stopped" }).waitFor();
+  await window.panel.locator(".whisper", { hasText: "Stopped" }).waitFor();
+  await window.panel.locator(".vb", { hasText: "Late result" }).waitFor();
 });
 
 test("d06: two windows on one folder see the same session grow to the same end", async () => {

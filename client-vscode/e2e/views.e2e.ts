@@ -53,6 +53,15 @@ test("a grant in force is listed with its end, and is gone when it is revoked", 
   await connection.close();
 });
 
+test("the folder's points are listed, and what putting it back would do is shown first", async () => {
+  const point = window.page.locator(".pane", { hasText: "Snapshots" }).getByRole("treeitem").first();
+  await point.waitFor();
+  await point.hover();
+  await point.getByRole("button", { name: /Preview/ }).click();
+  await window.page.locator(".tab.active", { hasText: ".diff" }).waitFor();
+  await window.shot("40-snapshot");
+});
+
 test("the sandbox is chosen from rungs that say what they mean, and the status bar shows it", async () => {
   await window.page.locator(".statusbar-item", { hasText: "Trusted: bubblewrap" }).click();
   const rows = window.page.locator(".quick-input-list .monaco-list-row");

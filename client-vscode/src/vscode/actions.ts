@@ -223,6 +223,38 @@ export class Actions {
     return done.paths;
   }
 
+  async redoLast(): Promise<readonly string[]> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    const done = await connection.call("change/redo", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id });
+    return done.paths;
+  }
+
+  /** What putting the folder back to a point would do, as a text. */
+  async previewSnapshot(sessionId: string, point: string): Promise<string> {
+    const connection = await this.daemon.connect();
+    const found = await connection.call("snapshot/preview", { sessionId, point });
+    const files = found.files.map((file) => `${file.action}  ${file.path}\n${file.diff ?? ""}`);
+    const left = found.cannotUndo.map((one) => `not undone: ${one.title}. ${one.words}`);
+    return [...left, ...files].join("\n") || "Nothing would change.";
+  }
+
+  /** Put the folder back to a point, after its preview was shown and confirmed. */
+  async restoreSnapshot(sessionId: string, point: string): Promise<void> {
+    this.checkTrusted();
+    const connection = await this.daemon.connect();
+    const found = await connection.call("snapshot/preview", { sessionId, point });
+    if (found.digest === null) {
+      throw new Error("Nothing would change.");
+    }
+    const files = found.files.map((file) => `${file.action}: ${file.path}`);
+    const left = found.cannotUndo.map((one) => `Not undone: ${one.title}. ${one.words}`);
+    const words = { modal: true, detail: [...files, ...left].join("\n") };
+    if ((await vscode.window.showWarningMessage("Put the folder back to this point?", words, "Put back")) === "Put back") {
+      await connection.call("snapshot/restore", { clientRequestId: randomUUID(), sessionId, point, digest: found.digest });
+    }
+  }
+
   async rename(sessionId: string): Promise<void> {
     const title = await vscode.window.showInputBox({ prompt: "Title of the session", value: this.sessions.info(sessionId)?.title ?? "" });
     if (title) {

@@ -20,7 +20,7 @@ import type { Pickers } from "./pickers.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "./sessions.ts";
-import type { GrantNode, SandboxNode, SessionNode } from "./trees.ts";
+import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
   readonly log: vscode.LogOutputChannel;
@@ -102,6 +102,9 @@ export class Commands {
       this.command("keepAll", () => this.decideFiles("keep", this.pending())),
       this.command("undoAll", () => this.decideFiles("undo", this.pending())),
       this.command("review", () => this.decideFiles("review", this.pending())),
+      this.command("redoLast", async () => this.panel?.tell(`Done again: ${(await actions.redoLast()).join(", ")}`, false)),
+      this.command("previewSnapshot", (node?: SnapshotNode) => node !== undefined && this.previewSnapshot(node)),
+      this.command("restoreSnapshot", (node?: SnapshotNode) => node !== undefined && actions.restoreSnapshot(node.sessionId, node.point)),
       this.command("undoLast", async () => this.panel?.tell(`Put back: ${(await actions.undoLast()).join(", ")}`, false)),
     ];
   }
@@ -234,6 +237,11 @@ export class Commands {
         .trim()
         .slice(0, 60) || "output";
     await documents.open(documents.uri("output", `${item.id.slice(item.id.indexOf("/") + 1)}/${name}`), text);
+  }
+
+  private async previewSnapshot({ sessionId, point }: SnapshotNode): Promise<void> {
+    const { documents, actions } = this.rooms;
+    await documents.open(documents.uri("snapshot", `${sessionId}/${point}.diff`), await actions.previewSnapshot(sessionId, point));
   }
 
   private async openTranscript(): Promise<void> {

@@ -76,7 +76,7 @@ export function deactivate(): void {
 function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[] {
   const grants = new Tree(grantRows(daemon, sessions));
   const list = new Tree(sessionRows(sessions));
-  const snapshots = new Tree(snapshotRows(sessions));
+  const snapshots = new Tree(snapshotRows(daemon, sessions));
   const sandboxes = new Tree(sandboxRows(daemon));
   const register = (name: string, tree: Tree): vscode.Disposable => vscode.window.registerTreeDataProvider(`gloveport.${name}`, tree);
   return [
@@ -91,14 +91,14 @@ function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[]
       if (events.some(({ type }) => /^(Grant|Turn)/.test(type))) {
         grants.refresh();
       }
-      if (events.some(({ type }) => type === "SnapshotTaken")) {
+      if (events.some(({ type }) => /^(SnapshotTaken|TurnStarted|ChangeApplied)/.test(type))) {
         snapshots.refresh();
       }
     }),
     daemon.onLink(({ kind }) => {
       void vscode.commands.executeCommand("setContext", "gloveport.connected", kind === "ready");
       if (kind === "ready" || kind === "lost") {
-        [grants, sandboxes].forEach((tree) => tree.refresh());
+        [grants, snapshots, sandboxes].forEach((tree) => tree.refresh());
       }
     }),
   ];

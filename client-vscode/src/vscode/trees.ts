@@ -10,7 +10,6 @@ import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { GrantInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
-import { num } from "../common/toolRow.ts";
 import { list } from "../common/rows.ts";
 import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
@@ -134,25 +133,37 @@ export function sessionRows(sessions: Sessions): () => readonly Node[] {
     });
 }
 
-/** Snapshots of the shown session, newest first, and what they do not cover. */
-export function snapshotRows(sessions: Sessions): () => readonly Node[] {
-  return () => {
-    const items = (sessions.current?.view?.items() ?? []).filter((item) => item.kind === "snapshot");
-    return items.reverse().flatMap((item, at) => {
-      const uncovered = list(item.fields, "notCovered");
-      const label = at === items.length - 1 ? "Session start" : "Taken in the session";
-      const made = row(label, {
-        id: item.id,
-        description: counted(num(item.fields, "files") ?? 0, "file"),
+export interface SnapshotNode extends Node {
+  readonly sessionId: string;
+  readonly point: string;
+}
+
+/** Points the folder can be put back to, newest first, and what the snapshots do not cover. */
+export function snapshotRows(daemon: Daemon, sessions: Sessions): () => Promise<readonly Node[]> {
+  return async () => {
+    const { current } = sessions;
+    if (current === null || daemon.link.kind !== "ready") {
+      return [];
+    }
+    const connection = await daemon.connect();
+    const { points } = await connection.call("snapshot/list", { sessionId: current.id });
+    const rows = points.map(({ point, title, at }): SnapshotNode => {
+      const made = row(title, {
+        id: `${current.id} ${point}`,
+        description: new Date(at / 1000).toLocaleTimeString(),
         iconPath: new vscode.ThemeIcon("layers"),
+        contextValue: "snapshot",
       });
-      const missing = (): readonly Node[] => uncovered.map((path) => row(path));
-      const warning = {
-        description: "not in the snapshot",
-        iconPath: new vscode.ThemeIcon("warning", new vscode.ThemeColor("editorWarning.foreground")),
-      };
-      return uncovered.length === 0 ? [made] : [made, row(`${counted(uncovered.length, "file")} not covered`, warning, missing)];
+      return { ...made, sessionId: current.id, point };
     });
+    const uncovered = (current.view?.items() ?? []).filter((item) => item.kind === "snapshot").flatMap((item) => list(item.fields, "notCovered"));
+    const warning = {
+      description: "not in the snapshot",
+      iconPath: new vscode.ThemeIcon("warning", new vscode.ThemeColor("editorWarning.foreground")),
+    };
+    const missing =
+      uncovered.length === 0 ? [] : [row(`${counted(uncovered.length, "file")} not covered`, warning, () => uncovered.map((path) => row(path)))];
+    return [...rows.reverse(), ...missing];
   };
 }
 
