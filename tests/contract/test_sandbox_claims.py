@@ -106,9 +106,7 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
     assert Claim.ONLY_PIPES in rig.availability.holds
     descriptors = (await rig.look())["descriptors"]
     assert set(descriptors) == {"0", "1", "2"}
-    # gVisor shows by that name what its own process got from the engine: pipes, as any engine gives.
-    kind = "host:" if rig.name == "gvisor" else "pipe:"
-    assert all(target.startswith(kind) for target in descriptors.values())
+    assert all(target.startswith("pipe:") for target in descriptors.values())
 
 
 async def test_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:

@@ -14,6 +14,7 @@ from tests.kit.require import require
 from tests.kit.workspaces import make_tree, propose, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.workspace.changing import FileEdit
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.limits import WorkspaceLimits
 
@@ -244,9 +245,10 @@ async def test_who_leaves_a_search_does_not_wait_for_it(workspace: SessionWorksp
 
 async def test_a_write_that_was_stopped_meanwhile_writes_nothing(workspace: SessionWorkspace) -> None:
     """The last question before a change is whether it is still wanted."""
-    for call in (partial(workspace.write, "a.py", b"x"), partial(workspace.delete, "a.py")):
+    seen = await workspace.digest("a.py")
+    for data in (b"x", None):
         with pytest.raises(GloveportError) as caught:
-            await call(unless=lambda: True)
+            await workspace.edit([FileEdit("a.py", seen, data)], unless=lambda: True)
         assert caught.value.code is ErrorCode.CANCELLED
     assert await workspace.read("a.py") == FILES["a.py"]
 

@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import socket
+import stat
 import struct
 import sys
 from collections.abc import Callable
@@ -150,9 +151,12 @@ def list_descriptors() -> dict[str, str]:
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
-            found[name] = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # the listing's own
+            to = os.readlink(f"/proc/self/fd/{name}")
+            # gVisor calls "host" whatever its own process was given; what that is, its type tells.
+            is_pipe = to.startswith("host:") and stat.S_ISFIFO(os.fstat(int(name)).st_mode)
+        except OSError:  # the listing's own
             continue
+        found[name] = f"pipe:{to}" if is_pipe else to
     return found
 
 

@@ -182,7 +182,8 @@ class SessionWorkspace:
 
     async def layers(self) -> dict[str, str]:
         """Where a jail's writes over the user's installed dependencies go: layer by folder, both absolute."""
-        return await self._run(make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
+        make = partial(_typed, make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
+        return await to_thread.run_sync(make, abandon_on_cancel=True)  # no look waits for it, and it for none
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
         """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
@@ -236,39 +237,26 @@ class SessionWorkspace:
         """Other names of link-free paths, through links that the user has; paths without any are left out."""
         return await self._run(lambda: self._names.aliases(self._state, paths))
 
-    async def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        expected: Sha256 | None = None,
-        at: str | None = None,
-        unless: Callable[[], bool] = _never,
-    ) -> Sha256:
+    async def write(self, path: str, data: bytes, *, expected: Sha256 | None = None) -> Sha256:
         """Make a file of the worktree hold `data`; its mode is kept. Returns the hash, read back.
 
-        With `expected` the file must have that hash now, with `at` the path must lead there (`change.conflict`
-        otherwise). `unless` is asked last of all, when its turn has come: true means `rpc.cancelled`, nothing written.
+        With `expected` the file must have that hash now (`change.conflict` otherwise).
         """
-        return await self._run(_unless, unless, self._write, path, data, expected, at)
+        return await self._run(self._write, path, data, expected)
 
-    async def delete(
-        self,
-        path: str,
-        *,
-        expected: Sha256 | None = None,
-        at: str | None = None,
-        unless: Callable[[], bool] = _never,
-    ) -> None:
-        """Remove a file of the worktree; `unless` as for `write`."""
-        await self._run(_unless, unless, files.delete_file, self._tree, path, self._limits, expected, at)
+    async def delete(self, path: str, *, expected: Sha256 | None = None) -> None:
+        """Remove a file of the worktree."""
+        await self._run(files.delete_file, self._tree, path, self._limits, expected)
 
     async def entry(self, path: str) -> tuple[FileState | None, bytes | None]:
         """What lies at a link-free path of the worktree as it is spelled, and its bytes (a link's target)."""
         return await self._run(partial(path_with_data, self._tree, path, self._limits, exact=True))
 
     async def edit(self, edits: Sequence[FileEdit], *, unless: Callable[[], bool] = _never) -> None:
-        """Change files of the worktree, all or none; `unless` as for `write`. Raises `change.conflict`."""
+        """Change files of the worktree, all or none. Raises `change.conflict`.
+
+        `unless` is asked last of all, when its turn has come: true means `rpc.cancelled`, nothing written.
+        """
         await self._run(_unless, unless, self._edited, edits)
 
     async def put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
@@ -381,8 +369,8 @@ class SessionWorkspace:
         async with self._lock:
             return await to_thread.run_sync(partial(_typed, call, *args), abandon_on_cancel=True)
 
-    def _write(self, path: str, data: bytes, expected: Sha256 | None, at: str | None) -> Sha256:
-        real = files.write_file(self._tree, path, data, self._limits, expected, at)
+    def _write(self, path: str, data: bytes, expected: Sha256 | None) -> Sha256:
+        real = files.write_file(self._tree, path, data, self._limits, expected)
         found = files.digest_file(self._tree, real, self._limits)
         if found is None:
             raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} was removed while it was written", path=path)
@@ -457,8 +445,6 @@ class SessionWorkspace:
         with self._user() as user:
             unsaved = unsaved_texts(user.tree, self._state, texts, self._limits)
             drifts = find_drift(self._state, user, unsaved)
-            if not drifts:
-                return Refreshed((), ())
             going = tuple(each for each in drifts if each.found is None)
             coming = tuple(each for each in drifts if each.found is not None)
             told = Refreshed((), ())

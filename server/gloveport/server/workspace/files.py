@@ -88,14 +88,10 @@ def check_place(path: str, limits: WorkspaceLimits) -> None:
 
 def read_file(root: Root, path: str, limits: WorkspaceLimits, at: str | None = None) -> bytes:
     """Bytes of the file at `path`, which must lead to `at` where that is given."""
-    return root.read(_led(root, path, at), limits.file_bytes_max).data
-
-
-def _led(root: Root, path: str, at: str | None, last: bool = True) -> str:
-    real = resolve_path(root, path, last)
+    real = resolve_path(root, path)
     if at is not None and real != at:
         raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} leads elsewhere than when it was judged", path=path)
-    return real
+    return root.read(real, limits.file_bytes_max).data
 
 
 def digest_file(root: Root, path: str, limits: WorkspaceLimits) -> Sha256 | None:
@@ -108,11 +104,9 @@ def digest_file(root: Root, path: str, limits: WorkspaceLimits) -> Sha256 | None
         raise
 
 
-def write_file(
-    root: Root, path: str, data: bytes, limits: WorkspaceLimits, expected: Sha256 | None, at: str | None = None
-) -> str:
+def write_file(root: Root, path: str, data: bytes, limits: WorkspaceLimits, expected: Sha256 | None) -> str:
     """Make `path` hold `data`; folders above are made. The link-free path that was written."""
-    real = _led(root, path, at)
+    real = resolve_path(root, path)
     check_place(real, limits)
     if len(data) > limits.file_bytes_max:
         raise WorkspaceError(
@@ -137,9 +131,9 @@ def write_file(
     return real
 
 
-def delete_file(root: Root, path: str, limits: WorkspaceLimits, expected: Sha256 | None, at: str | None = None) -> str:
+def delete_file(root: Root, path: str, limits: WorkspaceLimits, expected: Sha256 | None) -> str:
     """Remove the file or link at `path` (a link itself, not what it leads to)."""
-    real = _led(root, path, at, last=False)
+    real = resolve_path(root, path, last=False)
     name = real.rpartition("/")[2]
     _refuse_dependency(real)
     _expect(root, real, limits, expected)

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,7 @@ from gloveport.server.workspace.state import (
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
 from gloveport.server.workspace.syscalls import sync_folder
+from gloveport.server.workspace.tracked import tracked_paths
 from gloveport.server.workspace.walk import over_limit
 
 WORKTREE_NAME: Final = "worktree"
@@ -124,7 +125,8 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
     with ContentStore(session_dir) as own:
         reader = _Reader(own if contents is None else contents, populate, look.limits)
         look.keep = reader.keep
-        base = look.current(state, strict=True)
+        # What is in the history is content whatever a rule says; later it is known by the base.
+        base = look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True)
         _read_missing(look, base, reader)
         populate.make_folders(look.sight.folders)
         populate.run(reader.store, {path: base[path] for path in base.keys() - reader.written})
