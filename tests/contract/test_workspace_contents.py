@@ -1,11 +1,11 @@
 """Contents are kept once for all sessions, as long as one of them needs them, and given back after."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.kit.workspaces import make_tree, part, propose, read_tree, whole
 
@@ -208,7 +208,7 @@ async def test_after_a_restart_only_what_changed_is_read(
     root = make_tree(tmp_path / "root", FILES | {".gitignore": b"*.log\n", "src/x.log": b"no\n", "é.txt": b"e\n"})
     for room in (look, sight):  # nobody writes here within the grain of the clock after a look
         monkeypatch.setattr(room, "CLOCK_GRAIN_NS", 0)
-    time.sleep(0.05)
+    await anyio.sleep(0.05)
     create = SessionWorkspace.create(root, tmp_path / "sessions" / "a", contents=contents, boot_id="one")
     (await create).close()
     seen = tmp_path / "sessions" / "a" / SEEN_NAME
