@@ -37,7 +37,7 @@ from gloveport.server.client.connect import Client
 from gloveport.server.journal.lease import read_owner
 from gloveport.server.workspace.plan import Plan
 
-STALLED_S = 1.5
+STALLED_S = 4.0
 """Under the fault: what stands still for so long waits for the fault to go."""
 PATIENCE_S = 20.0
 WAIT_S = 90.0
