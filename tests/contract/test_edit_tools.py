@@ -11,6 +11,7 @@ from tests.kit.workspaces import make_tree, propose, read_tree, whole
 from tests.unit.test_tools import TOOLS, bench, judged, refusal, use
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.server.edit.names import TEMP_PREFIX
 from gloveport.server.edit.replace import hash_of
 from gloveport.server.tools.contract import ToolContext, ToolPlan, parse
 from gloveport.server.workspace.facade import SessionWorkspace
@@ -245,6 +246,7 @@ async def test_a_patch_that_was_done_by_half_is_put_back(context: ToolContext) -
     worktree = context.workspace.worktree
     make_tree(worktree, {"b": b"bee\n"})
     (worktree / "sub" / "c").unlink()
+    (worktree / f"{TEMP_PREFIX}309700934096e5ed-0").write_bytes(b"hal")
     found = await tool.reconcile(parsed, plan.fingerprint, context)
     assert found.finding == "not_started"
     assert {path: data for path, (_, data) in tree(context).items()} == {

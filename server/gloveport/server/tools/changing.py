@@ -114,6 +114,7 @@ class Changing(ABC):
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Compare every file with the hashes of the intent; what was done by half is taken back."""
+        await context.workspace.sweep_beside([mark.path for mark in started])
         found = [(mark, await _digest_now(context, mark.path)) for mark in started]
         if found and all(digest == mark.result_hash for mark, digest in found):
             return Found("succeeded", f"{_names([mark.path for mark in started])} has the intended content")

@@ -5,12 +5,15 @@ Invariant: each path holds what the edit was made from, or nothing is planned; a
 Must never: touch the user's folder, or plan over a file that is there where none was expected.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
-from gloveport.server.edit.names import fold_path
+from gloveport.server.edit.names import TEMP_PREFIX, fold_path
+from gloveport.server.workspace import placing
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
@@ -79,6 +82,15 @@ def put_back(
         wanted = None if before is None else FileState("link" if kind == "link" else "file", before, mode)
         steps.append(Step("worktree", path, found, wanted, missing_folders(tree, path)))
     return Plan("refresh", tuple(sorted(steps, key=lambda step: step.after is not None)), (), ())
+
+
+def sweep_beside(paths: Iterable[str], tree: Root) -> None:
+    """Remove what a kill left of an edit beside `paths` of the worktree. No edit is under way: all of it is ours."""
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        with suppress(WorkspaceError, OSError), tree.folder(folder) as fd:
+            for name in os.listdir(fd):
+                if name.startswith(TEMP_PREFIX):
+                    placing.drop(fd, name)
 
 
 def _after(

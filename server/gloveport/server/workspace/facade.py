@@ -26,7 +26,7 @@ from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace import files
 from gloveport.server.workspace.applying import Applied, Trees, apply_plan, check_plan
 from gloveport.server.workspace.beneath import Root
-from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, with_moves
+from gloveport.server.workspace.changing import FileEdit, plan_edits, put_back, sweep_beside, with_moves
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
@@ -262,6 +262,10 @@ class SessionWorkspace:
     async def put_back(self, marks: Mapping[str, tuple[Sha256 | None, Sha256 | None]]) -> tuple[str, ...]:
         """Give paths that hold the second hash their first content again, all or none; the paths."""
         return await self._run(self._put_back, marks)
+
+    async def sweep_beside(self, paths: Sequence[str]) -> None:
+        """Remove what a killed edit of these paths left beside them in the worktree. No edit may be under way."""
+        await self._run(sweep_beside, paths, self._tree)
 
     async def proposals(self) -> tuple[Proposal, ...]:
         """Every pending difference between the base and the worktree, ordered by path."""
