@@ -206,7 +206,7 @@ async def test_the_end_of_a_run_of_another_boot_proves_nothing_of_what_it_wrote(
     with killed_daemon(rig, "of-another-boot", "exit 0"), anyio.fail_after(20):
         while rundir.read_exit(folder_of(rig, "of-another-boot")) is None:
             await anyio.sleep(0.02)
-        place = Place(str(rig.project), str(rig.project), (), ())
+        place = Place(str(rig.project), str(rig.project), {}, ())
         hands = Hands(rig.open(), await rig.backend.probe(), place, "trusted", anyio.Event())
         assert (await hands.look("of-another-boot")).finding == "succeeded"
         status = rundir.read_status(folder_of(rig, "of-another-boot"))

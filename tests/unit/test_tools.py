@@ -49,7 +49,7 @@ async def bench(folder: Path, *, rung: str = "memory", **files: str) -> AsyncIte
         (root / name.replace("__", ".")).write_bytes(text.encode())
     workspace = await SessionWorkspace.create(root, folder / "session")
     backend = open_backend(rung, folder / "runs")
-    place = Place(str(root), str(workspace.worktree), (), readable_roots())
+    place = Place(str(root), str(workspace.worktree), {}, readable_roots())
     hands = Hands(backend, await backend.probe(), place, "trusted", anyio.Event())
 
     async def show(_piece: bytes) -> None:
