@@ -19,8 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 WAIT_S = 60.0
-# Takes the terminal as its controlling one, then becomes the command.
-_TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+# Takes the terminal as its controlling one, then becomes the command; a test run in the background ignores interrupts.
+_TAKE = (
+    "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+)
 
 
 class Terminal:

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -113,8 +112,6 @@ def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-c
     """Run `work` with a connected client, the daemon started if absent; failures end the command."""
 
     async def main() -> T:
-        # Any handler of the loop makes every signal wake it: no Ctrl-C is slept over that comes just before it waits.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, lambda: None)
         places = find_places()
         found = ensure_running(places)
         if found.server_version != build_version():
