@@ -5,7 +5,7 @@ import sys
 
 import gloveport
 
-LATE = ("pydantic", "pathspec", "h11", "gloveport.protocol.wire.methods", "gloveport.server.app.rooms")
+LATE = ("pydantic", "pathspec", "gloveport.protocol.wire.methods", "gloveport.server.app.rooms")
 """Each costs the first answer more than answering does; all of it comes with the rooms."""
 CODE = "import sys, gloveport.server.app.foreground, gloveport.server.app.daemon; print(*sys.modules, sep='\\n')"
 ANSWER = """
@@ -36,3 +36,12 @@ def test_what_is_late_is_what_the_rooms_load() -> None:
     """The control: the names above are names of something."""
     code = CODE.replace("gloveport.server.app.daemon", "gloveport.server.app.rooms")
     assert set(LATE) <= loaded_by(code)
+
+
+def test_a_daemon_at_rest_holds_little_that_it_does_not_use() -> None:
+    """Tools to find packages, the proxy's parser and the projections come with the first who needs them."""
+    begin = "import gloveport.server.__main__ as entry\nentry._use_no_plugins()\n"
+    loaded = loaded_by(begin + CODE.replace("gloveport.server.app.daemon", "gloveport.server.app.rooms"))
+    assert not loaded & {"importlib.metadata", "h11", "gloveport.server.commands.view_answers"}
+    used = "import gloveport.server.commands.views, gloveport.sandbox.egress.proxy, importlib.metadata\n"
+    assert {"importlib.metadata", "h11", "gloveport.server.commands.view_answers"} <= loaded_by(used + CODE)
