@@ -26,8 +26,6 @@ from gloveport.sandbox.doctor.trials import (
 )
 
 HANG_SLACK_S: Final = 2.0
-KILLED_STATUS: Final = 137
-"""What engines report of a process that was killed."""
 AUDIT_FIELDS: Final = ("sandbox", "isolation", "network", "seccomp", "mounts", "limits", "environment_names", "held_by")
 ENVIRONMENT_ALLOWED: Final = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "PWD", "TMPDIR", "SHLVL", "_"})
 _PIPES: Final = ("pipe:", "host:")
@@ -228,13 +226,7 @@ def judge_bomb(seen: Seen, canaries: Canaries) -> Judged:
 
 
 def judge_memory(seen: Seen, canaries: Canaries) -> Judged:
-    """Twice the memory is not had, and the end says so.
-
-    An engine may miss to say why a process was killed in a container: our program never ends itself with that status.
-    """
-    result = seen.results["memory"]
-    if isinstance(result, Result) and result.exit_code == KILLED_STATUS and PASSED not in result.output:
-        return None, f"It was killed before it had twice its memory: {result.evidence}"
+    """Twice the memory is not had, and the end says so."""
     return _judge_limit(seen, "memory", (ResultKind.OOM,))
 
 
