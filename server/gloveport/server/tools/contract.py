@@ -132,6 +132,7 @@ class RunRequest:
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
+    `repository` is a folder with a repository of the session's own, which the worktree points to.
     `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
     """
 
@@ -145,6 +146,7 @@ class RunRequest:
     hand: bool = False
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)
