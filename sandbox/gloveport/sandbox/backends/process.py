@@ -22,6 +22,7 @@ from gloveport.sandbox.contract import Availability, Claim, Command, SandboxErro
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
+from gloveport.sandbox.programs import PATH_DEFAULT
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT,
@@ -44,7 +45,6 @@ _NOT_HELD: Final = (
 )
 _NO_CAP: Final = (Claim.MEMORY_CAP, "Memory is sampled and the tree killed; a burst between two samples passes.")
 _TRIAL: Final = Limits(wall_s=5.0, output_bytes_max=4096)
-PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 class ProcessSandbox(SupervisedRung):
