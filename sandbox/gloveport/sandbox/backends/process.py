@@ -24,6 +24,7 @@ from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
 from gloveport.sandbox.runner.apart import ABI_MIN
+from gloveport.sandbox.programs import PATH_DEFAULT
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT,
@@ -53,7 +54,6 @@ _NO_APART: Final = (
 _SIGNAL_OUTSIDE: Final = ("sh", "-c", 'kill -0 "$1" 2>/dev/null && exit 1; kill -0 $$', "sh")
 """Ends well only where the process named is out of reach and its own is not."""
 _TRIAL: Final = Limits(wall_s=5.0, output_bytes_max=4096)
-PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 class ProcessSandbox(SupervisedRung):

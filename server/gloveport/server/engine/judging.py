@@ -28,6 +28,7 @@ from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import Integrity
 from gloveport.server.policy.request import Context, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
+from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
@@ -72,7 +73,7 @@ def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant 
     return None if grant.expires_at is not None and grant.expires_at <= now else grant
 
 
-def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> Request:
+def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Request:
     request = request_from_plan(
         call_id=call.call_id,
         tool=call.tool,
@@ -86,6 +87,7 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> R
         reversible=plan.reversible,
         sandbox=sandbox_facts(hands) if _is_jailed(plan) else None,
         sends=plan.sends,
+        understood=understood,
     )
     return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
 
@@ -100,10 +102,10 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
     return tuple(one.target for one in plan.effects if one.kind == "network")
 
 
-def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
+def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks."""
     state, room = actor.state, actor.room
-    request, context = _request(state, call, plan, hands), context_of(actor)
+    request, context = _request(state, call, plan, hands, understood), context_of(actor)
     grants = [grant_in_force(state, issued, context.now) for issued in state.grants.values()]
     decision = decide(request, room.rules, [grant for grant in grants if grant is not None], context)
     return CallJudged(

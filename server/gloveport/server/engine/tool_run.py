@@ -25,6 +25,7 @@ from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
+from gloveport.server.engine.understanding import understand_plan
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.stream import StreamRedactor
 from gloveport.server.session.state import Call, SessionState
@@ -153,7 +154,8 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         try:
             bench = await lay_out(actor, call, running)
             plan = await bench.tool.plan(bench.arguments, bench.context)
-            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
+            known = await understand_plan(plan, bench.hands, actor.workspace)
+            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands, known)
         except GloveportError as error:
             if is_fatal(error):
                 raise
@@ -330,7 +332,8 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
         return False
     try:
         bench = await lay_out(actor, call, Running())
-        judged = judge(actor, call, await bench.tool.plan(bench.arguments, bench.context), bench.hands)
+        plan = await bench.tool.plan(bench.arguments, bench.context)
+        judged = judge(actor, call, plan, bench.hands, await understand_plan(plan, bench.hands, actor.workspace))
     except GloveportError as error:
         if is_fatal(error):
             raise

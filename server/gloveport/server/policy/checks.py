@@ -116,7 +116,7 @@ def _command(request: Request, _effects: Effects, _context: Context) -> Iterator
     if request.argv is None:
         return
     each_time = asks_each_time(request.argv)
-    if each_time is not None:
+    if each_time is not None and not request.only_looks:
         yield ask("each-time", f"{escape_display(each_time)}.")
     variable = loader_variable([name for name, _ in request.environment])
     if variable is not None:
