@@ -23,8 +23,8 @@ from gloveport.sandbox.contract import Availability, Claim, Command, SandboxErro
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
-from gloveport.sandbox.runner.apart import ABI_MIN
 from gloveport.sandbox.programs import PATH_DEFAULT
+from gloveport.sandbox.runner.apart import ABI_MIN
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT,
