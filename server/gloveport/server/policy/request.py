@@ -48,6 +48,19 @@ class Request:
     file_digests: tuple[tuple[str, Sha256], ...] = ()
     sandbox: SandboxFacts | None = None
     unknown: tuple[str, ...] = ()
+    payload: "Leaving | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The very bytes that would leave, by their hash and size, and where to; `effect` is the kind by which."""
+
+    effect: str
+    scheme: str
+    host: str
+    port: int
+    sha256: Sha256
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,7 @@ def request_digest(request: Request) -> Sha256:
         "argv": request.argv,
         "cwd": request.cwd,
         "environment": sorted(request.environment),
+        "payload": None if request.payload is None else request.payload.sha256,
         "files": sorted(request.file_digests),
         "goal_revision": request.goal_revision,
     }
