@@ -76,7 +76,7 @@ EFFECT_SINKS: Final[Mapping[EffectKind, SinkName]] = MappingProxyType(
 
 SHARED_HOSTS: Final = (
     "github.com", "githubusercontent.com", "gitlab.com", "bitbucket.org", "amazonaws.com", "googleapis.com",
-    "azure.com", "windows.net", "cloudfront.net", "pypi.org", "npmjs.org", "crates.io", "docker.io", "pastebin.com",
+    "azure.com", "windows.net", "cloudfront.net", "npmjs.org", "crates.io", "docker.io", "pastebin.com",
     "slack.com", "discord.com", "telegram.org", "notion.so", "vercel.app", "netlify.app", "workers.dev",
     "herokuapp.com", "blob.core.windows.net", "huggingface.co",
 )  # fmt: skip
