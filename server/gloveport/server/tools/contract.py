@@ -111,6 +111,9 @@ class SandboxHands(Protocol):
     async def attach(self, run_id: str, show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Wait for the end of a run that outlived the last daemon. Raises SandboxError (SANDBOX_LOST)."""
 
+    async def forget(self, run_id: str) -> None:
+        """Remove what an ended run left, so that its name can be used again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lent:
@@ -132,7 +135,9 @@ class RunRequest:
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
-    `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
+    `repository` is a folder with a repository of the session's own, which the worktree points to.
+    `hand`: the row of the table of hands, for a small program of ours in a jail of its own without the worktree: it has
+    the row's limits, `argv` are the interpreter's words, and `shown` may name single files.
     """
 
     run_id: str
@@ -142,9 +147,10 @@ class RunRequest:
     tool_kind: Literal["small", "build"] = "build"
     environment: tuple[tuple[str, str], ...] = ()
     places: tuple[str, ...] = ()
-    hand: bool = False
+    hand: str = ""
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)

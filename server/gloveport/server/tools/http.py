@@ -22,6 +22,7 @@ from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.egress.hosts import Authority, HostError, read_port, read_typed_host, split_port
 from gloveport.sandbox.egress.way import PROXY_PORT
 from gloveport.server.edit.render import visible
+from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import (
     Arguments,
     Found,
@@ -37,7 +38,8 @@ from gloveport.server.tools.contract import (
 from gloveport.server.tools.output import clean_output
 from gloveport.server.tools.programs import how_it_ended, judged_places, outcome_of
 
-WALL_S: Final = 15.0
+HAND: Final = "http"
+WALL_S: Final = HANDS[HAND].wall_s
 URL_CHARACTERS_MAX: Final = 4_096
 BODY_CHARACTERS_MAX: Final = 16 * 1024
 HEADERS_MAX: Final = 32
@@ -148,7 +150,7 @@ class HttpRequest:
             ("-c", source),
             WALL_S,
             places=judged_places(context),
-            hand=True,
+            hand=HAND,
             stdin=json.dumps(asked).encode(),
         )
         return _told(await context.hands.run(request, _show_nothing), place, context)
