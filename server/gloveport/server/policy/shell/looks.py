@@ -207,7 +207,7 @@ def _take_value(kind: str, value: str, taken: _Taken) -> None:
 def _operands(program: str, form: str, taken: _Taken) -> Touched:
     words, reads = taken.operands, tuple(taken.reads)
     match form:
-        case "text":
+        case "text" | "listed" if form == "text" or not words or {"--list", "-l"} & taken.options:
             return Touched(reads)
         case "paths":
             return Touched((*reads, *words))

@@ -7,8 +7,9 @@ Must never: name a program that runs, loads or obeys a file of the workspace, wh
 A line: `program [sub-command] | options | operands`. An option `-a` stands alone, `-a=n` takes a number, `-a=t` a text,
 `-a=p` a path that is read, `--a?` may carry `=text`, `-#` is a number with a dash, `!-a`: one of those marked must be
 there. Operands: `none`, `text`, `paths` (read), `one` (at most one path), `first` (a text, then paths), `revs` (of a
-repository, or paths), `find`, `sed`, `awk`, `date`; for what writes: `files`, `mode` (a word, then files), `copy`,
-`move`, `remove`; for wrappers: `args` (what follows is a command of its own), `1args` (after one word).
+repository, or paths), `listed` (texts, with `--list` alone), `find`, `sed`, `awk`, `date`; for what writes: `files`,
+`mode` (a word, then files), `copy`, `move`, `remove`; for wrappers: `args` (what follows is a command of its own),
+`1args` (after one word).
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ cat | -n -A -b -e -E -s -t -T -v --number --number-nonblank --show-all --squeeze
 tac | | paths
 nl | -b=t -n=t -w=n -s=t -v=n | paths
 head | -n=n -c=n -q -v -# --lines=n --bytes=n --quiet | paths
-tail | -n=n -c=n -q -v -# --lines=n --bytes=n --quiet | paths
+tail | -n=n -c=n -q -v -f -F -# --lines=n --bytes=n --quiet | paths
 wc | -l -w -c -m -L --lines --words --bytes --chars --max-line-length | paths
 stat | -c=t --format=t -L -f -t --printf=t | paths
 file | -b -i -L -h -k --brief --mime --mime-type --mime-encoding | paths
@@ -41,7 +42,8 @@ echo | -n -e -E | text
 printf | | text
 true | | text
 false | | text
-test | | text
+test | -f -d -e -r -s -w -x -L -h -n -z | text
+env | -0 --null | none
 date | -u -R -I --utc --iso-8601? --rfc-3339=t -d=t --date=t -r=p | date
 uname | -a -s -n -r -v -m -p -o -i --all --kernel-release --machine | none
 whoami | | none
@@ -115,6 +117,8 @@ gawk | -F=t --field-separator=t | awk
 mawk | -F=t | awk
 unzip | !-l !-v !-Z1 -q | one
 zipinfo | -1 -s -m -l -h -t | one
+gofmt | !-l !-d -e -s | paths
+shellcheck | -x -s=t -e=t -f=t -S=t -a | paths
 mkdir | -p -v -m=t --parents --verbose --mode=t | files
 touch | -a -c -m --no-create | files
 tee | -a --append | files
@@ -166,8 +170,8 @@ git show-ref | --heads --tags --head -d -s --hash? --verify -q --abbrev? | revs
 git for-each-ref | --sort=t --format=t --count=n --contains=t --merged=t --no-merged=t --points-at=t | revs
 git show-branch | -a -r --list --all --remotes --current | revs
 git branch | -a -r -v -vv --list --all --remotes --show-current --verbose --no-color --color? --sort=t --format=t
-   --merged? --no-merged? --contains=t --points-at=t | none
-git tag | -l -n -n=n --list --sort=t --format=t --contains=t --merged? --points-at=t | none
+   --merged? --no-merged? --contains=t --points-at=t | listed
+git tag | -l -n -n=n --list --sort=t --format=t --contains=t --merged? --points-at=t | listed
 git stash list | --oneline -p --stat? | none
 git stash show | -p --stat? --name-only --include-untracked | revs
 git remote | -v --verbose | none

@@ -18,13 +18,16 @@ RedirectKind = Literal["read", "write", "none"]
 _BLANK: Final = frozenset(b" \t")
 _SPACE: Final = frozenset(b" \t\n")
 _INSIDE: Final = re.compile(r"[^\s\\*?\[\]{}$`'\"()<>|&;]*")
-_QUOTED_DOUBT: Final = re.compile(r"[`!]|\$(?!$)|\\[$`\"\\\n]|\\$")
+_QUOTED_DOUBT: Final = re.compile(r"`|!(?![\s=(]|$)|\$(?!$)|\\[$`\"\\\n]|\\$")
 _HEREDOC_DOUBT: Final = re.compile(r"[`$\\]")
 _QUOTED_MARK: Final = re.compile(r"'[A-Za-z0-9_]+'|\"[A-Za-z0-9_]+\"")
 _PLAIN_MARK: Final = re.compile(r"[A-Za-z0-9_]+")
 _READS: Final = frozenset({"<"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>"})
 _COPIES: Final = frozenset({">&"})
+_RESERVED: Final = frozenset(
+    "if then else elif fi for while until do done case esac select function coproc in let time { } [[ ]] !".split()
+)
 _KINDS: Final = MappingProxyType(
     {
         "command_substitution": "a command in a command",
@@ -97,6 +100,8 @@ class _Reader:
         if root.kind != "program" or root.broken:
             raise _DoubtError("the command text can't be read as shell text")
         self._between(0, root, len(self._tree.source))
+        if any(child.kind == "comment" and "\\" in self._tree.text(child) for child in root.children):
+            raise _DoubtError("where a comment ends can't be told")
         statements = [child for child in root.children if child.kind not in {";", "comment"}]
         for one, two in zip(root.children, root.children[1:], strict=False):
             parted = ";" in (one.kind, two.kind) or b"\n" in self._tree.source[one.start : two.start]
@@ -125,7 +130,7 @@ class _Reader:
                     elif child.kind != "|":
                         raise _DoubtError(f"it holds {child.kind}")
             case "negated_command" if [child.kind for child in node.children[:1]] == ["!"] and len(node.children) == 2:
-                self._between(node.start, node, node.end)
+                self._between(node.start, node, node.end, _BLANK)
                 self._statement(node.children[1], is_step=False)
             case "redirected_statement":
                 self._redirected(node, is_step)
@@ -159,7 +164,7 @@ class _Reader:
             elif child.kind == "file_redirect":
                 redirects += self._redirect(child)
             elif child.kind == "command_name" and not words and len(child.children) == 1:
-                words.append(self._word(child.children[0]))
+                words.append(self._name(child.children[0]))
             elif words:
                 words.append(self._word(child))
             else:
@@ -167,6 +172,11 @@ class _Reader:
         if not words:
             raise _DoubtError("a command has no name")
         self.found.append(Simple(tuple(words), tuple(assignments), tuple(redirects), is_step))
+
+    def _name(self, node: Node) -> str:
+        if self._tree.text(node) in _RESERVED:
+            raise _DoubtError("a word of the shell's own stands where a command would")
+        return self._word(node)
 
     def _assignment(self, node: Node) -> tuple[str, str]:
         self._between(node.start, node, node.end, frozenset())

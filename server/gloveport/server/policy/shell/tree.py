@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-SHELL_CHARS_MAX: Final = 8_192
+SHELL_CHARS_MAX: Final = 4_096
 SHELL_NODES_MAX: Final = 4_096
 SHELL_DEPTH_MAX: Final = 48
 

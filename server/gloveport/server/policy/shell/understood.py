@@ -137,7 +137,7 @@ def _behind_wrappers(simple: Simple) -> Simple | None:
     """The command that is started in the end, with the variables set on the way; None where it can't be told."""
     for _ in range(WRAPPERS_DEEP_MAX):
         grammar = wrappers().get(simple.words[0]) if simple.words else None
-        if grammar is None or simple.words[:2] in {("command", "-v"), ("command", "-V")}:
+        if grammar is None or simple.words[:2] in _NO_WRAPPERS or simple.words == ("env",):
             return simple
         try:
             taken = take_options(grammar, simple.words[1:], simple.words[0], first_only=True)
@@ -152,6 +152,9 @@ def _behind_wrappers(simple: Simple) -> Simple | None:
             return None
         simple = replace(simple, words=tuple(rest), assignments=(*simple.assignments, *sets))
     return None
+
+
+_NO_WRAPPERS: Final = frozenset({("command", "-v"), ("command", "-V")})
 
 
 def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Understood:
