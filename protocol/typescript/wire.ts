@@ -1083,6 +1083,7 @@ export const ERROR_CODES = {
   "tool.unknown": -32100,
   "tool.invalid_arguments": -32101,
   "tool.failed": -32102,
+  "tool.unavailable": -32103,
   "policy.denied": -32110,
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gloveport.protocol.journal.events import ChangeProposed, ChangeWithdrawn, EventBody, HunkDecided, HunkRecord
 from gloveport.server.edit.hunk_states import HunkFact, HunkState, next_state
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_labels import with_written
 from gloveport.server.session.state import EndedHunk, SessionState
 
 ENDED_KEPT_MAX: Final = 500
@@ -46,7 +47,7 @@ def _proposed(state: SessionState, body: ChangeProposed) -> SessionState:
         state = evolve(state, ended_hunks=_ended(state, _waiting(before, gone), HunkFact.replaced))
     if back:
         state = evolve(state, ended_hunks=_ended(state, _waiting(body, back), HunkFact.proposed))
-    return evolve(state, changes=MappingProxyType({**state.changes, body.change_id: body}))
+    return with_written(evolve(state, changes=MappingProxyType({**state.changes, body.change_id: body})), body)
 
 
 def _withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     GrantIssued,
+    ReleaseIssued,
     RetryScheduled,
     ToolExecutionStarted,
 )
@@ -65,6 +66,8 @@ class Call:
     is_unknown: bool = False
     """It ended, and whether it took effect is not known."""
     stop_requested: bool = False
+    release: ReleaseIssued | None = None
+    """What it may send: these stored bytes alone."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +246,10 @@ class SessionState:
     changes: Mapping[str, ChangeProposed] = field(default_factory=_empty)
     ended_hunks: Mapping[str, EndedHunk] = field(default_factory=_empty)
     """By digest, those that ended last; a hunk of `changes` is not among them."""
+    file_labels: Mapping[str, LabelRecord] = field(default_factory=_empty)
+    """Labels of paths that calls of this session wrote, where they say more than that it is the workspace's."""
+    releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
+    """Releases that were not used, by their grant."""
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ToolSpec
 from gloveport.server.tools.contract import Tool, ToolError
+from gloveport.server.tools.documents import ReadDocument
 from gloveport.server.tools.edits import DeleteFile, EditFile, MoveFile, MultiEdit, WriteFile
 from gloveport.server.tools.files import ListFiles, ReadFile, Search
 from gloveport.server.tools.http import HttpRequest
@@ -59,6 +60,7 @@ def builtin_toolbox() -> Toolbox:
             ReadFile(),
             ListFiles(),
             Search(),
+            ReadDocument(),
             EditFile(),
             WriteFile(),
             DeleteFile(),
