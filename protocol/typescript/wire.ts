@@ -155,7 +155,7 @@ export interface ChangeRedoParams {
   readonly applyId?: string | null;
 }
 
-/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks. */
+/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks; hunks alone name the decisions on them. */
 export interface ChangeUndoParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
