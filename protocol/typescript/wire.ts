@@ -126,9 +126,10 @@ export interface ChangeInfo {
   readonly turnId?: string;
 }
 
-/** All pending proposals. */
+/** All pending proposals, and the hunks that ended last. */
 export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
+  readonly ended?: readonly EndedHunkInfo[];
 }
 
 /** Show one proposal; `exact` asks for the patch too. */
@@ -138,9 +139,10 @@ export interface ChangePreviewParams {
   readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. `ended` are hunks of the same proposal that are pending no more. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
+  readonly ended?: readonly EndedHunkInfo[];
   readonly diff: string;
   readonly patch?: string | null;
   readonly documents?: ChangeDocuments | null;
@@ -211,6 +213,15 @@ export interface DataInfo {
 /** No parameters, or nothing to say. */
 export type Empty = Readonly<Record<string, never>>;
 
+/** A hunk that is pending no more; `superseded`: the agent changed it before it was decided. */
+export interface EndedHunkInfo {
+  readonly hunkId: string;
+  readonly digest: string;
+  readonly changeId: string;
+  readonly path: string;
+  readonly state: "accepted" | "rejected" | "superseded" | "undone";
+}
+
 /** A right in force. */
 export interface GrantInfo {
   readonly grantId: string;
@@ -232,7 +243,7 @@ export interface GrantRevokeParams {
   readonly grantId: string;
 }
 
-/** One place of a proposal. */
+/** One place of a proposal. `state` is looked up by `change/preview`: `conflicted` where the user changed it too. */
 export interface HunkInfo {
   readonly hunkId: string;
   readonly digest: string;
@@ -240,6 +251,7 @@ export interface HunkInfo {
   readonly oldCount: number;
   readonly newStart: number;
   readonly newCount: number;
+  readonly state?: "pending" | "conflicted";
 }
 
 /** Older items of the view: `limit` items before the index `before`. */
@@ -301,7 +313,7 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
-/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines. */
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is what the user has there. */
 export interface PendingHunk {
   readonly sessionId: string;
   readonly sessionTitle: string;
@@ -320,6 +332,8 @@ export interface PendingHunk {
   readonly newText: string | null;
   readonly runsByItself: string | null;
   readonly meets: boolean;
+  readonly state?: "pending" | "conflicted";
+  readonly userText?: string | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
