@@ -21,7 +21,7 @@ from tests.kit.daemon import Daemon, running_daemon, start_session, trust
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import EventBody, encode_body
-from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.session import SessionListParams
 from gloveport.server.cli.demo_repo import SCRIPT, materialise
 from gloveport.server.client.launch import probe
@@ -126,19 +126,36 @@ async def fill(data_dir: Path, lengths: dict[str, int]) -> None:
     await journal.close()
 
 
+async def measure_rooms(daemon: Daemon) -> None:
+    """A cold daemon until it answers what its rooms know: the first request waits for them, whatever it asks."""
+    began = time.perf_counter()
+    daemon.start()
+    async with daemon.client() as client:
+        await client.call("daemon/status", Empty())
+    took = (time.perf_counter() - began) * 1000
+    assert daemon.process is not None
+    own = cpu_s(daemon.process.pid) * 1000
+    tell("cold start: spawn until the rooms answer", took, "ms", beside=f"its processor time {own:.0f} ms")
+
+
 async def measure_long(daemon: Daemon, lengths: dict[str, int]) -> None:
     """Open sessions that the daemon has not read, and follow each to a view that agrees; then list all."""
+    assert daemon.process is not None
+    pid = daemon.process.pid
     async with daemon.client() as client:
         for session_id, turns in lengths.items():
+            busy = cpu_s(pid)
             began = time.perf_counter()
             await client.call("session/show", SessionParams(session_id=session_id))
             opened = time.perf_counter()
+            busy = cpu_s(pid) - busy
             follow = client.follow(session_id)
             async for update in follow:
                 if update.caught_up and update.in_sync:
                     break
             followed = time.perf_counter()
-            beside = f"read {(opened - began) * 1000:.0f} ms, view {(followed - opened) * 1000:.0f} ms"
+            read = f"read {(opened - began) * 1000:.0f} ms (processor {busy * 1000:.0f} ms)"
+            beside = f"{read}, view {(followed - opened) * 1000:.0f} ms"
             bar = 60 if turns == RESUMED_TURNS else None
             tell(
                 f"resume {turns} turns ({turns * len(one_turn(0)):,} events)",
@@ -174,7 +191,7 @@ def main() -> None:
             lengths = {session_id: LONG_TURNS, asyncio.run(begin(daemon, root)): RESUMED_TURNS}
             daemon.stop()
             asyncio.run(fill(daemon.places.data_dir, lengths))
-            daemon.start()
+            asyncio.run(measure_rooms(daemon))
             asyncio.run(measure_long(daemon, lengths))
             measure_idle(daemon, "with both open")
     finally:

@@ -196,6 +196,54 @@ async def test_files_made_inside_belong_to_the_user(rig: Rig) -> None:
     assert (made.st_uid, made.st_gid) == (mine.st_uid, mine.st_gid)
 
 
+REACH_FOR = (
+    "import ctypes, os, sys\n"
+    "marker, *pids = sys.stdin.read().split()\n"
+    "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+    "    try: pids += [pid] * (marker.encode() in open(f'/proc/{pid}/cmdline', 'rb').read())\n"
+    "    except OSError: pass\n"
+    "libc = ctypes.CDLL(None)\n"
+    "for pid in map(int, pids):\n"
+    "    if libc.ptrace(0x4206, pid, 0, 0) == 0: print('traced', flush=True)\n"
+    "    try: open(f'/proc/{pid}/mem', 'rb'); print('opened', flush=True)\n"
+    "    except OSError: pass\n"
+    "    for signal in (lambda: os.kill(pid, 15), lambda: os.killpg(pid, 15)):\n"
+    "        try: signal(); print('signalled', flush=True)\n"
+    "        except OSError: pass\n"
+)
+
+
+async def test_two_runs_can_neither_signal_nor_trace_each_other(rig: Rig) -> None:
+    """Of two sessions, at the same time; by the numbers that the machine gives them and by those that show inside."""
+    marker = f"gp{secrets.token_hex(6)}"
+    interpreter = find_interpreter()
+    lease = await rig.lease(mounts=interpreter.mounts)
+    waiting = f"import time; print('ready', flush=True); time.sleep(60)  # {marker}"
+    execution = await rig.start_raw(lease, (interpreter.path, "-I", "-S", "-B", "-c", waiting))
+    async for _chunk in execution.output():
+        break
+    pids = " ".join(str(pid) for pid in list_host_processes(marker))
+    said = (await rig.python(REACH_FOR, f"{marker} {pids}".encode())).output
+    with anyio.move_on_after(0.3):
+        await execution.result()
+    untouched = not execution.is_over() and said == b""  # type: ignore[attr-defined]  # - every rung here has it
+    await execution.stop()
+    await lease.release()
+    assert agrees(rig, Claim.RUNS_APART, untouched), said
+
+
+async def test_a_run_may_signal_and_trace_its_own(rig: Rig) -> None:
+    """Test runners end their workers, debuggers attach to their children."""
+    source = (
+        "import ctypes, os, signal, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0: time.sleep(60)\n"
+        "print(ctypes.CDLL(None).ptrace(0x4206, pid, 0, 0), open(f'/proc/{pid}/environ', 'rb').read(1) != b'')\n"
+        "os.kill(pid, signal.SIGKILL); print(os.waitpid(pid, 0)[1] & 127)\n"
+    )
+    assert (await rig.python(source)).output == b"0 True\n9\n"
+
+
 async def test_read_only_mount_is_read_only(rig: Rig, tmp_path: Path) -> None:
     if Claim.FILESYSTEM_VIEW not in rig.availability.holds:
         return

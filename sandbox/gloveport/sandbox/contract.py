@@ -48,6 +48,7 @@ class Claim(StrEnum):
     LANDLOCK = "landlock"
     NO_NEW_NAMESPACES = "no_new_namespaces"
     NO_CAPABILITIES = "no_capabilities"
+    RUNS_APART = "runs_apart"
     MEMORY_LIMIT = "memory_limit"
     MEMORY_CAP = "memory_cap"
     PROCESS_LIMIT = "process_limit"

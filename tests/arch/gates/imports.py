@@ -100,6 +100,8 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "pathspec": ("gloveport.server.workspace", "gloveport.server.tools", "gloveport.server.index"),
     "unidiff": ("gloveport.server.workspace", "gloveport.server.tools"),
+    "tree_sitter": ("gloveport.server.parsing.bash",),
+    "tree_sitter_bash": ("gloveport.server.parsing.bash",),
     "typer": ("gloveport.server.cli", "gloveport.server.__main__"),
     "click": ("gloveport.server.cli", "gloveport.server.__main__"),
     "rich": ("gloveport.server.cli",),

@@ -95,6 +95,8 @@ class RunRequest:
 
     `written`: folders of this machine that the run may write; set-id bits are taken from their files at its end.
 
+    `apart`: the run is put where it can signal and trace no process but its own.
+
     With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone.
     """
 
@@ -111,6 +113,7 @@ class RunRequest:
     breaker: BreakerPlan | None = None
     written: tuple[str, ...] = ()
     engine: EnginePlan | None = None
+    apart: bool = False
 
 
 def encode_request(request: RunRequest) -> bytes:
@@ -132,6 +135,7 @@ def encode_request(request: RunRequest) -> bytes:
             "breaker": None if breaker is None else {name: getattr(breaker, name) for name in BreakerPlan.__slots__},
             "written": list(request.written),
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
+            "apart": request.apart,
         }
     )
 
@@ -157,6 +161,7 @@ def decode_request(raw: bytes) -> RunRequest:
         breaker=_breaker(body.inner("breaker")),
         written=body.texts_or_none("written"),
         engine=_engine(body.inner("engine")),
+        apart=body.flag_or_none("apart"),
     )
 
 

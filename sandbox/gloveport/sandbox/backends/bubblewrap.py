@@ -39,10 +39,11 @@ from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 _HELD: Final = frozenset(
-    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT,
-     Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
-     Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+    {Claim.PROCESS_ISOLATION, Claim.RUNS_APART, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA,
+     Claim.NO_NETWORK, Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES,
+     Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT,
+     Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON,
+     Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
 _NO_CAP: Final = (

@@ -49,10 +49,10 @@ from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner import rundir
 
 _HELD: Final = frozenset(
-    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.SYSCALL_FILTER, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.WALL_LIMIT,
-     Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
-     Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+    {Claim.PROCESS_ISOLATION, Claim.RUNS_APART, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA,
+     Claim.NO_NETWORK, Claim.LOOPBACK, Claim.SYSCALL_FILTER, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES,
+     Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT,
+     Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NEVER_HELD: Final = (
     (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),

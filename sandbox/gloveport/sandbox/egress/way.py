@@ -24,13 +24,13 @@ from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.entries import Entry, EntryError, read_entries
 from gloveport.sandbox.egress.handover import SECRET_SOCKET, hand_over
 from gloveport.sandbox.egress.limits import EgressLimits
-from gloveport.sandbox.egress.proxy import Proxy
 from gloveport.sandbox.egress.resolver import Resolver, SystemResolver
 from gloveport.sandbox.egress.watch import Watch
 from gloveport.sandbox.profile import Access, Forward, Mount, Profile, WayOut, is_below
 
 if TYPE_CHECKING:
     from gloveport.sandbox.egress.opener import TlsOpener
+    from gloveport.sandbox.egress.proxy import Proxy
 
 WAY_TARGET: Final = "/run/gloveport/out"
 """Where a jail finds the folder."""
@@ -68,6 +68,8 @@ async def open_way_out(
     `secret` is given to the first who asks for it at the folder's other socket, and to nobody after.
     While it is open the daemon's loop serves it; connections that are open when it is left end within `drain_s`.
     """
+    from gloveport.sandbox.egress.proxy import Proxy  # few sessions have a way out
+
     entries = check_egress(egress)
     limits = limits or EgressLimits()
     folder = await anyio.to_thread.run_sync(_make_folder, parent, name)
@@ -96,7 +98,7 @@ async def open_way_out(
         raise failure
 
 
-async def _accept(listener: SocketListener, proxy: Proxy, connections: TaskGroup, limits: EgressLimits) -> None:
+async def _accept(listener: SocketListener, proxy: "Proxy", connections: TaskGroup, limits: EgressLimits) -> None:
     """Take connections as long as there is room; whoever comes beyond that waits in the kernel's line.
 
     A few more than `connections_max` are taken, so that the reason can be told.

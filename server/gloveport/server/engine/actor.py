@@ -26,11 +26,11 @@ from gloveport.protocol.journal.events import (
     encode_body,
 )
 from gloveport.protocol.journal.events.base import blobs_of, storable_body
-from gloveport.server.engine.editors import texts_below
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.engine.room import Room
+from gloveport.server.engine.unsaved import texts_below
 from gloveport.server.engine.way_out import Notes
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event

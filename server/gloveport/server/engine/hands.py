@@ -33,6 +33,7 @@ from gloveport.server.accounts import Database, MailAccount
 from gloveport.server.engine.way_out import Notes, WaysOut
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Found, Lent, RunRequest
+from gloveport.server.workspace.repository import PLACE
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -124,6 +125,7 @@ class Hands:
             there = {mount.target for mount in beside}
             tools = [path for path in dict.fromkeys(request.shown) if path not in there]
             mounts += [*beside, *(Mount(path, path, Access.READ_ONLY) for path in tools)]
+            mounts += [Mount(request.repository, PLACE, Access.READ_WRITE)] if request.repository else []
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,

@@ -42,7 +42,8 @@ class ToolPlan:
     """What a call will do, before it does it.
 
     `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
-    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card. `payload`: the very bytes
+    that leave, where they are known; they are stored, and what is released are the stored ones.
     """
 
     title: str
@@ -59,6 +60,18 @@ class ToolPlan:
     test_class: str | None = None
     diff: str = ""
     sends: str = ""
+    payload: "Payload | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes that leave, and for where."""
+
+    data: bytes
+    effect: str
+    scheme: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +155,7 @@ class RunRequest:
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
+    `repository` is a folder with a repository of the session's own, which the worktree points to.
     `hand`: the row of the table of hands, for a small program of ours in a jail of its own without the worktree: it has
     the row's limits, `argv` are the interpreter's words, and `shown` may name single files. `account`: it speaks its
     own protocol with this account's place, and is given the password once.
@@ -158,6 +172,7 @@ class RunRequest:
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
     account: Account | None = None
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +199,10 @@ class ToolContext:
     is_stopped: Callable[[], bool]
     fingerprint: tuple[FileFingerprint, ...] = ()
     planned: tuple[EffectRecord, ...] = ()
+    model_reader: str = ""
+    """Under which name the model's provider stands among readers."""
+    released: bytes | None = None
+    """What the user released for this call; it is sent as it is stored."""
 
     def was_judged(self, kind: str, path: str) -> bool:
         """True if this effect is among those that were judged."""

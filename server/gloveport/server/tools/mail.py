@@ -10,9 +10,6 @@ import hashlib
 import mimetypes
 import posixpath
 from dataclasses import replace
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -127,6 +124,10 @@ async def _render(
     judged: tuple[FileFingerprint, ...] | None = None,
 ) -> bytes:
     """The message's bytes. Raises ToolError where it holds a secret, is too large, or a file changed since `judged`."""
+    from email.headerregistry import Address  # these cost a part of every start, and few sessions send mail
+    from email.message import EmailMessage
+    from email.policy import SMTP
+
     message = EmailMessage(policy=SMTP)
     message["From"] = Address(addr_spec=sender)
     message["To"] = [Address(addr_spec=one) for one in dict.fromkeys(arguments.to)]

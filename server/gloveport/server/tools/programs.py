@@ -147,6 +147,11 @@ async def hidden_files(context: ToolContext) -> tuple[str, ...]:
     return tuple(hidden)
 
 
+async def own_repository(context: ToolContext) -> str:
+    """The folder of the session's own repository, for a jail that has a view of files; else empty."""
+    return await context.workspace.repository(context.is_kept) if context.hands.hides else ""
+
+
 def _is_judged(path: str, context: ToolContext) -> bool:
     """True if reading the path was judged, or reading a kept folder above it."""
     targets = [posixpath.normpath(one.target) for one in context.planned if one.kind in ("read", "secret_read")]
@@ -274,8 +279,9 @@ class RunCommand:
         places = judged_places(context)
         lent = stand_ins(arguments.credentials, context)
         request = RunRequest(
-            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, environment=lent, places=places
-        )
+            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden,
+            environment=lent, places=places, repository=await own_repository(context),
+        )  # fmt: skip
         return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:

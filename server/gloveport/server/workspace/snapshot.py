@@ -126,7 +126,7 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
         reader = _Reader(own if contents is None else contents, populate, look.limits)
         look.keep = reader.keep
         # What is in the history is content whatever a rule says; later it is known by the base.
-        base = look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True)
+        base = dict(look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True))
         _read_missing(look, base, reader)
         populate.make_folders(look.sight.folders)
         populate.run(reader.store, {path: base[path] for path in base.keys() - reader.written})
