@@ -159,13 +159,16 @@ class Hands:
             tool_kind="small",
             hand=request.hand,
             mounts=self._hand_mounts(request),
-            working_dir="/",
+            working_dir=self.root if hand.looks else "/",
             limits=limits,
             environment=dict(request.environment),
+            covered=self._covered(request) if hand.looks else (),
         )
 
     def _hand_mounts(self, request: RunRequest) -> tuple[Mount, ...]:
         """The interpreter and what the hand needs beside it, each at its own place, read-only."""
+        if HANDS[request.hand].looks:
+            return (Mount(self.place.worktree, self.root, Access.READ_ONLY),)
         own = find_interpreter().mounts
         asked = (Mount(os.path.realpath(path), path, Access.READ_ONLY) for path in dict.fromkeys(request.shown))
         system = ("/usr",)
@@ -234,7 +237,7 @@ class Hands:
         lease = await self.backend.prepare(profile, call.run_id)
         if self.stop.is_set():
             raise SandboxError(ErrorCode.CANCELLED, "stopped before it began")
-        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand else ()
+        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand and not HANDS[call.hand].looks else ()
         return await self._follow(await lease.start(Command((*interpreter, *call.argv), call.run_id, call.stdin)), show)
 
     async def look(self, run_id: str) -> Found:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ToolSpec
+from gloveport.server.tools.archives import ListArchive, UnpackArchive
 from gloveport.server.tools.code import RunJavascript, RunPython
 from gloveport.server.tools.contract import Tool, ToolError
 from gloveport.server.tools.databases import QueryDatabase
@@ -22,6 +23,7 @@ from gloveport.server.tools.patches import ApplyDiff, ApplyPatch
 from gloveport.server.tools.plan import UpdatePlan
 from gloveport.server.tools.plots import Plot
 from gloveport.server.tools.programs import RunCommand
+from gloveport.server.tools.safe_command import LookWith
 from gloveport.server.tools.tests import RunTests
 
 
@@ -64,7 +66,10 @@ def builtin_toolbox() -> Toolbox:
             ReadFile(),
             ListFiles(),
             Search(),
+            LookWith(),
             ReadDocument(),
+            ListArchive(),
+            UnpackArchive(),
             EditFile(),
             WriteFile(),
             DeleteFile(),
