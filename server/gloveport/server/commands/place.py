@@ -33,6 +33,7 @@ from gloveport.protocol.wire.place import (
     WorkspaceTrustParams,
 )
 from gloveport.server.commands.data import data_info
+from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, checked_root
@@ -82,6 +83,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
     _check_rung(house, params.sandbox)
     actor = await house.sessions.open(params.session_id)
     described = await house.rungs.describe(params.sandbox)
+    image = await pin_image(house, actor.state, params.sandbox, params.image) if params.image else ""
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
         if state.turn is not None:
@@ -89,8 +91,9 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
                 ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
             )
         check_strength(described, state.trust_level)
-        statement = described.statement
-        return (SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=statement),)
+        words = f"{described.statement} In the image {params.image} ({image})." if image else described.statement
+        chosen = SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=words, image=image)
+        return (chosen,)
 
     await actor.record(facts, once.request(described))
     return described

@@ -85,7 +85,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     available = await room.sandboxes.availability(rung)
     hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
     running.notes.session_id = actor.session_id
-    hands.ways, hands.notes = room.ways, running.notes
+    hands.ways, hands.notes, hands.image = room.ways, running.notes, state.image
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -172,7 +172,7 @@ def _stands_on(seen: tuple[object, ...], state: SessionState) -> bool:
 
 def _footing(state: SessionState) -> tuple[object, ...]:
     """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
-    return state.trust_level, state.sandbox, tuple(state.grants), tuple(state.grant_uses.items())
+    return state.trust_level, state.sandbox, state.image, tuple(state.grants), tuple(state.grant_uses.items())
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:

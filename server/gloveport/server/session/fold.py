@@ -124,7 +124,7 @@ def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
 
 
 def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
-    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level)
+    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level, image=body.image)
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
