@@ -149,7 +149,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
     if call is None:
         return ()
     while True:
-        seen = _footing(actor.state)
+        seen = _footing(actor, actor.state)
         try:
             bench = await lay_out(actor, call, running)
             plan = await bench.tool.plan(bench.arguments, bench.context)
@@ -161,18 +161,25 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
             if is_fatal(error):
                 raise
             given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
-        due = await actor.submit_if(partial(_stands_on, seen), given)
+        try:
+            due = await actor.submit_if(partial(_stands_on, actor, seen), given)
+        except GloveportError as error:
+            if error.code is not ErrorCode.SUPERSEDED:
+                raise
+            continue  # another session used the right first
         if due is not None:
             return due
 
 
-def _stands_on(seen: tuple[object, ...], state: SessionState) -> bool:
-    return _footing(state) == seen
+def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> bool:
+    return _footing(actor, state) == seen
 
 
-def _footing(state: SessionState) -> tuple[object, ...]:
+def _footing(actor: Actor, state: SessionState) -> tuple[object, ...]:
     """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
-    return state.trust_level, state.sandbox, state.image, tuple(state.grants), tuple(state.grant_uses.items())
+    shared = actor.room.rights.footing(state.workspace_id)
+    rights = (tuple(state.grants), tuple(state.grant_uses.items()), shared)
+    return (state.trust_level, state.sandbox, state.image, *rights)
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:
