@@ -40,9 +40,10 @@ export interface ApprovalResolveResult {
   readonly sentence: string;
 }
 
-/** Lines of the audit file from `after_line` on. */
+/** Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events. */
 export interface AuditExportParams {
   readonly afterLine?: number;
+  readonly format?: "lines" | "ocsf";
   readonly limit?: number;
 }
 

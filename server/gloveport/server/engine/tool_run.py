@@ -21,6 +21,7 @@ from gloveport.protocol.text import utf16_index, utf16_length
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
+from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
@@ -228,17 +229,19 @@ def _ended(
     asked = asked or (turn is not None and turn.cancelled_by is not None)
     stopped = asked and _is_killable(call) and done.outcome in ("killed", "failed")
     outcome = "cancelled" if stopped else done.outcome
+    text = actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words))))
+    about = _turn_id(actor), call.goal_revision, call.call_id
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
+        text=text,
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,
         output_bytes=done.output_bytes,
         duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *running.notes.fact(_turn_id(actor), call.goal_revision, call.call_id), *looked.facts),
+        facts=(*done.facts, *running.notes.fact(*about), *hint_facts(call, about[0], text), *looked.facts),
     )
 
 
