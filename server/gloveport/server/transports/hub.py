@@ -91,6 +91,7 @@ class Hub:
             subscription_id=name,
             mode="replay" if snapshot is None else "snapshot",
             cursor=subscription.place.cursor,
+            seq=subscription.place.seq,
             snapshot=snapshot,
         )
 
