@@ -654,11 +654,12 @@ export interface SubscribeParams {
   readonly windowBytes?: number;
 }
 
-/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. */
+/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's. */
 export interface SubscribeResult {
   readonly subscriptionId: string;
   readonly mode: "replay" | "snapshot";
   readonly cursor: string;
+  readonly seq: number;
   readonly snapshot?: ViewSnapshot | null;
 }
 
