@@ -40,9 +40,10 @@ export interface ApprovalResolveResult {
   readonly sentence: string;
 }
 
-/** Lines of the audit file from `after_line` on. */
+/** Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events. */
 export interface AuditExportParams {
   readonly afterLine?: number;
+  readonly format?: "lines" | "ocsf";
   readonly limit?: number;
 }
 
@@ -210,6 +211,15 @@ export interface DataInfo {
   readonly told: readonly string[];
 }
 
+/** What a folder's devcontainer.json asks for: an image at most, and what of the file is ignored. `path` is empty where the file is not there or not read, `words` say what to tell the user, `in_use` is the id of the image that the session uses now. */
+export interface DevContainerResult {
+  readonly path: string;
+  readonly image: ImageInfo | null;
+  readonly ignored: readonly string[];
+  readonly words: string;
+  readonly inUse: string;
+}
+
 /** No parameters, or nothing to say. */
 export type Empty = Readonly<Record<string, never>>;
 
@@ -252,6 +262,17 @@ export interface HunkInfo {
   readonly newStart: number;
   readonly newCount: number;
   readonly state?: "pending" | "conflicted";
+}
+
+/** An image that a folder asks for. `sandboxes` are those that have it already; none is fetched. */
+export interface ImageInfo {
+  readonly registry: string;
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly reference: string;
+  readonly question: string;
+  readonly sandboxes: readonly string[];
 }
 
 /** Older items of the view: `limit` items before the index `before`. */
@@ -451,11 +472,12 @@ export interface SampleListResult {
   readonly nextOffset: number | null;
 }
 
-/** Use another sandbox in this session. */
+/** Use another sandbox in this session. `image` is the reference that `sandbox/devcontainer` told and the user agreed to; empty for the sandbox's own. */
 export interface SandboxChooseParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly sandbox: string;
+  readonly image?: string;
 }
 
 /** Probe one sandbox's claims from outside. */
@@ -632,11 +654,12 @@ export interface SubscribeParams {
   readonly windowBytes?: number;
 }
 
-/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. */
+/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's. */
 export interface SubscribeResult {
   readonly subscriptionId: string;
   readonly mode: "replay" | "snapshot";
   readonly cursor: string;
+  readonly seq: number;
   readonly snapshot?: ViewSnapshot | null;
 }
 
@@ -987,6 +1010,7 @@ export interface Methods {
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
   readonly "sandbox/list": { readonly params: Empty; readonly result: SandboxListResult };
   readonly "sandbox/choose": { readonly params: SandboxChooseParams; readonly result: SandboxInfo };
+  readonly "sandbox/devcontainer": { readonly params: SessionParams; readonly result: DevContainerResult };
   readonly "sandbox/doctor": { readonly params: SandboxDoctorParams; readonly result: SandboxDoctorResult };
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };

@@ -124,7 +124,7 @@ def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
 
 
 def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
-    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level)
+    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level, image=body.image)
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
@@ -242,10 +242,14 @@ def _approval_resolved(state: SessionState, body: ApprovalResolved) -> SessionSt
 
 
 def _grant_issued(state: SessionState, body: GrantIssued) -> SessionState:
+    if body.scope == "workspace":
+        return state  # it is the workspace's: what its stream says of it holds, and no session's copy
     return evolve(state, grants=_put(state.grants, body.grant_id, body))
 
 
 def _grant_used(state: SessionState, body: GrantUsed) -> SessionState:
+    if body.grant_id not in state.grants:
+        return state
     uses = state.grant_uses.get(body.grant_id, 0) + 1
     state = evolve(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
     return evolve(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state

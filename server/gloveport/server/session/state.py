@@ -229,6 +229,7 @@ class SessionState:
     title: str = ""
     trust_level: str = "untrusted"
     sandbox: str = ""
+    image: str = ""
     provider: str = ""
     model: str = ""
     model_label: str = ""
