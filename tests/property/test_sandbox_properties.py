@@ -97,7 +97,7 @@ def test_damaged_end_is_an_error_never_a_wrong_value(end: RunExit, cut: int, nam
     reads=st.lists(st.booleans(), max_size=12),
 )
 @settings(max_examples=60, deadline=None)
-def test_spool_keeps_head_and_tail(sizes: list[int], bytes_max: int, reads: list[bool]) -> None:
+def test_c12_spool_keeps_head_and_tail(sizes: list[int], bytes_max: int, reads: list[bool]) -> None:
     """C12: any output in a bounded file; a reader misses the middle at most, and never sees a wrong byte."""
     source = bytes(index * 31 % 251 for index in range(sum(sizes)))
     with tempfile.TemporaryDirectory() as name:
