@@ -37,6 +37,7 @@ from gloveport.sandbox.backends.seccomp import (
 from gloveport.sandbox.backends.view import Cover, Hidden, plan_mounts
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.profile import Access, Mount, is_below
+from gloveport.sandbox.runner import watching
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader, SpoolWriter
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
 
@@ -69,6 +70,13 @@ exits = st.builds(
     st.floats(0, 1e6), st.floats(0, 1e6), maybe, numbers,
 )  # fmt: skip
 statuses = st.builds(RunStatus, texts, st.sampled_from(RunState), texts, numbers, numbers, numbers, numbers)
+
+
+@given(st.binary(max_size=40))
+def test_any_address_is_words_or_nothing(address: bytes) -> None:
+    """It lies in the memory of the run, which may hold anything."""
+    said = watching._describe_place(address)
+    assert said == "" or (said.startswith("connect ") and said.isprintable())
 
 
 @given(request=requests, end=exits, status=statuses)
