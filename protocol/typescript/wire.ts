@@ -40,9 +40,10 @@ export interface ApprovalResolveResult {
   readonly sentence: string;
 }
 
-/** Lines of the audit file from `after_line` on. */
+/** Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events. */
 export interface AuditExportParams {
   readonly afterLine?: number;
+  readonly format?: "lines" | "ocsf";
   readonly limit?: number;
 }
 
@@ -126,9 +127,10 @@ export interface ChangeInfo {
   readonly turnId?: string;
 }
 
-/** All pending proposals. */
+/** All pending proposals, and the hunks that ended last. */
 export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
+  readonly ended?: readonly EndedHunkInfo[];
 }
 
 /** Show one proposal; `exact` asks for the patch too. */
@@ -138,9 +140,10 @@ export interface ChangePreviewParams {
   readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. `ended` are hunks of the same proposal that are pending no more. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
+  readonly ended?: readonly EndedHunkInfo[];
   readonly diff: string;
   readonly patch?: string | null;
   readonly documents?: ChangeDocuments | null;
@@ -220,6 +223,15 @@ export interface DevContainerResult {
 /** No parameters, or nothing to say. */
 export type Empty = Readonly<Record<string, never>>;
 
+/** A hunk that is pending no more; `superseded`: the agent changed it before it was decided. */
+export interface EndedHunkInfo {
+  readonly hunkId: string;
+  readonly digest: string;
+  readonly changeId: string;
+  readonly path: string;
+  readonly state: "accepted" | "rejected" | "superseded" | "undone";
+}
+
 /** A right in force. */
 export interface GrantInfo {
   readonly grantId: string;
@@ -241,7 +253,7 @@ export interface GrantRevokeParams {
   readonly grantId: string;
 }
 
-/** One place of a proposal. */
+/** One place of a proposal. `state` is looked up by `change/preview`: `conflicted` where the user changed it too. */
 export interface HunkInfo {
   readonly hunkId: string;
   readonly digest: string;
@@ -249,6 +261,7 @@ export interface HunkInfo {
   readonly oldCount: number;
   readonly newStart: number;
   readonly newCount: number;
+  readonly state?: "pending" | "conflicted";
 }
 
 /** An image that a folder asks for. `sandboxes` are those that have it already; none is fetched. */
@@ -321,7 +334,7 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
-/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines. */
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is what the user has there. */
 export interface PendingHunk {
   readonly sessionId: string;
   readonly sessionTitle: string;
@@ -340,6 +353,8 @@ export interface PendingHunk {
   readonly newText: string | null;
   readonly runsByItself: string | null;
   readonly meets: boolean;
+  readonly state?: "pending" | "conflicted";
+  readonly userText?: string | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
@@ -639,11 +654,12 @@ export interface SubscribeParams {
   readonly windowBytes?: number;
 }
 
-/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. */
+/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's. */
 export interface SubscribeResult {
   readonly subscriptionId: string;
   readonly mode: "replay" | "snapshot";
   readonly cursor: string;
+  readonly seq: number;
   readonly snapshot?: ViewSnapshot | null;
 }
 
@@ -1091,6 +1107,7 @@ export const ERROR_CODES = {
   "tool.unknown": -32100,
   "tool.invalid_arguments": -32101,
   "tool.failed": -32102,
+  "tool.unavailable": -32103,
   "policy.denied": -32110,
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,

@@ -423,7 +423,7 @@ class Home:
             editors=buffers,
             ways=WaysOut(self.data, self.now_us),
         )
-        trust = Trust(journal, "unset", now_us)
+        trust = Trust(journal, "unset", now_us, room.rights)
         await trust.load()
 
         async def take_up(actor: Actor) -> tuple[Effect, ...]:

@@ -15,7 +15,7 @@ import type { Attachment } from "../common/panel.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 import { rungWords } from "./trees.ts";
 
 const FILES_MAX = 5_000;

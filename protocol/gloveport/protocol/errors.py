@@ -88,6 +88,7 @@ class ErrorCode(StrEnum):
     TOOL_UNKNOWN = "tool.unknown"
     TOOL_ARGUMENTS = "tool.invalid_arguments"
     TOOL_FAILED = "tool.failed"
+    TOOL_UNAVAILABLE = "tool.unavailable"
     POLICY_DENIED = "policy.denied"
     RULES_INVALID = "policy.rules_invalid"
     LIMIT = "limit.reached"
@@ -164,6 +165,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.TOOL_UNKNOWN: ErrorSpec(-32100, "Use one of the offered tools."),
         ErrorCode.TOOL_ARGUMENTS: ErrorSpec(-32101, "Mend the named arguments."),
         ErrorCode.TOOL_FAILED: ErrorSpec(-32102, "Read the tool's words."),
+        ErrorCode.TOOL_UNAVAILABLE: ErrorSpec(-32103, "Install or set up what is named."),
         ErrorCode.POLICY_DENIED: ErrorSpec(-32110, "A rule forbids this; see gloveport why."),
         ErrorCode.RULES_INVALID: ErrorSpec(-32111, "Mend the named rule in your user rules."),
         ErrorCode.LIMIT: ErrorSpec(-32120, "A named limit was reached."),

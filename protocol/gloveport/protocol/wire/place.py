@@ -170,9 +170,10 @@ class AuditVerifyResult(WireModel):
 
 
 class AuditExportParams(WireModel):
-    """Lines of the audit file from `after_line` on."""
+    """Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events."""
 
     after_line: int = Field(default=0, ge=0)
+    format: Literal["lines", "ocsf"] = "lines"
     limit: int = Field(default=PAGE_MAX, ge=1, le=PAGE_MAX)
 
 

@@ -23,6 +23,7 @@ from gloveport.sandbox.contract import Availability, Claim, Command, SandboxErro
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
+from gloveport.sandbox.programs import PATH_DEFAULT
 from gloveport.sandbox.runner.apart import ABI_MIN
 
 _HELD: Final = frozenset(
@@ -53,7 +54,6 @@ _NO_APART: Final = (
 _SIGNAL_OUTSIDE: Final = ("sh", "-c", 'kill -0 "$1" 2>/dev/null && exit 1; kill -0 $$', "sh")
 """Ends well only where the process named is out of reach and its own is not."""
 _TRIAL: Final = Limits(wall_s=5.0, output_bytes_max=4096)
-PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 class ProcessSandbox(SupervisedRung):

@@ -23,7 +23,8 @@ import anyio.to_thread
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
 from gloveport.sandbox.backends.docker_choice import EngineChoice
-from gloveport.sandbox.backends.select import NAMES, open_backend
+from gloveport.sandbox.backends.names import NAMES
+from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT

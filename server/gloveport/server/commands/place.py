@@ -32,6 +32,8 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
+from gloveport.server.audit.ocsf import ocsf_event
+from gloveport.server.audit.reading import PROVES
 from gloveport.server.commands.data import data_info
 from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
@@ -136,7 +138,7 @@ async def policy(house: House, params: Empty, caller: Caller) -> PolicyShowResul
 async def verify_audit(house: House, params: Empty, caller: Caller) -> AuditVerifyResult:
     """Follow the audit chain."""
     report = await house.audit.verify()
-    words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint"
+    words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint. {PROVES}"
     if report.findings:
         words += f"; lines {', '.join(map(str, report.findings))} tell of damage found earlier"
     if report.losses:
@@ -158,6 +160,8 @@ async def export_audit(house: House, params: AuditExportParams, caller: Caller) 
 
     lines = await anyio.to_thread.run_sync(read)
     shown = lines[: params.limit]
+    if params.format == "ocsf":
+        shown = [ocsf_event(line) for line in shown]
     return AuditExportResult(
         lines=tuple(shown), next_line=params.after_line + len(shown) if len(lines) > params.limit else None
     )

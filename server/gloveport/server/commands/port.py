@@ -30,7 +30,6 @@ from gloveport.server.commands import (
     tool,
     turn,
     undoing,
-    views,
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
@@ -39,19 +38,31 @@ from gloveport.server.transports.port import Caller
 Read = Callable[[House, Any, Caller], Awaitable[BaseModel]]
 Change = Callable[[House, Any, Caller, Once], Awaitable[BaseModel]]
 
+
+def _projected(method: str) -> Read:
+    """The handler of a projection; what makes them is loaded when the first one is asked for."""
+
+    async def answer(house: House, params: Any, caller: Caller) -> BaseModel:
+        from gloveport.server.commands.views import HANDLERS
+
+        return await HANDLERS[method](house, params, caller)
+
+    return answer
+
+
 READS: Final[Mapping[str, Read]] = MappingProxyType(
     {
         "session/list": session.listed,
         "session/show": session.show,
         "session/item/list": session.items,
         "session/export": session.export,
-        "session/transcript": views.transcript,
-        "task/show": views.shower("task/show"),
-        "plan/show": views.shower("plan/show"),
-        "usage/show": views.shower("usage/show"),
-        "trace/show": views.shower("trace/show"),
-        "sample/list": views.shower("sample/list"),
-        "metrics/show": views.metrics,
+        "session/transcript": _projected("session/transcript"),
+        "task/show": _projected("task/show"),
+        "plan/show": _projected("plan/show"),
+        "usage/show": _projected("usage/show"),
+        "trace/show": _projected("trace/show"),
+        "sample/list": _projected("sample/list"),
+        "metrics/show": _projected("metrics/show"),
         "approval/list": approval.listed,
         "grant/list": approval.grants,
         "change/list": change.listed,

@@ -33,10 +33,10 @@ from gloveport.protocol.wire.session import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.view_answers import redacted_parts
 from gloveport.server.engine.actor import Actor, index_state
 from gloveport.server.engine.sessions import Choice
 from gloveport.server.journal.records import SessionRow
+from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.state import folder_identity
 

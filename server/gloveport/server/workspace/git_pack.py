@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha1
+from types import MappingProxyType
 from typing import BinaryIO, Final, Literal
 
 Kind = Literal["commit", "tree", "blob"]
-_NUMBERS: Final[Mapping[Kind, int]] = {"commit": 1, "tree": 2, "blob": 3}
+_NUMBERS: Final[Mapping[Kind, int]] = MappingProxyType({"commit": 1, "tree": 2, "blob": 3})
 _LEVEL: Final = 1
 _OFFSET_MAX: Final = (1 << 31) - 1
 _PACK_HEAD: Final = struct.Struct(">4sII")
