@@ -89,10 +89,13 @@ def judgement(verdict: str, grant_id: str | None = None, uses_left: int | None =
 
 
 def card(approval: str, expires_at: int | None) -> inp.CardShown:
-    """The card of an approval."""
-    return inp.CardShown(
-        card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at
-    )
+    """The card of an approval; every fourth one shows bytes that an answer for once releases."""
+    shown: dict[str, Any] = {"title": "Run 😀?", "options": ["once"]}
+    if sha(approval)[0] in "0123":
+        place = {"effect": "network", "scheme": "https", "host": "api.example", "port": 443}
+        label = PLAIN_LABEL.model_dump(mode="json")
+        shown["release"] = {**place, "sha256": sha(f"bytes of {approval}"), "bytes": 7, "label": label}
+    return inp.CardShown(card=shown, card_digest=sha(approval), expires_at=expires_at)
 
 
 def grant(grant_id: str, scope: str, call_id: str) -> ev.GrantIssued:
@@ -156,6 +159,10 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                  "skipped": 0, "cases": (case,), "cases_left_out": 0}
             ),
             ev.EgressRecorded(**born, call_id=call_id, places=(_place(True), _place(False)), left_out=1),
+            ev.InjectionSuspected(
+                **born, call_id=call_id, tool="read_file", left_out=1,
+                hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),
+            ),
         )  # fmt: skip
     return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
 

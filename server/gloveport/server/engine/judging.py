@@ -6,16 +6,18 @@ Must never: decide anything itself.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
+from gloveport.protocol.ids import SessionId, Sha256, TurnId, WorkspaceId
 from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import SANDBOX, Hands
+from gloveport.server.engine.labelling import tree_label
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.card import build_card, card_digest
@@ -25,7 +27,7 @@ from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import Integrity
-from gloveport.server.policy.request import Context, Request
+from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.session.state import Call, SessionState
@@ -58,7 +60,7 @@ def context_of(actor: Actor) -> Context:
         turn_id=TurnId(state.turn.turn_id if state.turn is not None else ""),
         goal_revision=state.goal_revision,
         trust_level=level,
-        worktree=Integrity.WORKSPACE if level in (TrustLevel.trusted, TrustLevel.restricted) else Integrity.UNTRUSTED,
+        worktree=Integrity(tree_label(actor).integrity),
         now=actor.room.now_us(),
         builtin_tools=actor.room.toolbox.names,
     )
@@ -95,7 +97,17 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         sends=plan.sends,
         understood=understood,
     )
-    return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
+    intent = intent_of(state.user_messages[-1:], request.effects)
+    return dataclasses.replace(request, intent=intent, payload=leaving_of(plan))
+
+
+def leaving_of(plan: ToolPlan) -> Leaving | None:
+    """What leaves, as policy sees it."""
+    sent = plan.payload
+    if sent is None:
+        return None
+    digest = Sha256(hashlib.sha256(sent.data).hexdigest())
+    return Leaving(sent.effect, sent.scheme, sent.host, sent.port, digest, len(sent.data))
 
 
 def _is_jailed(plan: ToolPlan) -> bool:

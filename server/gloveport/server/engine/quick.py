@@ -21,7 +21,15 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.session.views.ops import Op, projector_of
 
 _NESTED: Final = frozenset(
-    {"TestRunFinished", "EgressRecorded", "PlanUpdated", "ChangeProposed", "ChangeUnsettled", "RecoverySummarised"}
+    {
+        "TestRunFinished",
+        "EgressRecorded",
+        "PlanUpdated",
+        "ChangeProposed",
+        "ChangeUnsettled",
+        "RecoverySummarised",
+        "InjectionSuspected",
+    }
 )
 """Their operations are made from records within the body."""
 

@@ -6,7 +6,7 @@ Must never: decide whether a call is allowed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,11 +23,14 @@ from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
+from gloveport.server.engine.labelling import result_label, workspace_label, written_label
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
 from gloveport.server.engine.understanding import understand_plan
+from gloveport.server.policy.sinks import provider_reader
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.stream import StreamRedactor
+from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import Arguments, Performed, Tool, ToolContext, parse
 from gloveport.server.tools.output import OutputCleaner
@@ -52,12 +55,6 @@ class Bench:
     arguments: Arguments
     context: ToolContext
     hands: Hands
-
-
-def workspace_label(state: SessionState) -> LabelRecord:
-    """The label of what lies in the session's workspace."""
-    integrity = 1 if state.trust_level in ("trusted", "restricted") else 2
-    return LabelRecord(integrity=integrity, readers=None, provenance=("workspace",))
 
 
 async def _show_nothing(_piece: bytes) -> None:
@@ -104,6 +101,8 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         is_stopped=running.stop.is_set,
         fingerprint=call.started.fingerprint if call.started is not None else (),
         planned=call.started.effects if call.started is not None else (),
+        model_reader=provider_reader(state.provider),
+        released=await room.blobs.get(call.release.payload_blob) if call.release is not None else None,
     )
     return Bench(tool, arguments, context, hands)
 
@@ -154,6 +153,8 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         try:
             bench = await lay_out(actor, call, running)
             plan = await bench.tool.plan(bench.arguments, bench.context)
+            if plan.payload is not None:
+                await actor.room.blobs.put(plan.payload.data)  # before anything refers to it
             known = await understand_plan(plan, bench.hands, actor.workspace)
             given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands, known)
         except GloveportError as error:
@@ -196,9 +197,11 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         done = await _perform(actor, call, running, shower.show, attach=attach)
         await shower.finish()
     blob = await _kept(actor, done)
+    done = replace(done, label=await result_label(actor, call, done))
     if not _may_change(call.started.effects):
         return await actor.submit(_ended(actor, call, running, done, blob, began))
-    origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
+    label = join_labels(done.label, written_label(actor))
+    origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, label)
     async with actor.reviewing:
         looked = await look(actor, origin)
         try:

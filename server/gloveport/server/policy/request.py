@@ -49,6 +49,7 @@ class Request:
     file_digests: tuple[tuple[str, Sha256], ...] = ()
     sandbox: SandboxFacts | None = None
     unknown: tuple[str, ...] = ()
+    payload: "Leaving | None" = None
     understood: Understood | None = None
 
     @property
@@ -60,6 +61,18 @@ class Request:
     def commands(self) -> tuple[tuple[str, ...], ...]:
         """The simple commands that were found in the command line."""
         return () if self.understood is None else self.understood.commands
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The very bytes that would leave, by their hash and size, and where to; `effect` is the kind by which."""
+
+    effect: str
+    scheme: str
+    host: str
+    port: int
+    sha256: Sha256
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +145,7 @@ def request_digest(request: Request) -> Sha256:
         "argv": request.argv,
         "cwd": request.cwd,
         "environment": sorted(request.environment),
+        "payload": None if request.payload is None else request.payload.sha256,
         "files": sorted(request.file_digests),
         "goal_revision": request.goal_revision,
     }

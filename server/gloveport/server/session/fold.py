@@ -52,9 +52,9 @@ from gloveport.protocol.journal.events import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
-from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels, with_written
 from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import goals_with, message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
@@ -90,18 +90,6 @@ def _drop(mapping: Mapping[str, K], key: str) -> Mapping[str, K]:
     copy = _copied(mapping)
     copy.pop(key, None)
     return MappingProxyType(copy)
-
-
-def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
-    """The label of something made from both: least integrity, common readers, all provenance."""
-    if left.readers is None:
-        readers = right.readers
-    elif right.readers is None:
-        readers = left.readers
-    else:
-        readers = tuple(sorted(set(left.readers) & set(right.readers)))
-    provenance = tuple(sorted({*left.provenance, *right.provenance}))
-    return LabelRecord(integrity=max(left.integrity, right.integrity), readers=readers, provenance=provenance)
 
 
 def _turn(state: SessionState, **changes: Any) -> SessionState:
@@ -299,7 +287,7 @@ def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
 
 
 def _change_proposed(state: SessionState, body: ChangeProposed) -> SessionState:
-    return evolve(state, changes=_put(state.changes, body.change_id, body))
+    return with_written(evolve(state, changes=_put(state.changes, body.change_id, body)), body)
 
 
 def _change_withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
@@ -366,6 +354,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
         **RETRY_HANDLERS,
+        **LABEL_HANDLERS,
     }
 )
 

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     GrantIssued,
+    ReleaseIssued,
     RetryScheduled,
     ToolExecutionStarted,
 )
@@ -64,6 +65,8 @@ class Call:
     is_unknown: bool = False
     """It ended, and whether it took effect is not known."""
     stop_requested: bool = False
+    release: ReleaseIssued | None = None
+    """What it may send: these stored bytes alone."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,10 @@ class SessionState:
     grants: Mapping[str, GrantIssued] = field(default_factory=_empty)
     grant_uses: Mapping[str, int] = field(default_factory=_empty)
     changes: Mapping[str, ChangeProposed] = field(default_factory=_empty)
+    file_labels: Mapping[str, LabelRecord] = field(default_factory=_empty)
+    """Labels of paths that calls of this session wrote, where they say more than that it is the workspace's."""
+    releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
+    """Releases that were not used, by their grant."""
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()

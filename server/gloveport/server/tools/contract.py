@@ -41,7 +41,8 @@ class ToolPlan:
     """What a call will do, before it does it.
 
     `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
-    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card. `payload`: the very bytes
+    that leave, where they are known; they are stored, and what is released are the stored ones.
     """
 
     title: str
@@ -58,6 +59,18 @@ class ToolPlan:
     test_class: str | None = None
     diff: str = ""
     sends: str = ""
+    payload: "Payload | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes that leave, and for where."""
+
+    data: bytes
+    effect: str
+    scheme: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +190,10 @@ class ToolContext:
     is_stopped: Callable[[], bool]
     fingerprint: tuple[FileFingerprint, ...] = ()
     planned: tuple[EffectRecord, ...] = ()
+    model_reader: str = ""
+    """Under which name the model's provider stands among readers."""
+    released: bytes | None = None
+    """What the user released for this call; it is sent as it is stored."""
 
     def was_judged(self, kind: str, path: str) -> bool:
         """True if this effect is among those that were judged."""

@@ -19,6 +19,7 @@ from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments,
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
+from gloveport.server.turn.releases import issue_release, use_release
 from gloveport.server.turn.retry import Treatment, treatment_of
 
 CALLS_PER_RESPONSE_MAX: Final = 64
@@ -184,6 +185,7 @@ def _start(draft: Draft, call: Call, given: inp.CallJudged) -> None:
     if judgement.grant_id is not None:
         used = ev.GrantUsed(grant_id=judgement.grant_id, call_id=call.call_id, uses_left=judgement.grant_uses_left)
         draft.emit(used)
+        use_release(draft, call.call_id, judgement.grant_id)
     draft.emit(
         ev.ToolExecutionStarted(
             **_born(draft, call.call_id),
@@ -236,6 +238,7 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
     if given.grant is not None:
         draft.emit(given.grant)
         resolve_card(draft, approval, "allowed", given.grant, given.by)
+        issue_release(draft, approval, given.grant)
         draft.need(JudgeCall(approval.call_id))
         return
     resolve_card(draft, approval, given.decision, None, given.by)

@@ -32,6 +32,14 @@ from gloveport.protocol.journal.events.grant import (
     GrantUsed,
     PolicyDecided,
 )
+from gloveport.protocol.journal.events.label import (
+    ContentLabelled,
+    Hint,
+    InjectionSuspected,
+    LabelledFile,
+    ReleaseIssued,
+    ReleaseUsed,
+)
 from gloveport.protocol.journal.events.model import (
     ModelRequestAccepted,
     ModelRequestStarted,
@@ -110,6 +118,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
+    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -129,6 +138,7 @@ __all__ = [
     "ChangeWithdrawn",
     "CompactionDiscarded",
     "CompactionStarted",
+    "ContentLabelled",
     "ContextCompacted",
     "ContextOverflowed",
     "DaemonStarted",
@@ -142,8 +152,11 @@ __all__ = [
     "GrantIssued",
     "GrantRevoked",
     "GrantUsed",
+    "Hint",
     "HunkDecided",
     "HunkRecord",
+    "InjectionSuspected",
+    "LabelledFile",
     "ModelRequestAccepted",
     "ModelRequestReconciled",
     "ModelRequestStarted",
@@ -156,6 +169,8 @@ __all__ = [
     "PolicyDecided",
     "RecoveredItem",
     "RecoverySummarised",
+    "ReleaseIssued",
+    "ReleaseUsed",
     "ResultSuperseded",
     "RetryScheduled",
     "RetryStarted",

@@ -209,6 +209,21 @@ def _egress(body: ev.EgressRecorded) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", egress=places, egressLeftOut=body.left_out),)
 
 
+def _released(body: ev.ReleaseIssued) -> tuple[Op, ...]:
+    place = {"scheme": body.scheme, "host": body.host, "port": body.port}
+    release = {**place, "sha256": body.payload_blob, "bytes": body.payload_bytes, "expiresAt": body.expires_at}
+    return (upsert(f"approval/{body.approval_id}", "approval", release=release),)
+
+
+def _release_used(body: ev.ReleaseUsed) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", released=body.payload_digest),)
+
+
+def _suspected(body: ev.InjectionSuspected) -> tuple[Op, ...]:
+    hints = [hint.model_dump(mode="json") for hint in body.hints]
+    return (upsert(f"tool/{body.call_id}", "tool", hints=hints, hintsLeftOut=body.left_out),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -326,6 +341,9 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ResultSuperseded: _late,
         ev.TestRunFinished: _tests,
         ev.EgressRecorded: _egress,
+        ev.ReleaseIssued: _released,
+        ev.ReleaseUsed: _release_used,
+        ev.InjectionSuspected: _suspected,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,

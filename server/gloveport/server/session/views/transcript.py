@@ -66,6 +66,7 @@ class TranscriptProjection:
         ev.ApprovalResolved,
         ev.TestRunFinished,
         ev.EgressRecorded,
+        ev.InjectionSuspected,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -208,6 +209,10 @@ class TranscriptProjection:
             where = f"{place.host or 'an unreadable place'}:{place.port}"
             yield f"⇄ reached {where}" if place.allowed else f"⇄ blocked by sandbox: {where} ({place.reason})"
 
+    def _suspected(self, body: ev.InjectionSuspected) -> Iterable[str]:
+        for hint in body.hints:
+            yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, line {hint.line}): {hint.excerpt}"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
@@ -265,6 +270,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.ApprovalResolved: TranscriptProjection._resolved,
         ev.TestRunFinished: TranscriptProjection._tests,
         ev.EgressRecorded: TranscriptProjection._egress,
+        ev.InjectionSuspected: TranscriptProjection._suspected,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,
