@@ -40,9 +40,10 @@ export interface ApprovalResolveResult {
   readonly sentence: string;
 }
 
-/** Lines of the audit file from `after_line` on. */
+/** Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events. */
 export interface AuditExportParams {
   readonly afterLine?: number;
+  readonly format?: "lines" | "ocsf";
   readonly limit?: number;
 }
 
@@ -126,9 +127,10 @@ export interface ChangeInfo {
   readonly turnId?: string;
 }
 
-/** All pending proposals. */
+/** All pending proposals, and the hunks that ended last. */
 export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
+  readonly ended?: readonly EndedHunkInfo[];
 }
 
 /** Show one proposal; `exact` asks for the patch too. */
@@ -138,9 +140,10 @@ export interface ChangePreviewParams {
   readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. `ended` are hunks of the same proposal that are pending no more. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
+  readonly ended?: readonly EndedHunkInfo[];
   readonly diff: string;
   readonly patch?: string | null;
   readonly documents?: ChangeDocuments | null;
@@ -208,8 +211,26 @@ export interface DataInfo {
   readonly told: readonly string[];
 }
 
+/** What a folder's devcontainer.json asks for: an image at most, and what of the file is ignored. `path` is empty where the file is not there or not read, `words` say what to tell the user, `in_use` is the id of the image that the session uses now. */
+export interface DevContainerResult {
+  readonly path: string;
+  readonly image: ImageInfo | null;
+  readonly ignored: readonly string[];
+  readonly words: string;
+  readonly inUse: string;
+}
+
 /** No parameters, or nothing to say. */
 export type Empty = Readonly<Record<string, never>>;
+
+/** A hunk that is pending no more; `superseded`: the agent changed it before it was decided. */
+export interface EndedHunkInfo {
+  readonly hunkId: string;
+  readonly digest: string;
+  readonly changeId: string;
+  readonly path: string;
+  readonly state: "accepted" | "rejected" | "superseded" | "undone";
+}
 
 /** One factor of a risk, with its level and why. */
 export interface FactorInfo {
@@ -239,7 +260,7 @@ export interface GrantRevokeParams {
   readonly grantId: string;
 }
 
-/** One place of a proposal. */
+/** One place of a proposal. `state` is looked up by `change/preview`: `conflicted` where the user changed it too. */
 export interface HunkInfo {
   readonly hunkId: string;
   readonly digest: string;
@@ -247,6 +268,18 @@ export interface HunkInfo {
   readonly oldCount: number;
   readonly newStart: number;
   readonly newCount: number;
+  readonly state?: "pending" | "conflicted";
+}
+
+/** An image that a folder asks for. `sandboxes` are those that have it already; none is fetched. */
+export interface ImageInfo {
+  readonly registry: string;
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly reference: string;
+  readonly question: string;
+  readonly sandboxes: readonly string[];
 }
 
 /** Older items of the view: `limit` items before the index `before`. */
@@ -308,7 +341,7 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
-/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines. */
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is what the user has there. */
 export interface PendingHunk {
   readonly sessionId: string;
   readonly sessionTitle: string;
@@ -327,6 +360,8 @@ export interface PendingHunk {
   readonly newText: string | null;
   readonly runsByItself: string | null;
   readonly meets: boolean;
+  readonly state?: "pending" | "conflicted";
+  readonly userText?: string | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
@@ -469,11 +504,12 @@ export interface SampleListResult {
   readonly nextOffset: number | null;
 }
 
-/** Use another sandbox in this session. */
+/** Use another sandbox in this session. `image` is the reference that `sandbox/devcontainer` told and the user agreed to; empty for the sandbox's own. */
 export interface SandboxChooseParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly sandbox: string;
+  readonly image?: string;
 }
 
 /** Probe one sandbox's claims from outside. */
@@ -650,11 +686,12 @@ export interface SubscribeParams {
   readonly windowBytes?: number;
 }
 
-/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. */
+/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's. */
 export interface SubscribeResult {
   readonly subscriptionId: string;
   readonly mode: "replay" | "snapshot";
   readonly cursor: string;
+  readonly seq: number;
   readonly snapshot?: ViewSnapshot | null;
 }
 
@@ -1005,6 +1042,7 @@ export interface Methods {
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
   readonly "sandbox/list": { readonly params: Empty; readonly result: SandboxListResult };
   readonly "sandbox/choose": { readonly params: SandboxChooseParams; readonly result: SandboxInfo };
+  readonly "sandbox/devcontainer": { readonly params: SessionParams; readonly result: DevContainerResult };
   readonly "sandbox/doctor": { readonly params: SandboxDoctorParams; readonly result: SandboxDoctorResult };
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };

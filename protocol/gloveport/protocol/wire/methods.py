@@ -73,6 +73,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),
         "sandbox/list": Method(Empty, place.SandboxListResult),
         "sandbox/choose": Method(place.SandboxChooseParams, place.SandboxInfo, decides=True),
+        "sandbox/devcontainer": Method(SessionParams, place.DevContainerResult),
         "sandbox/doctor": Method(place.SandboxDoctorParams, place.SandboxDoctorResult),
         "model/list": Method(Empty, place.ModelListResult),
         "model/choose": Method(place.ModelChooseParams, place.ModelInfo, decides=True),

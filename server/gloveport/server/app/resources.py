@@ -133,6 +133,10 @@ class Ladder:
             ),
         )
 
+    async def find_image(self, name: str, reference: str) -> str:
+        """The id of an image in a rung that works and has it; else empty."""
+        return await self.backend(name).find_image(reference) if (await self.availability(name)).ok else ""
+
     async def doctor(self, name: str) -> SandboxDoctorResult:
         """Probe a rung's claims from outside."""
         from gloveport.sandbox.doctor.examine import examine
@@ -148,7 +152,7 @@ class Ladder:
 
     def rungs(self) -> Rungs:
         """What commands may ask."""
-        return Rungs(NAMES, self.describe, self.doctor)
+        return Rungs(NAMES, self.describe, self.doctor, self.find_image)
 
     async def reap(self) -> None:
         """End every run of an earlier daemon that no session follows."""

@@ -201,7 +201,12 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         read_only_roots=readable_roots(),
         editors=front.buffers,
         ways=WaysOut(
-            front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
+            front.places.data_dir,
+            front.now_us,
+            lambda: front.settings().places,
+            lambda: front.settings().credentials,
+            lambda: front.settings().mail,
+            lambda: front.settings().databases,
         ),
     )
 

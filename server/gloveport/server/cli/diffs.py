@@ -9,6 +9,7 @@ import base64
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -108,14 +109,23 @@ async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[Cha
     for change in changes:
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
         preview = await client.call("change/preview", params)
-        names = iter(hunk_names(preview.change).values())
+        states = {hunk.hunk_id: hunk.state for hunk in preview.change.hunks}
+        names = iter([f"{name}{_state_words(states[hunk])}" for hunk, name in hunk_names(preview.change).items()])
         for line in preview.diff.splitlines():
             note = f" hunk {next(names, '')}" if line.startswith("@@") else ""
             style = "bold" if line.startswith(("+++", "---", "diff ")) else _STYLES.get(line[:1], "")
             console.print(plain(line + note, style))
         if change.runs_by_itself:
             console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
+        ended = Counter(hunk.state for hunk in preview.ended)
+        if ended:
+            words = ", ".join(f"{count} {state}" for state, count in sorted(ended.items()))
+            console.print(plain(f"before, of {change.path}: {words}", "dim"))
         note_shown(session.session_id, (preview.change,))
+
+
+def _state_words(state: str) -> str:
+    return " (conflicted: you changed these lines too)" if state == "conflicted" else ""
 
 
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:

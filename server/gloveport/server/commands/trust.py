@@ -108,7 +108,7 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
         return
     sandbox = settings.sandbox[level]
     statement = actor.room.sandboxes.backend(sandbox).statement
-    chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement)
+    chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement, image="")
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
         ended = (GrantRevoked(grant_id=name, reason=TRUST_CHANGED) for name in state.grants)

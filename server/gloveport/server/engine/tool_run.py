@@ -21,6 +21,7 @@ from gloveport.protocol.text import utf16_index, utf16_length
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
+from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
@@ -85,7 +86,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     available = await room.sandboxes.availability(rung)
     hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
     running.notes.session_id = actor.session_id
-    hands.ways, hands.notes = room.ways, running.notes
+    hands.ways, hands.notes, hands.image = room.ways, running.notes, state.image
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -178,7 +179,8 @@ def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> b
 def _footing(actor: Actor, state: SessionState) -> tuple[object, ...]:
     """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
     shared = actor.room.rights.footing(state.workspace_id)
-    return state.trust_level, state.sandbox, tuple(state.grants), tuple(state.grant_uses.items()), shared
+    rights = (tuple(state.grants), tuple(state.grant_uses.items()), shared)
+    return (state.trust_level, state.sandbox, state.image, *rights)
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:
@@ -227,17 +229,19 @@ def _ended(
     asked = asked or (turn is not None and turn.cancelled_by is not None)
     stopped = asked and _is_killable(call) and done.outcome in ("killed", "failed")
     outcome = "cancelled" if stopped else done.outcome
+    text = actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words))))
+    about = _turn_id(actor), call.goal_revision, call.call_id
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
+        text=text,
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,
         output_bytes=done.output_bytes,
         duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *running.notes.fact(_turn_id(actor), call.goal_revision, call.call_id), *looked.facts),
+        facts=(*done.facts, *running.notes.fact(*about), *hint_facts(call, about[0], text), *looked.facts),
     )
 
 

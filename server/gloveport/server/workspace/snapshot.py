@@ -35,7 +35,7 @@ from gloveport.server.workspace.state import (
     folder_keys,
     save_state,
 )
-from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
+from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, SHARED_BYTES_MIN, ContentStore
 from gloveport.server.workspace.syscalls import sync_folder
 from gloveport.server.workspace.tracked import tracked_paths
 from gloveport.server.workspace.walk import over_limit
@@ -69,8 +69,9 @@ class _Reader:
         if self.bytes_read > self.limits.total_bytes_max:
             raise over_limit("total_bytes_max", self.limits.total_bytes_max)
         self.store.put(data)
-        self.populate.write(path, data, state)
-        self.written.add(path)
+        if len(data) < SHARED_BYTES_MIN:  # the others come from the store, when it is on the disk
+            self.populate.write(path, data, state)
+            self.written.add(path)
 
 
 def take_snapshot(
@@ -129,9 +130,9 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
         base = dict(look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True))
         _read_missing(look, base, reader)
         populate.make_folders(look.sight.folders)
+        reader.store.sync()
         populate.run(reader.store, {path: base[path] for path in base.keys() - reader.written})
         _make_mount_points(worktree, look.dependencies)
-        reader.store.sync()
     if contents is not None:
         save_pins(session_dir, {each.digest for each in base.values()})
     info = _described(look, state.identity, base)
