@@ -27,6 +27,8 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "ChangeRefused": Action.CHANGE_APPLY,
         "ToolReconciled": Action.RECONCILE,
         "SessionDeleted": Action.SESSION_DELETE,
+        "SessionFrozen": Action.SESSION_FREEZE,
+        "SessionThawed": Action.SESSION_THAW,
     }
 )
 _OUTCOMES: Final[Mapping[str, Action]] = MappingProxyType({"oom": Action.OOM_KILL, "timeout": Action.TIMEOUT})
