@@ -156,7 +156,7 @@ export interface ChangeRedoParams {
   readonly applyId?: string | null;
 }
 
-/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks. */
+/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks; hunks alone name the decisions on them. */
 export interface ChangeUndoParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
@@ -230,6 +230,13 @@ export interface EndedHunkInfo {
   readonly changeId: string;
   readonly path: string;
   readonly state: "accepted" | "rejected" | "superseded" | "undone";
+}
+
+/** One factor of a risk, with its level and why. */
+export interface FactorInfo {
+  readonly name: string;
+  readonly level: string;
+  readonly words: string;
 }
 
 /** A right in force. */
@@ -389,6 +396,28 @@ export interface PlanStepInfo {
   readonly superseded: boolean;
 }
 
+/** Ask what would be decided about a command in a session; nothing is run. */
+export interface PolicyExplainParams {
+  readonly sessionId: string;
+  readonly argv: readonly string[];
+}
+
+/** The decision as it would be now: verdict, risk with its factors, every finding, and the rules that decide. `commands` are the simple commands found in the command line; `doubts` say why more may happen than they say. */
+export interface PolicyExplainResult {
+  readonly verdict: string;
+  readonly risk: string;
+  readonly words: string;
+  readonly hint: string;
+  readonly rulesHash: string;
+  readonly rules: readonly RuleInfo[];
+  readonly findings: readonly string[];
+  readonly factors: readonly FactorInfo[];
+  readonly effects: readonly string[];
+  readonly commands: readonly string[];
+  readonly doubts: readonly string[];
+  readonly grantId: string | null;
+}
+
 /** The rules in force and their hash. */
 export interface PolicyShowResult {
   readonly rulesHash: string;
@@ -449,12 +478,15 @@ export interface RestoredFile {
   readonly diff: string;
 }
 
-/** A rule of policy as data. */
+/** A rule of policy as data. `effects` are the kinds it speaks of, `conditions` what must hold, in words. `ceiling` is the longest right that may answer its question; empty where it asks nothing. */
 export interface RuleInfo {
   readonly ruleId: string;
   readonly source: string;
   readonly verdict: string;
   readonly justification: string;
+  readonly effects?: readonly string[];
+  readonly conditions?: readonly string[];
+  readonly ceiling?: string;
 }
 
 /** One evaluation record for each turn, redacted unless asked otherwise. */
@@ -1015,6 +1047,7 @@ export interface Methods {
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };
   readonly "policy/show": { readonly params: Empty; readonly result: PolicyShowResult };
+  readonly "policy/explain": { readonly params: PolicyExplainParams; readonly result: PolicyExplainResult };
   readonly "audit/verify": { readonly params: Empty; readonly result: AuditVerifyResult };
   readonly "audit/export": { readonly params: AuditExportParams; readonly result: AuditExportResult };
   readonly "daemon/status": { readonly params: Empty; readonly result: DaemonStatusResult };

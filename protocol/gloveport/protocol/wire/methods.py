@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.protocol.wire import change, place, session, snapshot, turn, views
+from gloveport.protocol.wire import change, place, policy, session, snapshot, turn, views
 from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
@@ -77,7 +77,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "sandbox/doctor": Method(place.SandboxDoctorParams, place.SandboxDoctorResult),
         "model/list": Method(Empty, place.ModelListResult),
         "model/choose": Method(place.ModelChooseParams, place.ModelInfo, decides=True),
-        "policy/show": Method(Empty, place.PolicyShowResult),
+        "policy/show": Method(Empty, policy.PolicyShowResult),
+        "policy/explain": Method(policy.PolicyExplainParams, policy.PolicyExplainResult),
         "audit/verify": Method(Empty, place.AuditVerifyResult),
         "audit/export": Method(place.AuditExportParams, place.AuditExportResult),
         "daemon/status": Method(Empty, place.DaemonStatusResult),

@@ -143,22 +143,6 @@ class ModelChooseParams(SessionMutation):
     model: Name
 
 
-class RuleInfo(WireModel):
-    """A rule of policy as data."""
-
-    rule_id: str
-    source: str
-    verdict: str
-    justification: str
-
-
-class PolicyShowResult(WireModel):
-    """The rules in force and their hash."""
-
-    rules_hash: str
-    rules: tuple[RuleInfo, ...]
-
-
 class AuditVerifyResult(WireModel):
     """Whether the chain of the audit file holds; `first_bad_line` counts from 1."""
 

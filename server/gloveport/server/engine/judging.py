@@ -122,9 +122,8 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
 
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks."""
-    state, room = actor.state, actor.room
-    request, context = _request(state, call, plan, hands, understood), context_of(actor)
-    decision = decide(request, room.rules, rights_in_force(actor, context.now), context)
+    request, context = _request(actor.state, call, plan, hands, understood), context_of(actor)
+    decision = decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
     return CallJudged(
         call_id=call.call_id,
         plan=Plan(
@@ -148,6 +147,13 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Un
         ),
         card=_card(request, decision, context, plan),
     )
+
+
+def decision_on(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Decision:
+    """The whole decision on a planned call, for those who only want to know."""
+    context = context_of(actor)
+    request = _request(actor.state, call, plan, hands, understood)
+    return decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
 
 
 def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
