@@ -108,6 +108,16 @@ async def test_a_workbook_is_read_with_its_own_library_alone(tmp_path: Path) -> 
     assert "there is no sheet 'None'; there are: Sales, Empty" in other.text
 
 
+async def test_a_table_is_saved_whole_as_csv(tmp_path: Path) -> None:
+    async with hand_table(tmp_path, {"sales.xlsx": workbook(), "a.pdf": b"%PDF-"}) as table:
+        done = await table.use("read_document", path="sales.xlsx", rows=1, save_as="out/sales.csv")
+        assert done.outcome == "ok", done
+        assert done.text.splitlines()[0] == "[out/sales.csv written, 36 bytes]"
+        assert await table.read("out/sales.csv") == b"region,amount,sum\nr0,0,\nr1,1,\nr2,2,\n"
+    assert table.planned is not None
+    assert [(one.kind, one.target) for one in table.planned.effects][-1] == ("write", "out/sales.csv")
+
+
 DAMAGED = (
     ("a.xlsx", b"no workbook", "File is not a zip file"),
     ("a.pdf", b"%PDF-1.7\nnothing", "No result:"),

@@ -8,8 +8,9 @@ Must never: stand in for any part of a tool.
 import dataclasses
 import itertools
 import json
+import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,26 +20,63 @@ import anyio
 from tests.kit.require import require_bubblewrap
 
 from gloveport.sandbox.backends.select import open_backend
+from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.server.app.resources import readable_roots
 from gloveport.server.engine.hands import Hands, Place
 from gloveport.server.engine.way_out import WaysOut
+from gloveport.server.hands import inside
 from gloveport.server.policy.protected import is_sensitive
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.tools.contract import OWN_LABEL, Performed, ToolContext, ToolPlan, parse
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.workspace.facade import SessionWorkspace
 
+
+def find_hand(module: str, ancestor: int | None = None, leave_out: Container[int] = ()) -> int | None:
+    """The pid of a program that runs in a jail as this hand, started by a process (this one) or what it started."""
+    program = (find_interpreter().path.encode(), f"{inside.__name__}.{module}".encode())
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in leave_out:
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            is_jailed = len(_status(entry.name)["NSpid"].split()) > 1
+        except OSError:
+            continue
+        is_ours = words[0] == program[0] and program[1] in words and is_jailed
+        if is_ours and (ancestor or os.getpid()) in _ancestors(int(entry.name)):
+            return int(entry.name)
+    return None
+
+
+def _status(pid: str) -> dict[str, str]:
+    lines = Path("/proc", pid, "status").read_text().splitlines()
+    return dict(line.split(":", 1) for line in lines)
+
+
+def _ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    try:
+        while pid > 1:
+            pid = int(_status(str(pid))["PPid"])
+            found.add(pid)
+    except OSError:
+        pass
+    return found
+
+
 SECRET = "correct-horse-battery-staple"
 
 
 @dataclass
 class Table:
-    """Where hands work in a test. `planned` is the plan of the last call."""
+    """Where hands work in a test. `planned` is the plan of the last call, `done` what a test keeps of it."""
 
     context: ToolContext
     hands: Hands
     numbers: Iterator[int]
     planned: ToolPlan | None = None
+    done: Performed | None = None
 
     async def use(self, name: str, **arguments: Any) -> Performed:
         """Plan a call, take it as allowed, perform it."""

@@ -29,6 +29,7 @@ from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.way import equip
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
+from gloveport.server.accounts import Database, MailAccount
 from gloveport.server.engine.way_out import Notes, WaysOut
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Found, Lent, RunRequest
@@ -83,6 +84,7 @@ class Hands:
     ways: WaysOut | None = None
     notes: Notes = field(default_factory=Notes)
     loans: list[Loan] = field(default_factory=list)
+    image: str = ""
 
     @property
     def name(self) -> str:
@@ -111,6 +113,7 @@ class Hands:
             "holds": sorted(claim.value for claim in self.available.holds),
             "does_not_hold": sorted(claim.value for claim, _ in self.available.does_not_hold),
             "root": self.root,
+            **({"image": self.image} if self.image else {}),
         }
 
     def _profile(self, request: RunRequest) -> Profile:
@@ -140,6 +143,7 @@ class Hands:
             limits=limits,
             environment={**self.environment, **dict(request.environment)},
             covered=self._covered(request),
+            image=self.image,
         )
 
     def _hand_profile(self, request: RunRequest) -> Profile:
@@ -158,13 +162,16 @@ class Hands:
             tool_kind="small",
             hand=request.hand,
             mounts=self._hand_mounts(request),
-            working_dir="/",
+            working_dir=self.root if hand.looks else "/",
             limits=limits,
             environment=dict(request.environment),
+            covered=self._covered(request) if hand.looks else (),
         )
 
     def _hand_mounts(self, request: RunRequest) -> tuple[Mount, ...]:
         """The interpreter and what the hand needs beside it, each at its own place, read-only."""
+        if HANDS[request.hand].looks:
+            return (Mount(self.place.worktree, self.root, Access.READ_ONLY),)
         own = find_interpreter().mounts
         asked = (Mount(os.path.realpath(path), path, Access.READ_ONLY) for path in dict.fromkeys(request.shown))
         system = ("/usr",)
@@ -192,6 +199,14 @@ class Hands:
         value = credential.form.replace("{}", loan.stand_in)
         return Lent(credential.place, credential.header, value, credential.variable, loan.stand_in)
 
+    def mail(self) -> MailAccount:
+        """The account by which the user's mail goes out. Raises SandboxError where there is none to use."""
+        return self._ways().mail_account()
+
+    def database(self, name: str) -> Database:
+        """A database of the user's. Raises SandboxError naming those that there are."""
+        return self._ways().database(name)
+
     def _ways(self) -> WaysOut:
         if self.ways is None:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, "There is no way out here.", hint="Ask for no network.")
@@ -216,7 +231,7 @@ class Hands:
         if not call.places:
             return await self._run(call, self._profile(call), show)
         self.refuse_places(call.places)
-        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans))
+        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans), call.account)
         profile = replace(self._profile(call), egress=egress)
         async with opening as way:
             return await self._run(call, equip(profile, way), show)
@@ -225,7 +240,7 @@ class Hands:
         lease = await self.backend.prepare(profile, call.run_id)
         if self.stop.is_set():
             raise SandboxError(ErrorCode.CANCELLED, "stopped before it began")
-        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand else ()
+        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand and not HANDS[call.hand].looks else ()
         return await self._follow(await lease.start(Command((*interpreter, *call.argv), call.run_id, call.stdin)), show)
 
     async def look(self, run_id: str) -> Found:

@@ -57,9 +57,9 @@ def find_library(name: str) -> Library:
 
 
 def _tops(found: metadata.Distribution) -> set[str]:
-    """Names of folders and modules in the environment's own folder that belong to it; not what describes it."""
+    """Names of folders and modules in the environment's own folder that belong to it, and of what describes it."""
     tops = {file.parts[0] for file in found.files or () if file.parts[0] not in _NEVER}
-    return {top for top in tops if not top.endswith((".dist-info", ".egg-info", ".pth"))}
+    return {top for top in tops if not top.endswith(".pth")}
 
 
 def _needs(found: metadata.Distribution) -> Iterator[str]:

@@ -11,23 +11,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gloveport.server.accounts import Account
 from gloveport.server.hands import inside
 from gloveport.server.hands.libraries import Library
 
 _BOOT: Final = "import sys, importlib; sys.path[:0] = sys.argv[2:]; importlib.import_module(sys.argv[1]).main()"
 NOTHING: Final = Library((), ())
 
+Environment = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A hand's program: `argv` behind the interpreter's name, `shown` paths of this machine, `stdin`."""
+    """A hand's program: `argv` behind the interpreter's name, `shown` paths of this machine, `stdin`, variables."""
 
     argv: tuple[str, ...]
     shown: tuple[str, ...]
     stdin: bytes
+    environment: Environment = ()
+    account: Account | None = None
 
 
-def start_of(module: str, asked: Mapping[str, Any], data: bytes = b"", library: Library = NOTHING) -> Started:
+def start_of(
+    module: str,
+    asked: Mapping[str, Any],
+    data: bytes = b"",
+    library: Library = NOTHING,
+    environment: Environment = (),
+) -> Started:
     """The start of `hands.inside.<module>` with one request and its input."""
     folder = Path(str(inside.__file__)).parent
     root = str(folder.parents[3])
@@ -36,6 +47,7 @@ def start_of(module: str, asked: Mapping[str, Any], data: bytes = b"", library: 
         argv=("-c", _BOOT, f"{inside.__name__}.{module}", root, *library.roots),
         shown=(str(folder), *library.paths),
         stdin=head + b"\n" + data,
+        environment=environment,
     )
 
 

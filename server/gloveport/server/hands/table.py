@@ -36,6 +36,8 @@ class Hand:
     substitute: str = ""
     processes_max: int = 16
     output_bytes_max: int = 4 * MEBIBYTE
+    looks: bool = False
+    """It is a program of the machine's on the worktree, read-only, and none of ours."""
 
     @property
     def memory_bytes_max(self) -> int:
@@ -53,7 +55,7 @@ HANDS: Final[Mapping[str, Hand]] = MappingProxyType(
         "plot": Hand(15.0, 256 * MEBIBYTE, NO_INPUT, substitute="table"),
         "http": Hand(15.0, 256 * MEBIBYTE, NO_INPUT, reaches=True, credential="stand-in"),
         "sql": Hand(15.0, 256 * MEBIBYTE, READER_LARGE_BYTES_MAX, reaches=True, credential="broker"),
-        "shell": Hand(3.0, 128 * MEBIBYTE, NO_INPUT),
+        "shell": Hand(3.0, 128 * MEBIBYTE, NO_INPUT, output_bytes_max=MEBIBYTE, looks=True),
         "email": Hand(15.0, 128 * MEBIBYTE, MAIL_BYTES_MAX, reaches=True, credential="broker"),
     }
 )

@@ -16,6 +16,7 @@ from gloveport.protocol.journal.events import EventBody
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result
+from gloveport.server.accounts import Account, Database, MailAccount
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RESULT_CHARACTERS_MAX: Final = 24_000
@@ -115,6 +116,12 @@ class SandboxHands(Protocol):
     def lend(self, name: str) -> "Lent":
         """A credential of the user's for the next run, at its own place. Raises SandboxError."""
 
+    def mail(self) -> MailAccount:
+        """The account by which the user's mail goes out. Raises SandboxError where there is none to use."""
+
+    def database(self, name: str) -> Database:
+        """A database of the user's. Raises SandboxError naming those that there are."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
@@ -150,7 +157,8 @@ class RunRequest:
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
     `repository` is a folder with a repository of the session's own, which the worktree points to.
     `hand`: the row of the table of hands, for a small program of ours in a jail of its own without the worktree: it has
-    the row's limits, `argv` are the interpreter's words, and `shown` may name single files.
+    the row's limits, `argv` are the interpreter's words, and `shown` may name single files. `account`: it speaks its
+    own protocol with this account's place, and is given the password once.
     """
 
     run_id: str
@@ -163,6 +171,7 @@ class RunRequest:
     hand: str = ""
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
+    account: Account | None = None
     repository: str = ""
 
 

@@ -6,7 +6,7 @@ says so.
 Must never: parse a file in the daemon.
 """
 
-import json
+import base64
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,11 +22,13 @@ from gloveport.server.hands.libraries import find_library
 from gloveport.server.hands.request import NOTHING, Started, start_of
 from gloveport.server.tools.contract import Arguments, Found, Performed, ToolContext, ToolError, ToolPlan, bounded
 from gloveport.server.tools.files import RelativePath, kept_reads, named, touched
-from gloveport.server.tools.handwork import Worked, failed, good, refuse_size, work
+from gloveport.server.tools.handwork import Worked, failed, good, mark_place, refuse_size, take_files, work
 from gloveport.server.tools.output import clean_output
+from gloveport.server.tools.rows import rows_text
 
 ROWS_DEFAULT: Final = 100
 ROWS_MAX: Final = 1_000
+SAVED_BYTES_MAX: Final = 2 * 1024 * 1024
 Format = Literal["csv", "excel", "pdf", "json", "xml"]
 _BY_NAME: Final[Mapping[str, Format]] = MappingProxyType(
     {".csv": "csv", ".tsv": "csv", ".xlsx": "excel", ".xlsm": "excel", ".pdf": "pdf", ".json": "json",
@@ -46,6 +48,9 @@ class ReadDocumentArguments(Arguments):
     sheet: str = Field(default="", max_length=200, description="Sheet of a workbook; empty: the first one")
     first_row: int = Field(default=1, ge=1, description="First row to show, from 1 (of a PDF: page)")
     rows: int = Field(default=ROWS_DEFAULT, ge=1, le=ROWS_MAX, description="How many rows (of a PDF: pages)")
+    save_as: str = Field(
+        default="", max_length=1_024, description="Write the whole table as CSV to this file of the workspace, too"
+    )
     large: bool = Field(default=False, description="Give it more time, memory and input, for a large file")
 
 
@@ -65,10 +70,13 @@ class ReadDocument:
         _library(kind)
         real = await context.workspace.resolve(arguments.path)
         digest = await context.workspace.digest(real)
+        saved = await mark_place(arguments.save_as, context) if arguments.save_as else None
+        writes = () if saved is None else touched("write", arguments.save_as, saved.path)
         return ToolPlan(
             title=visible(f"Read {named(arguments.path, real)} as {kind}"),
-            effects=(*touched("read", arguments.path, real), *await kept_reads(real, context)),
-            recovery="read_only",
+            effects=(*touched("read", arguments.path, real), *await kept_reads(real, context), *writes),
+            recovery="read_only" if saved is None else "idempotent",
+            fingerprint=() if saved is None else (saved,),
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
@@ -84,14 +92,21 @@ class ReadDocument:
         data = await context.workspace.read(arguments.path, at=real)
         hint = "It is too large for this tool." if arguments.large else "Set `large`, or read it in parts otherwise."
         refuse_size(len(data), hand, arguments.path, hint)
-        asked = {"format": kind, "sheet": arguments.sheet, "first_row": arguments.first_row, "rows": arguments.rows}
+        asked = {
+            "format": kind,
+            "sheet": arguments.sheet,
+            "first_row": arguments.first_row,
+            "rows": arguments.rows,
+            "as_csv": bool(arguments.save_as),
+            "bytes_max": SAVED_BYTES_MAX,
+        }
         library = NOTHING if _library(kind) is None else find_library(_LIBRARIES[kind])
 
         def lean() -> Started:
             return start_of("lean", asked, data)
 
         done = await work(hand, start_of(_MODULES.get(kind, "tables"), asked, data, library), context, lean=lean)
-        return failed(done, context) or _told(done, context)
+        return failed(done, context) or await _told(done, arguments, context)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Nothing was changed, so it may run again."""
@@ -123,28 +138,18 @@ def _library(kind: Format) -> str | None:
     return name
 
 
-def _told(done: Worked, context: ToolContext) -> Performed:
-    """Rows or text as the model sees them."""
+async def _told(done: Worked, arguments: ReadDocumentArguments, context: ToolContext) -> Performed:
+    """Rows or text as the model sees them; the whole table goes into its file where that was asked for."""
     told = done.told or {}
     try:
-        text = _text(told)
+        text = rows_text(told)
+        table = base64.b64decode(told["csv"], validate=True) if "csv" in told else None
     except (KeyError, TypeError, ValueError, RecursionError):
         text = "No result: the reader's answer is not one"
         return replace(good(done, text, context.label), outcome="failed")
+    if arguments.save_as and table is not None:
+        await take_files([(context.fingerprint[0], table)], context)
+        text = f"[{arguments.save_as} written, {len(table)} bytes]\n{text}"
+    elif arguments.save_as:
+        text = f"[{arguments.save_as} was not written: what was read is no whole table]\n{text}"
     return good(done, bounded(clean_output(context.redact(text.encode("utf-8", "replace")))), context.label)
-
-
-def _text(told: Mapping[str, Any]) -> str:
-    notes = [f"[{note}]" for note in map(str, told.get("notes", ()))]
-    if "text" in told:
-        total = told.get("total_rows")
-        return "\n".join([*([] if total is None else [f"{int(total)} pages"]), *notes, str(told["text"])])
-    rows = [json.dumps(list(row), ensure_ascii=False) for row in told["rows"]]
-    first, total = int(told["first_row"]), told["total_rows"]
-    many = "" if total is None else f" of {int(total)}"
-    head = (
-        f"{told['table']}: rows {first} to {first + len(rows) - 1}{many}" if rows else f"{told['table']}: no rows{many}"
-    )
-    tables = [str(name) for name in told.get("tables", ())]
-    sheets = [f"sheets: {', '.join(tables)}"] if len(tables) > 1 else []
-    return "\n".join([head, *sheets, *notes, *rows])

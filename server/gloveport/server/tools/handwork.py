@@ -7,19 +7,27 @@ told in the result.
 Must never: believe an answer of a run that did not end well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.ids import Sha256
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import FileFingerprint
 from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.egress.handover import SECRET_SOCKET
+from gloveport.sandbox.egress.way import WAY_TARGET
 from gloveport.sandbox.monitor.levels import Level, level_of
+from gloveport.server.accounts import Account
+from gloveport.server.edit.replace import hash_of
 from gloveport.server.hands.request import Started, read_answer
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Performed, RunRequest, ToolContext, ToolError
 from gloveport.server.tools.output import clean_output
 from gloveport.server.tools.programs import evidence_of, how_it_ended, judged_places, performed
+from gloveport.server.workspace.changing import FileEdit
 
 ERROR_CHARACTERS_SHOWN: Final = 1_000
 AGAIN_AFTER_CRASH: Final = "it crashed once and was started a second time"
@@ -65,7 +73,27 @@ def request_of(hand: str, started: Started, context: ToolContext) -> RunRequest:
         hand=hand,
         stdin=started.stdin,
         shown=started.shown,
+        environment=started.environment,
+        account=started.account,
     )
+
+
+def account_words(account: Account) -> dict[str, Any]:
+    """What a hand is told of a server and of who the user is there. Raises ToolError where its roots cannot be read."""
+    try:
+        roots = Path(account.ca_file).read_text(encoding="ascii") if account.ca_file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        words = f"the roots of trust in {account.ca_file} cannot be read"
+        raise ToolError(ErrorCode.TOOL_UNAVAILABLE, words, hint="Mend ca_file in the settings.") from error
+    return {
+        "place": account.place,
+        "host": account.place.rpartition(":")[0].strip("[]"),
+        "tls": account.tls,
+        "ca": roots,
+        "user": account.user,
+        "has_secret": account.password is not None,
+        "secret_socket": f"{WAY_TARGET}/{SECRET_SOCKET}",
+    }
 
 
 async def work(
@@ -97,12 +125,35 @@ def judge_end(hand: str, result: Result) -> Worked:
     return Worked(result, told, hand)
 
 
+async def mark_place(path: str, context: ToolContext) -> FileFingerprint:
+    """Where a file that a hand makes will go, and what lies there now. Raises GloveportError."""
+    real = await context.workspace.resolve(path)
+    await context.workspace.check_place(real)
+    return FileFingerprint(path=real, base_hash=await context.workspace.digest(real), result_hash=None)
+
+
+async def take_files(files: Sequence[tuple[FileFingerprint, bytes]], context: ToolContext) -> None:
+    """Put files that a hand made where they were judged to go, all or none. Raises GloveportError.
+
+    What lies there already, from before a restart, is left.
+    """
+    edits = []
+    for mark, data in files:
+        if not context.was_judged("write", mark.path):
+            raise ToolError(ErrorCode.CHANGE_CONFLICT, f"writing {mark.path} was not judged")
+        if await context.workspace.digest(mark.path) != hash_of(data):
+            base = None if mark.base_hash is None else Sha256(mark.base_hash)
+            edits.append(FileEdit(mark.path, base, data))
+    await context.workspace.edit(edits, unless=context.is_stopped)
+
+
 def failed(done: Worked, context: ToolContext) -> Performed | None:
     """The outcome of a hand that gave nothing: what it says is wrong, or how it ended; null where it gave something."""
     if done.told is not None and "error" not in done.told:
         return None
     if done.told is None:
-        told = clean_output(context.redact(done.result.output))[-ERROR_CHARACTERS_SHOWN:].strip()
+        said = b"" if read_answer(done.result.output) is not None else done.result.output
+        told = clean_output(context.redact(said))[-ERROR_CHARACTERS_SHOWN:].strip()
         ended = performed(done.result, f"No result: {how_it_ended(done.result)}\n{told}".rstrip(), context)
         return replace(ended, outcome="failed" if ended.outcome == "ok" else ended.outcome, output=b"", output_bytes=0)
     words = clean_output(context.redact(str(done.told["error"]).encode("utf-8", "replace")))[:ERROR_CHARACTERS_SHOWN]

@@ -5,7 +5,6 @@ Invariant: the workbook is read sheet by sheet, row by row.
 Must never: be imported by the daemon.
 """
 
-import datetime
 import io
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import openpyxl
 
 from gloveport.server.hands.inside.frame import Answer, InputFault, serve
-from gloveport.server.hands.inside.tables import window
+from gloveport.server.hands.inside.tables import plain_cell, window
 
 
 def read(asked: dict[str, Any], data: bytes) -> Answer:
@@ -30,13 +29,7 @@ def read(asked: dict[str, Any], data: bytes) -> Answer:
 def _rows(sheet: Any) -> Iterator[list[Any]]:
     sheet.reset_dimensions()  # what the file says of its size may be wrong, and rows beyond it would be lost
     for row in sheet.iter_rows(values_only=True):
-        yield [_plain(cell) for cell in row]
-
-
-def _plain(cell: Any) -> Any:
-    if isinstance(cell, datetime.datetime | datetime.date | datetime.time):
-        return cell.isoformat()
-    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell)
+        yield [plain_cell(cell) for cell in row]
 
 
 def main() -> None:

@@ -7,6 +7,9 @@ Must never: be imported by the daemon.
 """
 
 import json
+import os
+import socket
+import ssl
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -38,6 +41,33 @@ def serve(work: Work) -> None:
         told = _failed("input", f"{type(error).__name__}: {error}")
     sys.stdout.write("\n" + json.dumps(told) + "\n")
     sys.stdout.flush()
+
+
+def take_secret(asked: Answer) -> str:
+    """The password that is handed over once; empty where there is none."""
+    if not asked["has_secret"]:
+        return ""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(asked["secret_socket"])
+        return b"".join(iter(lambda: link.recv(4_096), b"")).decode()
+
+
+def way_to(asked: Answer) -> tuple[str, int]:
+    """Where on loopback the one place of this hand is reached."""
+    for line in os.environ["GLOVEPORT_FORWARDS"].split(","):
+        place, _, local = line.partition("=")
+        if place == asked["place"]:
+            host, _, port = local.rpartition(":")
+            return host, int(port)
+    raise InputFault(f"there is no way to {asked['place']}")
+
+
+def trusting(asked: Answer) -> ssl.SSLContext:
+    """Whom to believe: this machine's roots and the user's own."""
+    context = ssl.create_default_context()
+    if asked["ca"]:
+        context.load_verify_locations(cadata=asked["ca"])
+    return context
 
 
 def _failed(fault: str, words: str) -> Answer:

@@ -11,10 +11,11 @@ number, truth value or null.
 
 import base64
 import csv
+import datetime
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ from gloveport.server.hands.inside.frame import Answer, InputFault, serve
 
 CELL_CHARACTERS_MAX: Final = 2_000
 TEXT_CHARACTERS_MAX: Final = 200_000
+BYTES_SHOWN: Final = 64
 SNIFF_CHARACTERS: Final = 64 * 1024
 DELIMITERS: Final = ",;\t|"
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -56,6 +58,22 @@ def window(rows: Iterable[list[Any]], asked: dict[str, Any], name: str, notes: l
     if whole is not None:
         told["csv"] = base64.b64encode(whole.getvalue().encode()).decode("ascii")
     return told
+
+
+def query_answer(name: str, columns: list[str], rows: Sequence[Sequence[Any]], most: int, notes: list[str]) -> Answer:
+    """What a query found, the columns' names first; a row beyond `most` says that there are more."""
+    more = [*notes, f"there are more than {most} rows; ask for fewer"] if len(rows) > most else notes
+    plain = [[_cut(plain_cell(cell)) for cell in row] for row in rows[:most]]
+    return {"table": name, "rows": [columns, *plain], "first_row": 0, "total_rows": None, "notes": more}
+
+
+def plain_cell(cell: Any) -> Any:
+    """A cell as JSON knows it; moments are written as ISO 8601 has them, bytes as hexadecimal numbers."""
+    if isinstance(cell, datetime.datetime | datetime.date | datetime.time):
+        return cell.isoformat()
+    if isinstance(cell, bytes):
+        return f"0x{cell[:BYTES_SHOWN].hex()}{'…' if len(cell) > BYTES_SHOWN else ''}"
+    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell)
 
 
 def text_answer(text: str, notes: list[str]) -> Answer:
