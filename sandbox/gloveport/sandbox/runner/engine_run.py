@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
-from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, remove_container
+from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, quote, remove_container
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
 from gloveport.sandbox.runner.supervise import Run
@@ -41,6 +41,10 @@ class EngineWatch(Watchdog):
         self._engine, self._name, self._interval_s = engine, name, ASK_AGAIN_S
         self.cpu_s = 0.0
         self.next_at = None if request.limits.cpu_s is None else time.monotonic()
+
+    def turn_to(self, engine: EngineSocket) -> None:
+        """Ask by another way from here on."""
+        self._engine = engine
 
     def check(self, now: float) -> Ending | None:
         """Ask if due and name the limit that was passed."""
@@ -110,7 +114,7 @@ class EngineRun(Run):
 
     def _start_inside(self) -> socket.socket:
         filters = json.dumps({"container": [self._plan.name], "event": ["exec_die", "die"]})
-        self._waiting, self._told = self._engine.open("GET", f"/events?filters={_quote(filters)}")
+        self._waiting, self._told = self._engine.open("GET", f"/events?filters={quote(filters)}")
         exec_id = self._engine.call("POST", f"{self._path}/exec", self._plan.execute)["Id"]
         start = json.dumps({"Detach": False, "Tty": False})
         self._exec_id = exec_id  # from here on the command may have begun
@@ -302,8 +306,3 @@ class EngineRun(Run):
     def tidy(self) -> None:
         """Remove the container: nothing runs in it any more, or it never began."""
         remove_container(self._plan)
-
-
-def _quote(text: str) -> str:
-    """A query value, percent-encoded (the standard library's own is slow to load)."""
-    return "".join(chr(byte) if chr(byte).isalnum() else f"%{byte:02X}" for byte in text.encode())
