@@ -477,11 +477,12 @@ export interface RetryStarted {
   readonly attempt: number;
 }
 
-/** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
+/** The sandbox in force for this session's trust level changed; `statement` is what the user was told. `image` is the id of the image that its containers show; empty where they show the sandbox's own. */
 export interface SandboxChosen {
   readonly sandbox: string;
   readonly trust_level: string;
   readonly statement: string;
+  readonly image: string;
 }
 
 /** A session began on a workspace; `root` is the absolute path as the user named it. */

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.bench.bench_kernel import one_turn
-from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms
+from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms, switches
 from tests.bench.report import heading, spread, tell
 from tests.kit.daemon import Daemon, running_daemon, start_session, trust
 
@@ -34,9 +34,10 @@ LONG_TURNS = 300
 RESUMED_TURNS = 105
 SESSIONS = 500
 EVENTS_PER_APPEND = 1_000
-IDLE_S = 3.0
+SETTLE_S = 1.0
+IDLE_S = 10.0
 PIPER = "import gloveport.server.client.paths, gloveport.server.client.stdio"
-DAEMON_IMPORTS = "import gloveport.server.app.daemon, gloveport.server.app.rooms"
+DAEMON_IMPORTS = "import gc; gc.disable(); import gloveport.server.app.foreground, gloveport.server.app.daemon"
 
 
 def measure_starts() -> None:
@@ -88,11 +89,14 @@ def measure_idle(daemon: Daemon, words: str) -> None:
 
 
 def measure_rest(daemon: Daemon) -> None:
-    """Processor time while nothing happens."""
+    """Processor time and wake-ups while nothing happens; what was just begun is let end before."""
     assert daemon.process is not None
-    before = cpu_s(daemon.process.pid)
+    pid = daemon.process.pid
+    time.sleep(SETTLE_S)
+    before, woken = cpu_s(pid), switches(pid)
     time.sleep(IDLE_S)
-    tell("processor while idle", (cpu_s(daemon.process.pid) - before) / IDLE_S * 100, "%", 1)
+    beside = f"woken {switches(pid) - woken} times in {IDLE_S:.0f} s"
+    tell("processor while idle", (cpu_s(pid) - before) / IDLE_S * 100, "%", 1, beside=beside)
 
 
 async def begin(daemon: Daemon, root: Path) -> str:

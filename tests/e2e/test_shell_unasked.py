@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,20 @@ async def test_a_line_that_may_do_more_is_asked_about(tmp_path: Path) -> None:
     ]
     asked, calls = await told(tmp_path, root, *commands)
     assert asked == len(commands) == len(calls)
+
+
+async def test_b03_git_is_asked_about_once_its_settings_are_somebody_elses(tmp_path: Path) -> None:
+    """In the repository that was made for the session git looks unasked; after a program changed it, it asks."""
+    require_bubblewrap()
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    look = ["git", "status", "--short"]
+    asked, calls = await told(tmp_path, root, look, look)
+    assert asked == 0
+    assert ["exit code 0" in call["result"] for call in calls] == [True, True]
+    bend = ["git", "config", "core.fsmonitor", "./x"]
+    asked, calls = await told(tmp_path, root, look, bend, look)
+    assert asked == 2
+    assert len(calls) == 3

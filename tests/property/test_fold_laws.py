@@ -19,7 +19,7 @@ from gloveport.server.session.views.ops import project_ops
 
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
-    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
+    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "ToolReconciled", "RecoverySummarised",
     "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
     "BreakerClosed", "SessionDeleted", "EgressRecorded", "ContentLabelled", "InjectionSuspected",
 }  # fmt: skip

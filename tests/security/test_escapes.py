@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -25,9 +26,11 @@ from tests.security.escapes.catalogue import PRELUDE, Attempt, load
 from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
 from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
 from tests.security.escapes.table import PAGE, render
+from tests.security.escapes.together import goes_together, try_together
 
 from gloveport.sandbox.backends.bubblewrap import find_binaries
 from gloveport.sandbox.backends.select import open_backend
+from gloveport.sandbox.contract import Claim
 
 ATTEMPTS = load()
 RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor")
@@ -186,5 +189,34 @@ def test_an_attempt_that_gets_out_is_reported() -> None:
 
         try:
             assert asyncio.run(run()).escaped
+        finally:
+            field.close()
+
+
+async def make_together(rung: str, field: Field, *attempts: Attempt) -> dict[str, Outcome]:
+    """Outcomes of attempts that are made in one run."""
+    backend = open_backend(rung, field.folder / "runs", hidden=(field.data,))
+    try:
+        require((await backend.probe()).ok, f"{rung} does not work here")
+        return await try_together(backend, attempts, field)
+    finally:
+        await backend.close()
+
+
+def test_one_of_many_that_gets_out_is_reported() -> None:
+    """By its own word: then the others are made again. Seen outside without a name: then all of them are."""
+    others = [one for one in ATTEMPTS if goes_together(one) and one.claim is Claim.NO_NEW_NAMESPACES]
+    speaker = Attempt("speaker", "Say the word.", Claim.SYSCALL_FILTER, "said", "escaped()", "files")
+    writer = replace(speaker, id="writer", judge="outside_changed", program="open(ctx['outside'] + '/x', 'w')")
+    with field_folder() as folder:
+        field = Field(folder)
+        try:
+            held = asyncio.run(make_together("bubblewrap", field, *others, writer))
+            assert held.keys() == {"writer", *(one.id for one in others)}
+            assert not any(outcome.escaped for outcome in held.values())
+            spoken = asyncio.run(make_together("bubblewrap", field, *others, speaker))
+            assert list(spoken) == ["speaker"]
+            assert spoken["speaker"].escaped
+            assert asyncio.run(make_together("process", field, *others, writer)) == {}
         finally:
             field.close()

@@ -2,7 +2,7 @@
  * A connection to the daemon over JSON-RPC.
  *
  * Purpose: framing and typing; `gloveport lsp` as a child, or any pair of streams.
- * Invariant: nothing is called before `initialize` was answered; a closed connection rejects every later call.
+ * Invariant: nothing is called before `initialize` was answered; a closed connection rejects every call, also one under way.
  * Must never: log a token, or keep the child alive after the connection.
  */
 
@@ -33,6 +33,7 @@ export class Connection implements Rpc {
   private constructor(input: Readable, output: Writable) {
     this.connection = createMessageConnection(new StreamMessageReader(input), new StreamMessageWriter(output));
     this.closed = new Promise((resolve) => this.connection.onClose(resolve));
+    void this.closed.then(() => this.connection.dispose()); // what was asked and is not answered is refused now
     this.connection.onError(() => this.connection.end());
     this.connection.onNotification("session/events", (batch: SessionEvents) => {
       for (const listener of this.listeners) {
@@ -78,7 +79,9 @@ export class Connection implements Rpc {
 
   /** Tell something that is not answered, such as a change of an open document; nothing once the connection is closed. */
   tell(method: string, params: object): void {
-    this.connection.sendNotification(method, params).catch(() => undefined);
+    void (async () => {
+      await this.connection.sendNotification(method, params);
+    })().catch(() => undefined);
   }
 
   /** Answer what the daemon asks of this editor. */
@@ -88,8 +91,12 @@ export class Connection implements Rpc {
 
   /** Say goodbye as LSP wants it; never throws. */
   async close(): Promise<void> {
-    await this.request("shutdown", null).catch(() => undefined);
-    await this.connection.sendNotification("exit").catch(() => undefined);
+    try {
+      await this.request("shutdown", null);
+      await this.connection.sendNotification("exit");
+    } catch {
+      // it is closed already
+    }
     this.connection.dispose();
   }
 

@@ -8,6 +8,7 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { Connection } from "../node/connection.ts";
 import type { Daemon } from "./daemon.ts";
 
@@ -17,12 +18,12 @@ const TEXT_CHARS_MAX = 4_000_000;
 export class Buffers implements vscode.Disposable {
   private connection: Connection | null = null;
   private readonly told = new Set<string>();
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
 
   constructor(daemon: Daemon) {
     this.parts = [
-      daemon.onOpened((connection) => this.begin(connection)),
-      daemon.onLost(() => this.end()),
+      daemon.onConnection((connection) => this.begin(connection)),
+      daemon.link.onLost(() => this.end()),
       vscode.workspace.onDidOpenTextDocument((document) => this.open(document)),
       vscode.workspace.onDidCloseTextDocument((document) => this.close(document)),
       vscode.workspace.onDidChangeTextDocument((event) => this.change(event)),

@@ -19,7 +19,7 @@ import type { PanelDoors, PanelView } from "./panelView.ts";
 import type { Pickers } from "./pickers.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
@@ -69,7 +69,7 @@ export class Commands {
       this.command("deleteSession", (node?: SessionNode) => actions.remove(idOf(node))),
       this.command("cancelTurn", () => actions.cancel()),
       this.command("refreshSessions", () => sessions.refresh()),
-      this.command("reconnect", () => daemon.retry()),
+      this.command("reconnect", () => daemon.link.retry()),
       this.command("showOutput", () => {
         log.info(`painted: ${this.panel?.delayWords ?? "nothing"}`);
         log.show();
@@ -128,7 +128,7 @@ export class Commands {
 
   readonly doors: PanelDoors = {
     verbs: {
-      retry: () => this.rooms.daemon.retry(),
+      retry: () => this.rooms.daemon.link.retry(),
       showOutput: () => this.rooms.log.show(),
       openSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "gloveport"),
       openFolder: () => vscode.commands.executeCommand("workbench.action.files.openFolder"),

@@ -11,7 +11,7 @@ import type { ChangeInfo, PendingHunk } from "../../../protocol/typescript/wire.
 import type { Actions } from "./actions.ts";
 import type { HunkMarks } from "./hunkMarks.ts";
 import type { Review } from "./review.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export class HunkCommands {
   constructor(

@@ -8,6 +8,7 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
 import { proposalOf, sortHunks } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
@@ -15,8 +16,8 @@ import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
 import { SCHEME } from "./documents.ts";
 import type { Documents } from "./documents.ts";
-import type { Followed } from "./followed.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Followed } from "../common/followed.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 const ASK_AFTER_MS = 120;
 const PROPOSAL = "proposal";
@@ -30,7 +31,7 @@ export class Review implements vscode.Disposable {
   private timer: NodeJS.Timeout | null = null;
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onChange = this.changed.event;
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
 
   constructor(
     private readonly daemon: Daemon,

@@ -220,10 +220,14 @@ function receive(message: ToPanel): void {
       break;
     case "older":
       if (message.sessionId === sessionId) {
-        asking = false;
         view.prepend(message.items, message.first);
         restructure = true;
         schedule();
+      }
+      break;
+    case "olderDone":
+      if (message.sessionId === sessionId) {
+        asking = false;
       }
       break;
     case "whisper":

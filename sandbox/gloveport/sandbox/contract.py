@@ -198,6 +198,10 @@ class Sandbox(Protocol):
         """Check the profile against what this rung holds and make a lease. Raises `SandboxError`."""
         ...
 
+    async def find_image(self, reference: str) -> str:
+        """What names the bytes of an image that is here; empty where there is none or this rung takes none."""
+        ...
+
     async def attach(self, run_id: str) -> Execution | None:
         """Find a run of an earlier daemon by its folder; None when there is none."""
         ...

@@ -37,11 +37,15 @@ class WatchPlan:
 
     `refused` are always answered with an error; all others go on to the kernel's own judgement, `counted` are counted.
     `set_id`: calls that can set set-id bits, as `(number, index of the argument that holds the mode)`; -1 in memory.
+    `reaching`: calls that are named where they reach for what the jail does not give: a place outside, or a file that
+    is below none of `writable` to write it.
     """
 
     refused: tuple[tuple[str, str], ...]
     counted: tuple[tuple[str, str], ...]
     set_id: tuple[tuple[str, str], ...] = ()
+    reaching: tuple[tuple[str, str], ...] = ()
+    writable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,13 @@ def _cgroup(body: Fields | None) -> CgroupPlan | None:
 def _watch(body: Fields | None) -> WatchPlan | None:
     if body is None:
         return None
-    return WatchPlan(refused=body.pairs("refused"), counted=body.pairs("counted"), set_id=body.pairs_or_none("set_id"))
+    return WatchPlan(
+        refused=body.pairs("refused"),
+        counted=body.pairs("counted"),
+        set_id=body.pairs_or_none("set_id"),
+        reaching=body.pairs_or_none("reaching"),
+        writable=body.texts_or_none("writable"),
+    )
 
 
 def _breaker(body: Fields | None) -> BreakerPlan | None:

@@ -140,11 +140,12 @@ class SubscribeParams(SessionParams):
 
 
 class SubscribeResult(WireModel):
-    """`replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot."""
+    """`replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's."""
 
     subscription_id: str
     mode: Literal["replay", "snapshot"]
     cursor: str
+    seq: int = Field(ge=0)
     snapshot: ViewSnapshot | None = None
 
 

@@ -31,7 +31,7 @@ from gloveport.sandbox.backends.entering import (
 from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, without_layers
+from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, refuse_image, without_layers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
@@ -117,6 +117,7 @@ class BubblewrapSandbox(SupervisedRung):
         if self._binary is None and not (availability := await self.probe()).ok:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
         check_way_out(profile)
+        refuse_image(profile, self.name)
         if profile.way_out is not None:
             profile = make_room(profile, find_interpreter().mounts)
         if not await self._has_layers(profile):
@@ -163,7 +164,7 @@ class BubblewrapSandbox(SupervisedRung):
             wrapper_depth=WRAPPER_DEPTH,
             limits=plan_limits(profile, _bound_user_processes(profile.limits)),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
-            watch=plan_watch(kind) if self._entering.reports else None,
+            watch=plan_watch(profile) if self._entering.reports else None,
             breaker=plan_breaker(profile),
             written=tuple(sorted(find_written(profile))),
         )

@@ -18,7 +18,7 @@ from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.execution import RUN_MARK
 from gloveport.sandbox.backends.landlock import find_abi
 from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import refuse_covers
+from gloveport.sandbox.backends.view import refuse_covers, refuse_image
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
@@ -91,6 +91,7 @@ class ProcessSandbox(SupervisedRung):
             await self.probe()
         refuse_covers(profile, self.name)
         refuse_egress(profile, self.name)
+        refuse_image(profile, self.name)
         for mount in profile.mounts:
             if not os.path.exists(mount.source):
                 raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Nothing to work on at {mount.source}.", hint="")

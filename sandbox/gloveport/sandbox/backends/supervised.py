@@ -284,6 +284,10 @@ class SupervisedRung(ABC):
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Make a lease; each rung its own way."""
 
+    async def find_image(self, reference: str) -> str:
+        """A rung that shows this machine's programs takes no image."""
+        return ""
+
     async def attach(self, run_id: str) -> SupervisedExecution | None:
         """Find a run of an earlier daemon by its folder."""
         return self.folders.attach(run_id)

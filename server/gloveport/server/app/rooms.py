@@ -112,7 +112,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await anyio.to_thread.run_sync(clear_ways, data_dir)  # before any call goes on and opens its own
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
-    trust = Trust(front.journal, front.settings().default_trust, front.now_us)
+    trust = Trust(front.journal, front.settings().default_trust, front.now_us, room.rights)
     await trust.load()
 
     audit_path = data_dir / AUDIT_FILE

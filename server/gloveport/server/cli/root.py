@@ -21,6 +21,7 @@ from gloveport.server.cli import (
     deleting,
     demo,
     doctor,
+    policy,
     records,
     restoring,
     run,
@@ -93,6 +94,7 @@ def command_line(doors: Doors) -> typer.Typer:
     app.add_typer(choices.models, name="models", rich_help_panel=SET_UP)
     app.add_typer(_daemon(doors), name="daemon", rich_help_panel=SET_UP)
     app.add_typer(records.audit, name="audit", rich_help_panel=DEVELOPERS)
+    app.add_typer(policy.policy, name="policy", rich_help_panel=SET_UP)
 
     @app.command(rich_help_panel=DEVELOPERS)
     def lsp() -> None:

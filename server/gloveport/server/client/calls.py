@@ -29,7 +29,6 @@ from gloveport.protocol.wire.place import (
     ModelChooseParams,
     ModelInfo,
     ModelListResult,
-    PolicyShowResult,
     SandboxChooseParams,
     SandboxDoctorParams,
     SandboxDoctorResult,
@@ -39,6 +38,7 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
+from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyExplainResult, PolicyShowResult
 from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
@@ -355,6 +355,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["policy/show"], params: Empty | None = None, *, timeout_s: float | None = None
     ) -> PolicyShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["policy/explain"], params: PolicyExplainParams, *, timeout_s: float | None = None
+    ) -> PolicyExplainResult: ...
 
     @overload
     async def call(

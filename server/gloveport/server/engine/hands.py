@@ -84,6 +84,7 @@ class Hands:
     ways: WaysOut | None = None
     notes: Notes = field(default_factory=Notes)
     loans: list[Loan] = field(default_factory=list)
+    image: str = ""
 
     @property
     def name(self) -> str:
@@ -112,6 +113,7 @@ class Hands:
             "holds": sorted(claim.value for claim in self.available.holds),
             "does_not_hold": sorted(claim.value for claim, _ in self.available.does_not_hold),
             "root": self.root,
+            **({"image": self.image} if self.image else {}),
         }
 
     def _profile(self, request: RunRequest) -> Profile:
@@ -141,6 +143,7 @@ class Hands:
             limits=limits,
             environment={**self.environment, **dict(request.environment)},
             covered=self._covered(request),
+            image=self.image,
         )
 
     def _hand_profile(self, request: RunRequest) -> Profile:

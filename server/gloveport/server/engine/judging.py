@@ -20,7 +20,6 @@ from gloveport.server.engine.hands import SANDBOX, Hands
 from gloveport.server.engine.labelling import tree_label
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
-from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.effects import EffectKind
@@ -65,6 +64,13 @@ def context_of(actor: Actor) -> Context:
         now=actor.room.now_us(),
         builtin_tools=actor.room.toolbox.names,
     )
+
+
+def rights_in_force(actor: Actor, now: int) -> tuple[Grant, ...]:
+    """The rights that may answer for a call of this session: its own, and those of its workspace."""
+    own = (grant_in_force(actor.state, issued, now) for issued in actor.state.grants.values())
+    shared = actor.room.rights.in_force(actor.state.workspace_id, now)
+    return (*(grant for grant in own if grant is not None), *shared)
 
 
 def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant | None:
@@ -116,10 +122,8 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
 
 def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks."""
-    state, room = actor.state, actor.room
-    request, context = _request(state, call, plan, hands, understood), context_of(actor)
-    grants = [grant_in_force(state, issued, context.now) for issued in state.grants.values()]
-    decision = decide(request, room.rules, [grant for grant in grants if grant is not None], context)
+    request, context = _request(actor.state, call, plan, hands, understood), context_of(actor)
+    decision = decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
     return CallJudged(
         call_id=call.call_id,
         plan=Plan(
@@ -145,6 +149,13 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Un
     )
 
 
+def decision_on(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Decision:
+    """The whole decision on a planned call, for those who only want to know."""
+    context = context_of(actor)
+    request = _request(actor.state, call, plan, hands, understood)
+    return decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
+
+
 def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
     """Secrets that policy saw in the command line: what is allowed with the call belongs to its intent."""
     known = {(effect.kind, effect.target) for effect in plan.effects}
@@ -160,10 +171,6 @@ def _card(request: Request, decision: Decision, context: Context, plan: ToolPlan
     if decision.need is None:
         return None
     card = build_card(request, decision, context, summary=plan.title, diff=plan.diff)
-    # Rights live in the session's own stream: one that outlives the session is not offered.
-    card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
-    if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):
-        card["refused_scopes"].append({"scope": str(Scope.workspace), "reason": "rights end with their session"})
     return CardShown(card=card, card_digest=card_digest(card), expires_at=None)
 
 

@@ -19,6 +19,7 @@ from gloveport.server.engine.editors import Editors, NoEditors
 from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.label_book import LabelBook
 from gloveport.server.engine.pacing import Pacing
+from gloveport.server.engine.rights import Rights
 from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
@@ -102,6 +103,8 @@ class Room:
     editors: Editors = field(default_factory=NoEditors)
     """What is open in editors, and the door to change it there."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    rights: Rights = field(default_factory=Rights)
+    """What the user allowed in every session of a folder."""
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""
 

@@ -22,6 +22,7 @@ from gloveport.sandbox.monitor.levels import LEVELS, Level
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
+from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
@@ -86,7 +87,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     available = await room.sandboxes.availability(rung)
     hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
     running.notes.session_id = actor.session_id
-    hands.ways, hands.notes = room.ways, running.notes
+    hands.ways, hands.notes, hands.image = room.ways, running.notes, state.image
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -150,7 +151,7 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
     if call is None:
         return ()
     while True:
-        seen = _footing(actor.state)
+        seen = _footing(actor, actor.state)
         try:
             bench = await lay_out(actor, call, running)
             plan = await bench.tool.plan(bench.arguments, bench.context)
@@ -162,18 +163,25 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
             if is_fatal(error):
                 raise
             given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
-        due = await actor.submit_if(partial(_stands_on, seen), given)
+        try:
+            due = await actor.submit_if(partial(_stands_on, actor, seen), given)
+        except GloveportError as error:
+            if error.code is not ErrorCode.SUPERSEDED:
+                raise
+            continue  # another session used the right first
         if due is not None:
             return due
 
 
-def _stands_on(seen: tuple[object, ...], state: SessionState) -> bool:
-    return _footing(state) == seen
+def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> bool:
+    return _footing(actor, state) == seen
 
 
-def _footing(state: SessionState) -> tuple[object, ...]:
+def _footing(actor: Actor, state: SessionState) -> tuple[object, ...]:
     """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
-    return state.trust_level, state.sandbox, tuple(state.grants), tuple(state.grant_uses.items())
+    shared = actor.room.rights.footing(state.workspace_id)
+    rights = (tuple(state.grants), tuple(state.grant_uses.items()), shared)
+    return (state.trust_level, state.sandbox, state.image, *rights)
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:
@@ -222,10 +230,12 @@ def _ended(
     asked = asked or (turn is not None and turn.cancelled_by is not None)
     stopped = asked and _is_killable(call) and done.outcome in ("killed", "failed")
     outcome = "cancelled" if stopped else done.outcome
+    text = actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words))))
+    about = _turn_id(actor), call.goal_revision, call.call_id
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
+        text=text,
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,
@@ -234,7 +244,8 @@ def _ended(
         label=done.label,
         facts=(
             *done.facts,
-            *running.notes.fact(_turn_id(actor), call.goal_revision, call.call_id),
+            *running.notes.fact(*about),
+            *hint_facts(call, about[0], text),
             *looked.facts,
             *_freeze(actor, call, done),
         ),

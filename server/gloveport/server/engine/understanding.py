@@ -5,7 +5,6 @@ Invariant: what could not be looked at is not said, and policy takes it for a do
 Must never: decide whether a doubt matters.
 """
 
-import os
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,10 +18,11 @@ from gloveport.server.parsing.bash import parse_bash
 from gloveport.server.policy.shell.understood import PATHS_MAX, Inside, Understood, understand, with_places
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.repository import runs_nothing
 
 SCRATCH: Final = "/tmp"  # noqa: S108 - a place inside the jail, the run's own
 OBEY_REPOSITORY: Final = frozenset({"git"})
-"""Programs that run what a repository's settings name; where the agent's copy has grown one, they are nobody's."""
+"""Programs that run what a repository's settings name; with settings that were not made for the session, nobody's."""
 
 
 async def understand_plan(plan: ToolPlan, hands: Hands, workspace: SessionWorkspace) -> Understood | None:
@@ -30,19 +30,19 @@ async def understand_plan(plan: ToolPlan, hands: Hands, workspace: SessionWorksp
     if plan.argv is None or not plan.executor.startswith(SANDBOX):
         return None
     scratch = SCRATCH if Claim.PRIVATE_TMP in hands.available.holds else ""
-    known = understand(plan.argv, parse_bash, Inside(hands.root, scratch))
+    known = await anyio.to_thread.run_sync(understand, plan.argv, parse_bash, Inside(hands.root, scratch))
     if not known.only_looks:
         return known
-    trusted = await anyio.to_thread.run_sync(_trusted, known.programs, hands)
+    trusted = await anyio.to_thread.run_sync(_trusted, known.programs, hands, workspace)
     paths = [effect.target for effect in known.effects][:PATHS_MAX]
     return with_places(known, trusted, await _leads(paths, workspace))
 
 
-def _trusted(names: Iterable[str], hands: Hands) -> dict[str, str]:
+def _trusted(names: Iterable[str], hands: Hands, workspace: SessionWorkspace) -> dict[str, str]:
     if hands.name not in OWN_PROGRAMS_RUNGS:
         return {}
-    has_grown = os.path.lexists(os.path.join(hands.place.worktree, ".git"))
-    wanted = [name for name in names if not (has_grown and name in OBEY_REPOSITORY)]
+    is_plain = runs_nothing(workspace.session_dir, workspace.worktree)
+    wanted = [name for name in names if is_plain or name not in OBEY_REPOSITORY]
     return find_trusted(wanted, (hands.place.root, hands.place.worktree, *hands.place.dependency_folders))
 
 

@@ -14,10 +14,8 @@ from gloveport.protocol.journal.events import (
     ApprovalResolved,
     ChangeApplied,
     ChangeApplyStarted,
-    ChangeProposed,
     ChangeRefused,
     ChangeUnsettled,
-    ChangeWithdrawn,
     EventBody,
     FaultsFound,
     GoalRevised,
@@ -56,7 +54,8 @@ from gloveport.protocol.journal.events import (
 )
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
-from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels, with_written
+from gloveport.server.session.fold_hunks import HUNK_HANDLERS
+from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels
 from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import goals_with, message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
@@ -127,7 +126,7 @@ def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
 
 
 def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
-    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level)
+    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level, image=body.image)
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
@@ -245,10 +244,14 @@ def _approval_resolved(state: SessionState, body: ApprovalResolved) -> SessionSt
 
 
 def _grant_issued(state: SessionState, body: GrantIssued) -> SessionState:
+    if body.scope == "workspace":
+        return state  # it is the workspace's: what its stream says of it holds, and no session's copy
     return evolve(state, grants=_put(state.grants, body.grant_id, body))
 
 
 def _grant_used(state: SessionState, body: GrantUsed) -> SessionState:
+    if body.grant_id not in state.grants:
+        return state
     uses = state.grant_uses.get(body.grant_id, 0) + 1
     state = evolve(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
     return evolve(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state
@@ -282,14 +285,6 @@ def _stop_requested(state: SessionState, body: ToolStopRequested) -> SessionStat
 
 def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
     return evolve(state, plan=body.items)
-
-
-def _change_proposed(state: SessionState, body: ChangeProposed) -> SessionState:
-    return with_written(evolve(state, changes=_put(state.changes, body.change_id, body)), body)
-
-
-def _change_withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
-    return evolve(state, changes=_drop(state.changes, body.change_id))
 
 
 def _apply_started(state: SessionState, body: ChangeApplyStarted) -> SessionState:
@@ -348,8 +343,6 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ToolExecutionProgress: _execution_progress,
         ToolExecutionFinished: _execution_finished,
         PlanUpdated: _plan,
-        ChangeProposed: _change_proposed,
-        ChangeWithdrawn: _change_withdrawn,
         ChangeApplyStarted: _apply_started,
         ChangeApplied: _applied,
         ChangeRefused: _refused,
@@ -361,6 +354,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        **HUNK_HANDLERS,
         **RETRY_HANDLERS,
         **LABEL_HANDLERS,
     }

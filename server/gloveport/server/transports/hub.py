@@ -96,6 +96,7 @@ class Hub:
             subscription_id=name,
             mode="replay" if snapshot is None else "snapshot",
             cursor=subscription.place.cursor,
+            seq=subscription.place.seq,
             snapshot=snapshot,
         )
 

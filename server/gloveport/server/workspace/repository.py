@@ -146,6 +146,20 @@ def is_pointer(worktree: Path) -> bool:
     return False
 
 
+def runs_nothing(session_dir: Path, worktree: Path) -> bool:
+    """True where git, in a jail, would obey no settings but those that were made here, or finds no repository."""
+    folder = session_dir / REPOSITORY_NAME
+    if not os.path.lexists(worktree / GIT):
+        return True
+    if not is_pointer(worktree) or any(os.path.lexists(folder / name) for name in ("commondir", "config.worktree")):
+        return False
+    try:
+        with Root(folder) as root:
+            return read_entry(root.fd, "config", "config", _HEAD_BYTES_MAX).data == _CONFIG.encode()
+    except (OSError, WorkspaceError):
+        return not os.path.lexists(folder)
+
+
 def drop_repository(session_dir: Path) -> None:
     """Remove the session's repository, whatever a program made of it, as far as the disk lets it go."""
     for name in (f"{REPOSITORY_NAME}.new", REPOSITORY_NAME):

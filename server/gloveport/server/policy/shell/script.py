@@ -260,7 +260,7 @@ class _Reader:
     def _piece(self, node: Node, *, first: bool) -> str:
         if node.kind in {"word", "number"} and not node.children and not node.broken and not first:
             text = self._tree.text(node)
-            if _INSIDE.fullmatch(text) is None:
+            if _INSIDE.fullmatch(text) is None or text.startswith("#"):
                 raise _DoubtError(f"the shell may expand {text!r:.60}")
             return text
         return self._word(node)
