@@ -47,7 +47,7 @@ ROWS: tuple[tuple[str, Request, str, str], ...] = (
     ("delete.mass", request(effect("delete", "src", recursive="true"), tool="delete_file"), "ask", "medium"),
     ("delete.mass", request(*(effect("delete", f"a{n}.py") for n in range(10)), tool="delete_file"), "ask", "medium"),
     ("execute.default", command("pytest", "-q", tool="run_tests"), "ask", "medium"),
-    ("execute.looks-only", command("ls", "-la"), "allow", "medium"),
+    ("execute.looks-only", command("ls", "-la"), "allow", "low"),
     ("install.default", command("npm", "install"), "ask", "high"),
     ("execute.deletes", command("rm", "a.py"), "ask", "medium"),
     ("git.history", command("git", "rebase", "main"), "ask", "high"),

@@ -7,14 +7,11 @@ Must never: choose a rung, or put one in the place of another.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import NAMES
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
-
-NAMES: Final = ("gvisor", "bubblewrap", "docker", "process")
-"""Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
 
 
 def open_backend(

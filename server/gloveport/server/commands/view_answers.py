@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
+from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.session.views.histogram import Histogram
 from gloveport.server.session.views.metrics import COUNTS, Metrics
 from gloveport.server.session.views.placed import Projection
@@ -59,15 +60,6 @@ class Shown:
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a result, as they are."""
     return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
-
-
-def redacted_parts(value: Any, redact: Callable[[str], str]) -> Any:
-    """Every text in a value redacted by itself, so that what is left is the same JSON."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {redact(key): redacted_parts(part, redact) for key, part in value.items()}
-    return [redacted_parts(part, redact) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _redacted_fields(value: Any, redact: Callable[[str], str]) -> dict[str, Any]:

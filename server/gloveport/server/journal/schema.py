@@ -23,6 +23,10 @@ RESCUED_FILE: Final = "journal.db.rescued"
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
 BUSY_TIMEOUT_MS: Final = 5_000
 WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+WRITER_CACHE_KIB: Final = 1_024
+READER_CACHE_KIB: Final = 256
+"""Pages that a connection keeps. A reader goes through a log once, in order: what it kept it would not read again, and
+the system keeps the file's pages as well. SQLite's own default is 2 MiB for each connection, for good."""
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -110,6 +114,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a connection with this room's settings. Transactions are explicit. Raises sqlite3.Error."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}")
     if read_only:
         connection.execute("PRAGMA query_only=ON")
     return connection

@@ -110,7 +110,9 @@ def label_from_record(record: RecordedLabel | None) -> Label:
     if record is None:
         return TOP
     readers = None if record.readers is None else list(record.readers)
-    return label_from_plain({"integrity": record.integrity, "readers": readers, "provenance": list(record.provenance)})
+    return label_from_plain(
+        {"integrity": int(record.integrity), "readers": readers, "provenance": list(record.provenance)}
+    )
 
 
 def _names(value: object) -> bool:
