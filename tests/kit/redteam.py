@@ -99,6 +99,11 @@ class Attack:
     rung: str | None = None
     weak: Mapping[str, str] = field(default_factory=dict)
     """Instead of a hole: what the user chose in the control (`sandbox`, `trust`)."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the user's own environment holds."""
+    settings: str = ""
+    at_provider: bool = False
+    """The attacker listens at the model's provider: what the model is told has arrived."""
     spelled: Sequence[str] = (SECRET,)
     """What counts as arrived: any of these, plain or in a common encoding."""
 
@@ -139,13 +144,16 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
 
-def write_script(path: Path, plays: Sequence[Play], port: int) -> None:
-    """The model that plays these sessions, told apart by a mark in the user's words."""
+def write_script(path: Path, plays: Sequence[Play], places: Mapping[str, str]) -> None:
+    """The model that plays these sessions, told apart by a mark in the user's words; `places` fill in its words."""
     steps: list[dict[str, Any]] = []
     for number, play in enumerate(plays):
         mark = f"[{number}]"
         for turn, calls in enumerate(play.replies):
-            filled = json.loads(json.dumps(list(calls)).replace("PORT", str(port)))
+            text = json.dumps(list(calls))
+            for name, place in places.items():
+                text = text.replace(name, place)
+            filled = json.loads(text)
             steps.append({"when": {"user_contains": mark, "turn": turn}, "calls": filled})
         steps.append({"when": {"user_contains": mark}, "text": "Done."})
     path.write_text(json.dumps({"name": "attacker", "steps": steps}))
@@ -209,15 +217,17 @@ async def world(root: Path, attack: Attack, server: Server, *, off: bool) -> Asy
         path.write_text(text.replace("PORT", str(server.port)))
     with running_daemon(started=False) as daemon:
         script = daemon.home / "attacker.json"
-        write_script(script, attack.plays, server.port)
+        names = {"PORT": str(server.port), "ROOT": str(root), "OUTSIDE": str(root.parent), "HOME": str(daemon.home)}
+        write_script(script, attack.plays, names)
         places = f'[network]\nplaces = ["127.0.0.1:{server.port} loopback"]\n' if attack.open else ""
-        daemon.write_settings(f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n{places}')
+        models = f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n'
+        daemon.write_settings(models + places + attack.settings)
         if attack.open:
             (daemon.home / "rules.toml").write_text(OPEN_RULES)
         if off and attack.off:
-            daemon.start(UNDEFENDED, **{OFF: attack.off})
+            daemon.start(UNDEFENDED, **{OFF: attack.off, **attack.environment})
         else:
-            daemon.start()
+            daemon.start(**attack.environment)
         yield daemon
 
 
@@ -248,4 +258,8 @@ async def play_attack(attack: Attack, root: Path, *, off: bool = False) -> Outco
                 items = await play_turn(client, session.session_id, attack.answers, cards)
                 if play.accept:
                     await accept_all(client, session.session_id)
-        return Outcome(b"\n".join(map(bytes, server.received)), items, cards)
+        arrived = b"\n".join(map(bytes, server.received))
+        if attack.at_provider:
+            results = (str(item["fields"].get("result", "")) for item in items if item["kind"] == "tool")
+            arrived += "\n".join(results).encode()
+        return Outcome(arrived, items, cards)

@@ -7,6 +7,7 @@ Must never: be told apart by the daemon it runs, or be part of the product.
 Usage: GLOVEPORT_TEST_OFF="finding kernel:confidential;hole carry" python undefended.py daemon
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -26,11 +27,15 @@ def replace(place: object, **holes: object) -> None:
 
 
 def drop_findings(names: frozenset[str]) -> None:
-    """No rule or check of these names speaks."""
+    """What rules or checks of these names find fault with is simply allowed."""
     from gloveport.server.policy import decide as deciding
+    from gloveport.server.policy.rules.rule import Verdict
+
+    def allowed(one: Any) -> Any:
+        return dataclasses.replace(one, verdict=Verdict.allow) if one.rule_id in names else one
 
     def without(source: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: [one for one in source(*args) if one.rule_id not in names]
+        return lambda *args: [allowed(one) for one in source(*args)]
 
     for source in ("rule_findings", "check_findings"):
         setattr(deciding, source, without(getattr(deciding, source)))
@@ -78,6 +83,14 @@ def _scan() -> None:
     replace(http, _check_sent=lambda *_args: None)
 
 
+def _web() -> None:
+    """What a server answers is nobody's word in particular."""
+    from gloveport.protocol.journal.events.base import LabelRecord
+    from gloveport.server.tools import http
+
+    replace(http, _label=lambda *_args: LabelRecord(integrity=0, readers=None, provenance=()))
+
+
 def _provider() -> None:
     """Any provider is sent what the last one read."""
     from gloveport.server.engine import model_run
@@ -91,6 +104,7 @@ HOLES: Final[Mapping[str, Callable[[], None]]] = {
     "written": _written,
     "hiding": _hiding,
     "scan": _scan,
+    "web": _web,
     "provider": _provider,
 }
 

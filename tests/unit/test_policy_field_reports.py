@@ -279,7 +279,7 @@ def test_the_agent_never_changes_how_it_is_approved() -> None:
         ("git", "fetch"),
     ],
 )
-def test_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> None:
+def test_g04_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> None:
     """G04: looking up a name is sending."""
     decision = judge(command(*argv))
     assert decision.verdict == "ask"
@@ -287,7 +287,7 @@ def test_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> Non
     assert decision.risk == "high"
 
 
-def test_a_secret_named_in_a_command_is_a_secret_read() -> None:
+def test_g04_a_secret_named_in_a_command_is_a_secret_read() -> None:
     """G04, R3.1: `cat .env` is no ordinary command."""
     for argv in (("cat", ".env"), ("bash", "-c", "base64 .env | head"), ("head", "-5", "deploy/id_rsa")):
         assert "builtin:read.sensitive" in judge(command(*argv)).rule_ids

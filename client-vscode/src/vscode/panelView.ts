@@ -93,6 +93,8 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     view.onDidChangeVisibility(() => {
       if (view.visible) {
         this.refresh();
+      } else {
+        this.ready = false; // its page is thrown away, and says so when it is there again
       }
     });
     view.webview.html = page(view.webview, this.extension, "panel");
@@ -195,7 +197,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.log.error(words);
-      if (words !== this.pictured.daemon.state.words) {
+      if (!this.pictured.daemon.state.words.startsWith(words)) {
         this.tell(words, true); // else it stands in the panel already
       }
     }

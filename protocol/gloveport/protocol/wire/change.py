@@ -165,7 +165,7 @@ class ChangeDecideResult(WireModel):
 class ChangeUndoParams(SessionMutation):
     """Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force.
 
-    `paths` and `hunk_digests` narrow it to files and to hunks.
+    `paths` and `hunk_digests` narrow it to files and to hunks; hunks alone name the decisions on them.
     """
 
     apply_id: Name | None = None

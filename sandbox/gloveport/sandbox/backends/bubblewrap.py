@@ -164,7 +164,7 @@ class BubblewrapSandbox(SupervisedRung):
             wrapper_depth=WRAPPER_DEPTH,
             limits=plan_limits(profile, _bound_user_processes(profile.limits)),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
-            watch=plan_watch(kind) if self._entering.reports else None,
+            watch=plan_watch(profile) if self._entering.reports else None,
             breaker=plan_breaker(profile),
             written=tuple(sorted(find_written(profile))),
         )

@@ -17,7 +17,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams
+from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams, EndedHunkInfo
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.link import err, out, plain
 from gloveport.server.cli.seen import note_shown
@@ -25,6 +25,8 @@ from gloveport.server.client.connect import Client
 
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
 _ID_CHARACTERS_MIN: Final = 4
+_WHOLE_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_TOLD_MAX: Final = 5
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _PATCH_HEADER: Final = re.compile(rb"@@ -(\d+),(\d+) \+\d+,\d+ @@")
 
@@ -101,6 +103,28 @@ def hunk_digest(change: ChangeInfo, name: str) -> str:
         return found[0].digest
     words = "has no hunk" if not found else f"has {len(found)} hunks that begin with"
     raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"{change.path} {words} {name!r}", hint="See gloveport diff.")
+
+
+async def decided_digests(client: Client, session: SessionInfo, names: Sequence[str]) -> tuple[str, ...]:
+    """The digests of decided hunks whose ids or digests begin so, each of one alone. Raises GloveportError."""
+    ended = (await client.call("change/list", SessionParams(session_id=session.session_id))).ended
+    decided = [hunk for hunk in ended if hunk.state in ("accepted", "rejected")]
+    return tuple(_decided_digest(decided, name) for name in names)
+
+
+def _decided_digest(decided: Sequence[EndedHunkInfo], name: str) -> str:
+    if _WHOLE_DIGEST.fullmatch(name):
+        return name  # also of one that was decided too long ago to be listed
+    begun = name.removeprefix("hunk-")
+    found = [hunk for hunk in decided if begun and hunk.digest.startswith(begun)]
+    if len(found) == 1:
+        return found[0].digest
+    if not found:
+        words, hint = f"no decided hunk begins with {name!r}", "gloveport undo takes the last decision back."
+    else:
+        words = f"{len(found)} decided hunks begin with {name!r}"
+        hint = f"Name one: {', '.join(f'{hunk.digest[:12]} of {hunk.path}' for hunk in found[:_TOLD_MAX])}."
+    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, words, hint=hint)
 
 
 async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:

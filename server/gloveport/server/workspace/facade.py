@@ -97,7 +97,7 @@ class SessionWorkspace:
         self.session_dir = session_dir
         self._boot_id = boot_id
         self._state = state = taken.state
-        self._limits = limits
+        self._limits = limits = replace(limits, content_folders=state.committed)
         self._lock = anyio.Lock()
         self._stack = ExitStack()
         self._store = self._stack.enter_context(open_store(session_dir, contents))
@@ -150,7 +150,7 @@ class SessionWorkspace:
         state = await to_thread.run_sync(load_state, session_dir)
         if state.boot_id != boot_id:
             (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
-        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base)
+        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base, state.committed)
         return cls(session_dir, Taken(state, *seen), limits, boot_id, contents)
 
     def close(self) -> None:

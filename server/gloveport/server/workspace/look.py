@@ -96,6 +96,7 @@ class Look:
 
     def _current(self, state: WorkspaceState, *, strict: bool) -> Mapping[str, FileState]:
         self.tree.check_still_there()
+        self.sight.is_under(self.limits.content_folders)
         known = _Known(state.base, state.forced)
         walk = Walk(self.tree, self.limits, skip=self.skip)
         self.unknown = Unknown()

@@ -141,11 +141,21 @@ class Sight:
 
     version: int = 0
     told: Told | None = None
+    content_folders: frozenset[str] = frozenset()
+    """Those of the limits under which it was seen."""
+
     glance: Glance = field(default_factory=Glance)
 
     def copy(self) -> "Sight":
         """The same memories, to go on from by itself."""
-        return Sight(dict(self.folders), {}, content=self.content.copy())
+        return Sight(dict(self.folders), {}, content=self.content.copy(), content_folders=self.content_folders)
+
+    def is_under(self, content_folders: frozenset[str]) -> None:
+        """From now on these folders are content; what was seen under others is forgotten."""
+        if self.content_folders != content_folders:
+            self.folders.clear()
+            self.no_content()
+            self.content_folders = content_folders
 
     def moved_to(self, visited: dict[str, FolderSeen]) -> Mapping[str, FileState]:
         """Remember these folders and no others; the content of all of them, which changes with the next look."""

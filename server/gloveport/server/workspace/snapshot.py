@@ -37,7 +37,7 @@ from gloveport.server.workspace.state import (
 )
 from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, SHARED_BYTES_MIN, ContentStore
 from gloveport.server.workspace.syscalls import sync_folder
-from gloveport.server.workspace.tracked import tracked_paths
+from gloveport.server.workspace.tracked import read_tracked
 from gloveport.server.workspace.walk import over_limit
 
 WORKTREE_NAME: Final = "worktree"
@@ -87,7 +87,10 @@ def take_snapshot(
     real = Path(os.path.realpath(root))
     with Root(real) as handle:
         _prepare(session_dir)
-        state = WorkspaceState(real, identity, _NOTHING, {}, excluded=tuple(map(str, exclude)), boot_id=boot_id)
+        tracked = read_tracked(handle)
+        limits = replace(limits, content_folders=tracked.folders)
+        state = WorkspaceState(real, identity, _NOTHING, {}, set(tracked.paths), tuple(map(str, exclude)), boot_id)
+        state.committed = tracked.folders
         try:
             with _sight(contents, identity) as sight:
                 look = Look(handle, limits, sight, folder_keys((session_dir, *exclude)))
@@ -127,7 +130,7 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
         reader = _Reader(own if contents is None else contents, populate, look.limits)
         look.keep = reader.keep
         # What is in the history is content whatever a rule says; later it is known by the base.
-        base = dict(look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True))
+        base = dict(look.current(state, strict=True))
         _read_missing(look, base, reader)
         populate.make_folders(look.sight.folders)
         reader.store.sync()
@@ -136,7 +139,7 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
     if contents is not None:
         save_pins(session_dir, {each.digest for each in base.values()})
     info = _described(look, state.identity, base)
-    taken = WorkspaceState(state.root, state.identity, info, base, excluded=state.excluded, boot_id=state.boot_id)
+    taken = replace(state, snapshot=info, base=base, forced=set())
     save_state(session_dir, taken)
     _sync_names(session_dir)
     seen, seen_in_root = populate.sight(base), look.sight.copy()
