@@ -47,7 +47,7 @@ bootstrap-dev:
 # Skipped tests are listed with their reasons; GLOVEPORT_REQUIRE=all turns a missing tool into a failure.
 test: bootstrap-dev
 	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld -m "not window" \
-		-q -rsfE -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+		-q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: bootstrap-dev
 	@$(BIN)/ruff check .

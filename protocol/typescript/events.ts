@@ -507,9 +507,23 @@ export interface SessionDeleted {
   readonly by: string;
 }
 
+/** A security event: `evidence` is what was seen of the call, `words` what the user is told. */
+export interface SessionFrozen {
+  readonly freeze_id: string;
+  readonly call_id: string;
+  readonly evidence: string;
+  readonly words: string;
+}
+
 /** The user gave the session another title. */
 export interface SessionRenamed {
   readonly title: string;
+}
+
+/** The user typed what was asked for: the session may work again. */
+export interface SessionThawed {
+  readonly freeze_id: string;
+  readonly by: string;
 }
 
 /** A result of a tool of which the model is shown `kept_chars` characters, from both ends. */
@@ -791,6 +805,8 @@ export interface Events {
   readonly "ReleaseIssued": ReleaseIssued;
   readonly "ReleaseUsed": ReleaseUsed;
   readonly "InjectionSuspected": InjectionSuspected;
+  readonly "SessionFrozen": SessionFrozen;
+  readonly "SessionThawed": SessionThawed;
 }
 
 export type EventType = keyof Events;

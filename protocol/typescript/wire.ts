@@ -650,6 +650,13 @@ export interface SessionStartParams {
   readonly sandbox?: string | null;
 }
 
+/** Let a frozen session work again. `typed`: the last six characters of its id, as the user typed them. */
+export interface SessionThawParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly typed: string;
+}
+
 /** Oldest first. */
 export interface SnapshotListResult {
   readonly points: readonly RestorePoint[];
@@ -1001,6 +1008,7 @@ export interface Methods {
   readonly "session/list": { readonly params: SessionListParams; readonly result: SessionListResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
+  readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
   readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
@@ -1063,6 +1071,7 @@ export interface Notifications {
 
 /** Calls that need the decision token. */
 export const DECIDING_METHODS: readonly MethodName[] = [
+  "session/thaw",
   "session/delete",
   "approval/resolve",
   "grant/revoke",
@@ -1104,6 +1113,7 @@ export const ERROR_CODES = {
   "journal.disk_full": -32046,
   "session.unknown": -32050,
   "session.read_only": -32051,
+  "session.frozen": -32059,
   "turn.busy": -32052,
   "turn.mismatch": -32053,
   "approval.unknown": -32054,

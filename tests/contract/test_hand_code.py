@@ -5,6 +5,9 @@ from pathlib import Path
 from tests.kit.hands import SECRET, hand_table
 from tests.kit.require import require
 
+from gloveport.server.tools.contract import RESULT_CHARACTERS_MAX
+from gloveport.server.tools.handwork import AGAIN_AFTER_CRASH
+
 SUMS = """
 import csv, json, collections
 sums = collections.Counter()
@@ -71,19 +74,35 @@ async def test_an_output_is_a_file_and_no_link(tmp_path: Path) -> None:
     assert "[not written by it: a.txt, b.txt, c.txt]" in done.text, done
 
 
-async def test_a_flood_and_a_hunger_end_the_hand_alone(tmp_path: Path) -> None:
-    """C11, C12: told with the limit; nothing is started a second time."""
+async def test_c12_a_flood_ends_up_as_its_beginning_and_a_count(tmp_path: Path) -> None:
     async with hand_table(tmp_path, {"x": b""}) as table:
         flood = await table.use("run_python", code="for _ in range(300000): print('x' * 100)")
-        hungry = await table.use(
-            "run_python", code="a = bytearray(600 * 1024 * 1024)\nfor i in range(0, len(a), 4096): a[i] = 1"
-        )
-    assert flood.outcome == "ok", flood
+        line = await table.use("run_python", code="print('y' * 50_000_000)")
+    assert flood.outcome == line.outcome == "ok", flood
     assert "more bytes were printed" in flood.text
+    assert "more bytes were printed" in line.text
+    assert len(flood.text) < RESULT_CHARACTERS_MAX + 1_000
+
+
+async def test_c11_memory_ends_the_hand_alone_and_nothing_is_started_again(tmp_path: Path) -> None:
+    code = "a = bytearray(600 * 1024 * 1024)\nfor i in range(0, len(a), 4096): a[i] = 1"
+    async with hand_table(tmp_path, {"x": b""}) as table:
+        hungry = await table.use("run_python", code=code)
     assert hungry.outcome in ("oom", "killed"), hungry
     assert "It used more than it was given." in hungry.evidence, hungry
     assert hungry.text.startswith("No result: "), hungry
     assert '"exit_code"' not in hungry.text, hungry
+    assert AGAIN_AFTER_CRASH not in hungry.evidence
+
+
+async def test_c14_what_code_prints_steers_no_terminal(tmp_path: Path) -> None:
+    code = r"print('\x1b[2J\x1b]0;title\x07\x1b]52;c;aGk=\x07seen\u202e')"
+    async with hand_table(tmp_path, {"a.csv": b"\x1b[2J,\x1b]0;t\x07x\n"}) as table:
+        printed = await table.use("run_python", code=code)
+        read = await table.use("read_document", path="a.csv")
+    for text in (printed.text, read.text):
+        assert not set(text) & {"\x1b", "\x07", "\u202e"}, text
+    assert "seen" in printed.text
 
 
 async def test_javascript_computes_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 
 import pytest
 import unidiff
@@ -22,6 +23,21 @@ from gloveport.server.edit.render import diff_rows, unified_diff
 def test_lines_join_to_the_same_bytes(data: bytes) -> None:
     """Cutting loses nothing: CRLF, lone CR, BOM, NUL, UTF-16, legacy bytes, no final newline."""
     assert b"".join(split_lines(data)) == data
+
+
+@given(
+    st.text("a\n\r\u0a00\u0a0a\u0d0a\u000d\U0001f600", max_size=12),
+    st.sampled_from([("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")]),
+    st.sampled_from([b"", b"\n", b"\0", b"a"]),
+)
+def test_two_byte_texts_are_cut_at_their_own_line_feeds(text: str, form: tuple[str, bytes], torn: bytes) -> None:
+    """By an independent rule: never within a letter, nor by bytes of two neighbours; torn ends stay."""
+    order, mark = form
+    lines = [part.encode(order) for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    if not lines or (torn and text.endswith("\n")):
+        lines.append(b"")
+    lines[0], lines[-1] = mark + lines[0], (mark if len(lines) == 1 else b"") + lines[-1] + torn
+    assert split_lines(mark + text.encode(order) + torn) == lines
 
 
 @given(PAIRS)

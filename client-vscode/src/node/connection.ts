@@ -24,6 +24,9 @@ export interface ClientIdentity {
   readonly documents?: boolean;
 }
 
+/** It tells of its documents and takes edits of named versions of them. */
+const DOCUMENTS = { workspace: { applyEdit: true, workspaceEdit: { documentChanges: true } }, textDocument: { synchronization: {} } };
+
 export class Connection implements Rpc {
   private readonly connection: MessageConnection;
   private readonly listeners = new Set<(batch: SessionEvents) => void>();
@@ -54,7 +57,7 @@ export class Connection implements Rpc {
     await opened.request("initialize", {
       processId: process.pid,
       rootUri: null,
-      capabilities: identity.documents === true ? { workspace: { applyEdit: true }, textDocument: { synchronization: {} } } : {},
+      capabilities: identity.documents === true ? DOCUMENTS : {},
       clientInfo: { name: identity.name, version: identity.version },
       initializationOptions: { protocolVersion: PROTOCOL_VERSION, decisionToken: identity.decisionToken ?? null },
     });
@@ -117,6 +120,17 @@ export class StartError extends Error {
   override readonly name = "StartError";
 }
 
+function startWords(command: string, error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case "ENOENT":
+      return `There is no program ${command} here.`;
+    case "EACCES":
+      return `${command} is no program that may be run.`;
+    default:
+      return `${command} can't be started: ${error.message}.`;
+  }
+}
+
 export interface Spawned {
   readonly connection: Connection;
   readonly child: ChildProcess;
@@ -138,7 +152,7 @@ export async function spawnConnection(
   });
   child.stdin.on("error", () => undefined); // a dead child is told by its exit
   const died = new Promise<never>((_, reject) => {
-    child.once("error", (error) => reject(new StartError(`${command} can't be started: ${error.message}.`)));
+    child.once("error", (error) => reject(new StartError(startWords(command, error))));
     child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}). ${last}`.trim(), undefined)));
   });
   died.catch(() => undefined);

@@ -103,19 +103,30 @@ interface AskedDocument {
   readonly edits: readonly AskedEdit[];
 }
 
-/** Make the edits the daemon asks for in open documents, all or none, and only on the versions it speaks of. */
+/**
+ * Make the edits the daemon asks for in open documents, all or none, and only on the versions it speaks of. A document
+ * that was saved before is saved again; where unsaved words of the user stand, saving stays theirs.
+ */
 async function applyEdit(params: unknown): Promise<{ readonly applied: boolean; readonly failureReason?: string }> {
   const { edit } = params as { readonly edit: { readonly documentChanges?: readonly AskedDocument[] } };
   const wanted = new vscode.WorkspaceEdit();
+  const saved: vscode.TextDocument[] = [];
   for (const { textDocument, edits } of edit.documentChanges ?? []) {
     const uri = vscode.Uri.parse(textDocument.uri);
     const document = vscode.workspace.textDocuments.find((one) => one.uri.fsPath === uri.fsPath && one.uri.scheme === uri.scheme);
     if (document === undefined || (textDocument.version !== null && textDocument.version !== document.version)) {
       return { applied: false, failureReason: "the document changed meanwhile" };
     }
+    if (!document.isDirty && !document.isUntitled) {
+      saved.push(document);
+    }
     for (const { range, newText } of edits) {
       wanted.replace(document.uri, new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character), newText);
     }
   }
-  return { applied: await vscode.workspace.applyEdit(wanted) };
+  const applied = await vscode.workspace.applyEdit(wanted);
+  if (applied) {
+    saved.forEach((document) => void document.save()); // the daemon is answered first: it looks at the text alone
+  }
+  return { applied };
 }

@@ -195,7 +195,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.log.error(words);
-      if (words !== this.pictured.daemon.state.words) {
+      if (!this.pictured.daemon.state.words.startsWith(words)) {
         this.tell(words, true); // else it stands in the panel already
       }
     }

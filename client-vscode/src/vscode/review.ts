@@ -29,6 +29,7 @@ export class Review implements vscode.Disposable {
   private readonly proposals = new Map<string, { readonly file: string; readonly sessionId: string; placed: readonly Placed[] }>();
   private readonly drawn = new Map<string, string>();
   private timer: NodeJS.Timeout | null = null;
+  private asked: Promise<void> = Promise.resolve();
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onChange = this.changed.event;
   private readonly parts: Disposable[];
@@ -42,6 +43,7 @@ export class Review implements vscode.Disposable {
     this.parts = [
       sessions.onChange((session) => this.look(session)),
       sessions.onSwitch(() => this.askSoon()),
+      daemon.link.onOpened(() => this.askSoon()), // a question may have been lost with the link before
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
         if (contentChanges.length > 0 && this.byFile.has(document.uri.fsPath)) {
           this.askSoon();
@@ -91,8 +93,13 @@ export class Review implements vscode.Disposable {
     }, ASK_AFTER_MS);
   }
 
-  /** Ask where everything stands now. */
-  async ask(): Promise<void> {
+  /** Ask where everything stands now; one question after the other, so that the newest answer stands. */
+  ask(): Promise<void> {
+    this.asked = this.asked.catch(() => undefined).then(() => this.askNow());
+    return this.asked;
+  }
+
+  private async askNow(): Promise<void> {
     const with_changes = this.sessions.all.filter((one) => one.beside.changes.length > 0);
     const connection = with_changes.length === 0 ? null : await this.daemon.connect();
     const found: PendingHunk[] = [];

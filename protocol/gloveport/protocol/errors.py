@@ -48,6 +48,7 @@ class ErrorCode(StrEnum):
     # session, turn, approvals
     SESSION_UNKNOWN = "session.unknown"
     SESSION_READ_ONLY = "session.read_only"
+    SESSION_FROZEN = "session.frozen"
     TURN_BUSY = "turn.busy"
     TURN_MISMATCH = "turn.mismatch"
     APPROVAL_UNKNOWN = "approval.unknown"
@@ -129,6 +130,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.DATA_FULL: ErrorSpec(-32046, "Free space on the data disk; nothing was started, nothing is lost."),
         ErrorCode.SESSION_UNKNOWN: ErrorSpec(-32050, "List the sessions with session/list."),
         ErrorCode.SESSION_READ_ONLY: ErrorSpec(-32051, "Update gloveport to go on with this session."),
+        ErrorCode.SESSION_FROZEN: ErrorSpec(-32059, "Look at what it did (gloveport why), then say gloveport thaw."),
         ErrorCode.TURN_BUSY: ErrorSpec(-32052, "A turn is running and the queue is full; cancel or wait."),
         ErrorCode.TURN_MISMATCH: ErrorSpec(-32053, "The turn has moved on; look at the session and try again."),
         ErrorCode.APPROVAL_UNKNOWN: ErrorSpec(-32054, "List what waits with approval/list."),

@@ -164,6 +164,8 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                 hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),
             ),
         )  # fmt: skip
+    if kind == 3 and sha(call_id)[0] == "0":
+        return (ev.SessionFrozen(freeze_id=call_id, call_id=call_id, evidence="mount, ptrace", words="It tried 😀."),)
     return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
 
 

@@ -32,6 +32,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/list": Method(session.SessionListParams, session.SessionListResult),
         "session/show": Method(SessionParams, session.SessionDetail),
         "session/rename": Method(session.SessionRenameParams, Empty),
+        "session/thaw": Method(session.SessionThawParams, Empty, decides=True),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
         "session/widen": Method(session.WidenParams, Empty),

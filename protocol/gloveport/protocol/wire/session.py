@@ -84,6 +84,12 @@ class SessionDetail(WireModel):
     output_tokens: int
 
 
+class SessionThawParams(SessionMutation):
+    """Let a frozen session work again. `typed`: the last six characters of its id, as the user typed them."""
+
+    typed: Name
+
+
 class SessionRenameParams(SessionMutation):
     """Give the session another title."""
 

@@ -27,6 +27,7 @@ from gloveport.server.cli import (
     run,
     sessions,
     steering,
+    thawing,
 )
 from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
@@ -82,7 +83,7 @@ def command_line(doors: Doors) -> typer.Typer:
             LOOK,
             (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),
         ),
-        (SET_UP, (choices.trust, doctor.doctor, deleting.delete)),
+        (SET_UP, (choices.trust, doctor.doctor, deleting.delete, thawing.thaw)),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),
     )
     for panel, commands in groups:

@@ -53,6 +53,7 @@ from gloveport.protocol.wire.session import (
     SessionListResult,
     SessionRenameParams,
     SessionStartParams,
+    SessionThawParams,
     SubscribeParams,
     SubscribeResult,
     SubscriptionParams,
@@ -126,6 +127,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/thaw"], params: SessionThawParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
 
     @overload
     async def call(

@@ -90,6 +90,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/start": session.start,
         "session/rename": session.rename,
+        "session/thaw": session.thaw,
         "session/delete": data.delete,
         "turn/start": turn.start,
         "turn/queue": turn.queue,

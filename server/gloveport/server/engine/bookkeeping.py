@@ -34,6 +34,8 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "SessionDeleted": Action.SESSION_DELETE,
         "ReleaseIssued": Action.RELEASE,
         "ReleaseUsed": Action.RELEASE,
+        "SessionFrozen": Action.SESSION_FREEZE,
+        "SessionThawed": Action.SESSION_THAW,
     }
 )
 _OUTCOMES: Final[Mapping[str, Action]] = MappingProxyType({"oom": Action.OOM_KILL, "timeout": Action.TIMEOUT})

@@ -14,10 +14,11 @@ from typing import Any, Final
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ApprovalRequested, ToolExecutionStarted
+from gloveport.protocol.journal.events import ApprovalRequested, SessionFrozen, ToolExecutionStarted
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
+from gloveport.sandbox.monitor.levels import LEVELS, Level
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
@@ -241,8 +242,23 @@ def _ended(
         output_bytes=done.output_bytes,
         duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *running.notes.fact(*about), *hint_facts(call, about[0], text), *looked.facts),
+        facts=(
+            *done.facts,
+            *running.notes.fact(*about),
+            *hint_facts(call, about[0], text),
+            *looked.facts,
+            *_freeze(actor, call, done),
+        ),
     )
+
+
+def _freeze(actor: Actor, call: Call, done: Performed) -> tuple[SessionFrozen, ...]:
+    """The security event of a call that looked like an attack; a session is frozen once."""
+    if not done.hostile or actor.state.frozen:
+        return ()
+    evidence = actor.room.redactor.redact(done.hostile)
+    words = LEVELS[Level.HOSTILE].words
+    return (SessionFrozen(freeze_id=call.call_id, call_id=call.call_id, evidence=evidence, words=words),)
 
 
 def _is_killable(call: Call) -> bool:

@@ -32,7 +32,9 @@ from gloveport.protocol.journal.events import (
     PlanUpdated,
     SandboxChosen,
     SessionCreated,
+    SessionFrozen,
     SessionRenamed,
+    SessionThawed,
     SteeringDecided,
     ToolCallProposed,
     ToolExecutionFinished,
@@ -302,6 +304,14 @@ def _unsettled(state: SessionState, body: ChangeUnsettled) -> SessionState:
     return state if body.waits else evolve(state, applying=_drop(state.applying, body.apply_id))
 
 
+def _frozen(state: SessionState, body: SessionFrozen) -> SessionState:
+    return evolve(state, frozen=body.freeze_id, frozen_words=body.words)
+
+
+def _thawed(state: SessionState, body: SessionThawed) -> SessionState:
+    return evolve(state, frozen="", frozen_words="") if state.frozen == body.freeze_id else state
+
+
 _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
     {
         SessionCreated: _session_created,
@@ -339,6 +349,8 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeUnsettled: _unsettled,
         ModelRequestReconciled: _request_reconciled,
         FaultsFound: _faults,
+        SessionFrozen: _frozen,
+        SessionThawed: _thawed,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,

@@ -263,6 +263,9 @@ class SessionState:
     faults: tuple[str, ...] = ()
     """In what its record contradicts itself, as far as it was told."""
     sealed: bool = False
+    frozen: str = ""
+    """The freeze in force, by its id; empty where there is none."""
+    frozen_words: str = ""
 
     @property
     def phase(self) -> Phase:

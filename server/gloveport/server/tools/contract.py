@@ -78,7 +78,8 @@ class Payload:
 class Performed:
     """How a call ended. `output` is the whole captured output, `text` what the model is told.
 
-    `lasted_us` is what a program's own record says it took, in microseconds; null where there is none.
+    `hostile` is the evidence of an attack, empty where there was none: the session is then frozen. `lasted_us` is what
+    a program's own record says it took, in microseconds; null where there is none.
     """
 
     outcome: Outcome
@@ -90,6 +91,7 @@ class Performed:
     output_bytes: int = 0
     facts: tuple[EventBody, ...] = ()
     lasted_us: int | None = None
+    hostile: str = ""
 
 
 class SandboxHands(Protocol):

@@ -121,7 +121,8 @@ async def once(hand: str, started: Started, context: ToolContext) -> Worked:
 
 def judge_end(hand: str, result: Result) -> Worked:
     """What a run's end says; only a whole answer of a run that ended well is believed."""
-    told = read_answer(result.output) if result.kind is ResultKind.OK and not result.truncated else None
+    is_good = result.kind is ResultKind.OK and not result.truncated and level_of(result) is not Level.HOSTILE
+    told = read_answer(result.output) if is_good else None
     return Worked(result, told, hand)
 
 

@@ -97,6 +97,7 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
         output=context.redact(result.output + dump),
         output_bytes=result.output_bytes_total,
         lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
+        hostile=what_was_refused(result) if level_of(result) is Level.HOSTILE else "",
     )
 
 

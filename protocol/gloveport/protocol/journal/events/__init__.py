@@ -24,6 +24,7 @@ from gloveport.protocol.journal.events.change import (
     SnapshotTaken,
 )
 from gloveport.protocol.journal.events.daemon import DaemonStarted, WorkspaceTrusted
+from gloveport.protocol.journal.events.freeze import SessionFrozen, SessionThawed
 from gloveport.protocol.journal.events.grant import (
     ApprovalRequested,
     ApprovalResolved,
@@ -119,6 +120,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
     ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
+    SessionFrozen, SessionThawed,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -177,7 +179,9 @@ __all__ = [
     "SandboxChosen",
     "SessionCreated",
     "SessionDeleted",
+    "SessionFrozen",
     "SessionRenamed",
+    "SessionThawed",
     "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",

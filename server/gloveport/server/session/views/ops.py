@@ -301,6 +301,21 @@ def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
     return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
 
 
+def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
+    fields = {"state": "frozen", "callId": body.call_id, "evidence": body.evidence, "words": body.words}
+    return (
+        upsert(f"freeze/{body.freeze_id}", "freeze", **fields),
+        upsert("session", "session", frozen=True),
+    )
+
+
+def _thawed(body: ev.SessionThawed) -> tuple[Op, ...]:
+    return (
+        upsert(f"freeze/{body.freeze_id}", "freeze", state="thawed", by=body.by),
+        upsert("session", "session", frozen=False),
+    )
+
+
 def _recovered(body: ev.RecoverySummarised) -> tuple[Op, ...]:
     return (upsert("recovery", "recovery", **body.model_dump(mode="json")),)
 
@@ -358,6 +373,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,
+        ev.SessionFrozen: _frozen,
+        ev.SessionThawed: _thawed,
         ev.RecoverySummarised: _recovered,
         **RETRY_PROJECTORS,
     }

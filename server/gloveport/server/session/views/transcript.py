@@ -76,6 +76,8 @@ class TranscriptProjection:
         ev.EditsTaken,
         ev.DriftDetected,
         ev.FaultsFound,
+        ev.SessionFrozen,
+        ev.SessionThawed,
         ev.RecoverySummarised,
         ev.TurnFailed,
         ev.TurnCancelled,
@@ -242,6 +244,12 @@ class TranscriptProjection:
     def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
         yield f"[the record is not whole: {'; '.join(body.findings)}]"
 
+    def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
+        yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
+
+    def _thawed(self, body: ev.SessionThawed) -> Iterable[str]:
+        yield f"⛔ the session may work again (by {body.by})"
+
     def _recovered(self, body: ev.RecoverySummarised) -> Iterable[str]:
         yield f"↺ {body.text}"
 
@@ -280,6 +288,8 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EditsTaken: TranscriptProjection._edits,
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
+        ev.SessionFrozen: TranscriptProjection._frozen,
+        ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
         ev.TurnFailed: TranscriptProjection._failed,
         ev.TurnCancelled: TranscriptProjection._cancelled,
