@@ -61,6 +61,15 @@ def test_the_container_engine_is_the_users_choice(tmp_path: Path) -> None:
         assert "engine" in caught.value.message
 
 
+def test_files_of_a_remote_machine_may_be_named_from_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    chosen = write(tmp_path, '[remote-tls]\nhost = "build.example"\nca = "~/tls/ca.pem"\nkey = "~/tls/key.pem"\n')
+    remote = load_settings(chosen, {}).remotes["remote-tls"]
+    assert (remote.ca, remote.key) == (f"{tmp_path}/me/tls/ca.pem", f"{tmp_path}/me/tls/key.pem")
+
+
 def test_how_long_and_how_much_is_kept(tmp_path: Path) -> None:
     """Without a word of the user's everything is, and told beyond a size; limits are taken as they are said."""
     kept = load_settings(tmp_path, {}).retention
