@@ -18,7 +18,7 @@ E2E_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo crash mutate simulate test check bench schema lock realworld e2e e2e-vscode client clean bootstrap-dev
+.PHONY: help demo crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
@@ -28,6 +28,7 @@ help:
 	@echo "make crash      kill the real daemon N times (N=200 SEED=1; TIER=power loses power, TIER=disk refuses writes)"
 	@echo "make simulate   a million steps of the machine under random interleavings (STEPS=1000000)"
 	@echo "make mutate     mutation score of the kernel rooms (ROOMS=turn,session)"
+	@echo "make redteam    a compromised model against the policy (AgentDojo), then our attacks on the real daemon"
 	@echo "make realworld  third-party packages (needs the package index), and commits of GLOVEPORT_HISTORY_REPOS=/a:/b against git"
 	@echo "make e2e        the end-to-end tests alone, those in a real VS Code last"
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
@@ -46,7 +47,7 @@ bootstrap-dev:
 # Skipped tests are listed with their reasons; GLOVEPORT_REQUIRE=all turns a missing tool into a failure.
 test: bootstrap-dev
 	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld -m "not window" \
-		-q -rsfE -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+		-q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: bootstrap-dev
 	@$(BIN)/ruff check .
@@ -78,6 +79,12 @@ mutate:
 	@$(PYTHON) scripts/bootstrap --venv $(VENV) mutation
 	@$(BIN)/python scripts/mutate --rooms $(ROOMS)
 
+# The benchmark has an environment of its own; the attacks run in the developers'.
+redteam: bootstrap-dev
+	@$(PYTHON) scripts/bootstrap --venv $(VENV)-redteam redteam
+	@PYTHONPATH=protocol:sandbox:server:. $(VENV)-redteam/bin/python -m tests.redteam.dojo
+	@$(BIN)/python -m pytest tests/redteam -q -rs -n $(WORKERS) $(PYTEST_ARGS)
+
 realworld: bootstrap-dev
 	@$(BIN)/python -m pytest tests/realworld -q -rs $(PYTEST_ARGS)
 
@@ -107,4 +114,4 @@ lock:
 	@scripts/lock
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache client-vscode/node_modules client-vscode/dist client-vscode/*.vsix
+	@rm -rf $(VENV) $(VENV)-redteam .mypy_cache .ruff_cache .pytest_cache .import_linter_cache client-vscode/node_modules client-vscode/dist client-vscode/*.vsix

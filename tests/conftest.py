@@ -1,11 +1,40 @@
 """What holds for every test.
 
 Purpose: a property takes the time it takes: how busy the machine is decides no test; pytest's own limit catches a hang.
-Invariant: everything else of the profile that is in force (a CI's own, say) stays.
+What takes long begins first, so that no worker ends with one long file while the others have none left.
+Invariant: everything else of the profile that is in force (a CI's own, say) stays; tests of one file keep their order.
 Must never: hold a fixture or change what a test sees.
 """
 
+from pathlib import Path
+from typing import Final
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("timeless", settings(deadline=None))
 settings.load_profile("timeless")
+
+HERE: Final = Path(__file__).parent
+LONG_FILES: Final = (
+    "security/test_escapes.py",
+    "crash/test_proof.py",
+    "crash/test_power_loss.py",
+    "crash/test_disk_refusals.py",
+)
+LONG_FOLDERS: Final = ("security", "crash", "e2e", "contract", "property")
+"""Folders whose tests start processes, those that start most of them first; the rest are thousands of short tests."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what takes long before what does not."""
+    items.sort(key=lambda item: _rank(item.path))
+
+
+def _rank(path: Path) -> int:
+    parts = path.relative_to(HERE).parts if path.is_relative_to(HERE) else ("",)
+    name = "/".join(parts)
+    if name in LONG_FILES:
+        return LONG_FILES.index(name)
+    folder = parts[0]
+    return len(LONG_FILES) + (LONG_FOLDERS.index(folder) if folder in LONG_FOLDERS else len(LONG_FOLDERS))

@@ -22,6 +22,7 @@ class SmallDaemon {
   private readonly wire: MessageConnection;
   private readonly waiting: [string, () => void][] = [];
   private subscriptions = 0;
+  private last = "c0";
 
   constructor(input: PassThrough, output: PassThrough) {
     this.wire = createMessageConnection(new StreamMessageReader(input), new StreamMessageWriter(output));
@@ -45,12 +46,14 @@ class SmallDaemon {
 
   private subscribe(params: SubscribeParams): SubscribeResult {
     this.subscriptions += 1;
+    this.last = "c0";
     const items = this.view.items().slice(this.itemsBefore);
     const fresh = typeof params.after !== "string";
     return {
       subscriptionId: `s${this.subscriptions}`,
       mode: fresh ? "snapshot" : "replay",
-      cursor: "c",
+      cursor: "c0",
+      seq: fresh ? this.view.watermark : 0,
       snapshot: fresh ? { items, itemsBefore: this.itemsBefore } : null,
     };
   }
@@ -62,7 +65,8 @@ class SmallDaemon {
 
   send(seq: number, ops: readonly ViewOp[], extra: Partial<SessionEvents> = {}): Promise<void> {
     const event: WireEvent = { stream: "session/1", epoch: 1, seq, at: 0, type: "X", ops: ops };
-    const batch = { subscriptionId: `s${this.subscriptions}`, after: "c", last: `c${seq}`, durable: `c${seq}`, events: [event], ...extra };
+    const batch = { subscriptionId: `s${this.subscriptions}`, after: this.last, last: `c${seq}`, durable: `c${seq}`, events: [event], ...extra };
+    this.last = batch.last;
     return this.wire.sendNotification("session/events", batch);
   }
 
@@ -93,6 +97,7 @@ async function open(): Promise<Scene> {
       woken.forEach((run) => run());
     },
     onFault: (error) => assert.fail(String(error)),
+    later: () => assert.fail("nothing is put off here"),
   });
   const end = async (): Promise<void> => {
     await follower.stop(); // its reply comes after the replies to all acks
@@ -182,6 +187,8 @@ for (const [name, ops, more] of [
   ["a gap", [{ op: "append", item: "nowhere", field: "text", offset: 9, text: "x" }], {}],
   ["another digest", [HELLO], { viewDigest: "0".repeat(64) }],
   ["a log that lost its end", [HELLO], { resync: true }],
+  ["a batch that follows another one", [HELLO], { after: "c9" }],
+  ["what can't be hashed", [{ ...HELLO, fields: { text: "\uD800" } }], { viewDigest: "0".repeat(64) }],
 ] as const) {
   test(`${name} makes the follower begin anew from a snapshot`, async () => {
     const { daemon, follower, changed, end } = await open();

@@ -133,6 +133,12 @@ export interface CompactionStarted {
   readonly reason: string;
 }
 
+/** Stream `daemon`: content that a session is about to put into files of the user's, and its labels. */
+export interface ContentLabelled {
+  readonly session_id: string;
+  readonly files: readonly LabelledFile[];
+}
+
 /** From here on the model is shown these results shortened; the log holds them whole. */
 export interface ContextCompacted {
   readonly turn_id: string;
@@ -242,6 +248,13 @@ export interface GrantUsed {
   readonly uses_left: number | null;
 }
 
+/** One thing that looks like an injection: where it stands (a line, from 1) and an excerpt, made visible. */
+export interface Hint {
+  readonly kind: "hidden_characters" | "instruction_like";
+  readonly line: number;
+  readonly excerpt: string;
+}
+
 /** Hunks were accepted or rejected; written with the outcome, never before it. */
 export interface HunkDecided {
   readonly change_id: string;
@@ -262,6 +275,16 @@ export interface HunkRecord {
   readonly new_count: number;
 }
 
+/** A result holds hidden characters or text that speaks like instructions; shown to the user, decides nothing. */
+export interface InjectionSuspected {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly tool: string;
+  readonly hints: readonly Hint[];
+  readonly left_out: number;
+}
+
 export type JsonValue = unknown;
 
 /** Integrity (0 user, 1 workspace, 2 untrusted), readers (null = public) and provenance of a value. */
@@ -269,6 +292,13 @@ export interface LabelRecord {
   readonly integrity: number;
   readonly readers: readonly string[] | null;
   readonly provenance: readonly string[];
+}
+
+/** A file by its absolute path, and the content it is given; null: none (it is deleted or a link). */
+export interface LabelledFile {
+  readonly path: string;
+  readonly digest: string | null;
+  readonly label: LabelRecord;
 }
 
 /** The provider's headers arrived; with its request id a lost answer can be asked for. */
@@ -389,6 +419,32 @@ export interface RecoverySummarised {
   readonly items: readonly RecoveredItem[];
 }
 
+/** The user lets these bytes go to this place once. `label` is that of what they were made from; `expires_at` is in UTC microseconds. */
+export interface ReleaseIssued {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly approval_id: string;
+  readonly grant_id: string;
+  readonly effect: string;
+  readonly scheme: string;
+  readonly host: string;
+  readonly port: number;
+  readonly payload_blob: string;
+  readonly payload_bytes: number;
+  readonly label: LabelRecord;
+  readonly expires_at: number | null;
+}
+
+/** The release is used up; written with the call's intent, before its bytes leave. */
+export interface ReleaseUsed {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly grant_id: string;
+  readonly payload_digest: string;
+}
+
 /** The call ended after its goal was changed: its result is kept and shown, and nothing follows from it. `left_out` names the facts of the result that were not taken. */
 export interface ResultSuperseded {
   readonly turn_id: string;
@@ -421,11 +477,12 @@ export interface RetryStarted {
   readonly attempt: number;
 }
 
-/** The sandbox in force for this session's trust level changed; `statement` is what the user was told. */
+/** The sandbox in force for this session's trust level changed; `statement` is what the user was told. `image` is the id of the image that its containers show; empty where they show the sandbox's own. */
 export interface SandboxChosen {
   readonly sandbox: string;
   readonly trust_level: string;
   readonly statement: string;
+  readonly image: string;
 }
 
 /** A session began on a workspace; `root` is the absolute path as the user named it. */
@@ -450,9 +507,23 @@ export interface SessionDeleted {
   readonly by: string;
 }
 
+/** A security event: `evidence` is what was seen of the call, `words` what the user is told. */
+export interface SessionFrozen {
+  readonly freeze_id: string;
+  readonly call_id: string;
+  readonly evidence: string;
+  readonly words: string;
+}
+
 /** The user gave the session another title. */
 export interface SessionRenamed {
   readonly title: string;
+}
+
+/** The user typed what was asked for: the session may work again. */
+export interface SessionThawed {
+  readonly freeze_id: string;
+  readonly by: string;
 }
 
 /** A result of a tool of which the model is shown `kept_chars` characters, from both ends. */
@@ -730,6 +801,12 @@ export interface Events {
   readonly "ToolStopRequested": ToolStopRequested;
   readonly "ResultSuperseded": ResultSuperseded;
   readonly "EgressRecorded": EgressRecorded;
+  readonly "ContentLabelled": ContentLabelled;
+  readonly "ReleaseIssued": ReleaseIssued;
+  readonly "ReleaseUsed": ReleaseUsed;
+  readonly "InjectionSuspected": InjectionSuspected;
+  readonly "SessionFrozen": SessionFrozen;
+  readonly "SessionThawed": SessionThawed;
 }
 
 export type EventType = keyof Events;

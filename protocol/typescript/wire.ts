@@ -40,9 +40,10 @@ export interface ApprovalResolveResult {
   readonly sentence: string;
 }
 
-/** Lines of the audit file from `after_line` on. */
+/** Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events. */
 export interface AuditExportParams {
   readonly afterLine?: number;
+  readonly format?: "lines" | "ocsf";
   readonly limit?: number;
 }
 
@@ -126,9 +127,10 @@ export interface ChangeInfo {
   readonly turnId?: string;
 }
 
-/** All pending proposals. */
+/** All pending proposals, and the hunks that ended last. */
 export interface ChangeListResult {
   readonly changes: readonly ChangeInfo[];
+  readonly ended?: readonly EndedHunkInfo[];
 }
 
 /** Show one proposal; `exact` asks for the patch too. */
@@ -138,9 +140,10 @@ export interface ChangePreviewParams {
   readonly exact?: boolean;
 }
 
-/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. */
+/** The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64. `patch` is null unless asked for, and empty where a patch of lines cannot say the change. `ended` are hunks of the same proposal that are pending no more. */
 export interface ChangePreviewResult {
   readonly change: ChangeInfo;
+  readonly ended?: readonly EndedHunkInfo[];
   readonly diff: string;
   readonly patch?: string | null;
   readonly documents?: ChangeDocuments | null;
@@ -153,7 +156,7 @@ export interface ChangeRedoParams {
   readonly applyId?: string | null;
 }
 
-/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks. */
+/** Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force. `paths` and `hunk_digests` narrow it to files and to hunks; hunks alone name the decisions on them. */
 export interface ChangeUndoParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
@@ -208,8 +211,33 @@ export interface DataInfo {
   readonly told: readonly string[];
 }
 
+/** What a folder's devcontainer.json asks for: an image at most, and what of the file is ignored. `path` is empty where the file is not there or not read, `words` say what to tell the user, `in_use` is the id of the image that the session uses now. */
+export interface DevContainerResult {
+  readonly path: string;
+  readonly image: ImageInfo | null;
+  readonly ignored: readonly string[];
+  readonly words: string;
+  readonly inUse: string;
+}
+
 /** No parameters, or nothing to say. */
 export type Empty = Readonly<Record<string, never>>;
+
+/** A hunk that is pending no more; `superseded`: the agent changed it before it was decided. */
+export interface EndedHunkInfo {
+  readonly hunkId: string;
+  readonly digest: string;
+  readonly changeId: string;
+  readonly path: string;
+  readonly state: "accepted" | "rejected" | "superseded" | "undone";
+}
+
+/** One factor of a risk, with its level and why. */
+export interface FactorInfo {
+  readonly name: string;
+  readonly level: string;
+  readonly words: string;
+}
 
 /** A right in force. */
 export interface GrantInfo {
@@ -232,7 +260,7 @@ export interface GrantRevokeParams {
   readonly grantId: string;
 }
 
-/** One place of a proposal. */
+/** One place of a proposal. `state` is looked up by `change/preview`: `conflicted` where the user changed it too. */
 export interface HunkInfo {
   readonly hunkId: string;
   readonly digest: string;
@@ -240,6 +268,18 @@ export interface HunkInfo {
   readonly oldCount: number;
   readonly newStart: number;
   readonly newCount: number;
+  readonly state?: "pending" | "conflicted";
+}
+
+/** An image that a folder asks for. `sandboxes` are those that have it already; none is fetched. */
+export interface ImageInfo {
+  readonly registry: string;
+  readonly name: string;
+  readonly tag: string;
+  readonly digest: string;
+  readonly reference: string;
+  readonly question: string;
+  readonly sandboxes: readonly string[];
 }
 
 /** Older items of the view: `limit` items before the index `before`. */
@@ -272,13 +312,15 @@ export interface MetricsShowParams {
   readonly sessions?: number;
 }
 
-/** Counts, rates and durations of `sessions` sessions. */
+/** Counts, rates and durations of `sessions` sessions; what the answers suggest about the rules, in words. */
 export interface MetricsShowResult {
   readonly sessions: number;
   readonly counts: readonly CountRow[];
   readonly rates: readonly Rate[];
   readonly durations: readonly Percentiles[];
   readonly tools: readonly Percentiles[];
+  readonly rules?: readonly RuleRow[];
+  readonly suggestions?: readonly string[];
 }
 
 /** Use another model from the next request on. */
@@ -301,7 +343,7 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
-/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines. */
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is what the user has there. */
 export interface PendingHunk {
   readonly sessionId: string;
   readonly sessionTitle: string;
@@ -320,6 +362,8 @@ export interface PendingHunk {
   readonly newText: string | null;
   readonly runsByItself: string | null;
   readonly meets: boolean;
+  readonly state?: "pending" | "conflicted";
+  readonly userText?: string | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
@@ -352,6 +396,28 @@ export interface PlanStepInfo {
   readonly state: string;
   readonly goalRevision: number;
   readonly superseded: boolean;
+}
+
+/** Ask what would be decided about a command in a session; nothing is run. */
+export interface PolicyExplainParams {
+  readonly sessionId: string;
+  readonly argv: readonly string[];
+}
+
+/** The decision as it would be now: verdict, risk with its factors, every finding, and the rules that decide. `commands` are the simple commands found in the command line; `doubts` say why more may happen than they say. */
+export interface PolicyExplainResult {
+  readonly verdict: string;
+  readonly risk: string;
+  readonly words: string;
+  readonly hint: string;
+  readonly rulesHash: string;
+  readonly rules: readonly RuleInfo[];
+  readonly findings: readonly string[];
+  readonly factors: readonly FactorInfo[];
+  readonly effects: readonly string[];
+  readonly commands: readonly string[];
+  readonly doubts: readonly string[];
+  readonly grantId: string | null;
 }
 
 /** The rules in force and their hash. */
@@ -414,12 +480,23 @@ export interface RestoredFile {
   readonly diff: string;
 }
 
-/** A rule of policy as data. */
+/** A rule of policy as data. `effects` are the kinds it speaks of, `conditions` what must hold, in words. `ceiling` is the longest right that may answer its question; empty where it asks nothing. */
 export interface RuleInfo {
   readonly ruleId: string;
   readonly source: string;
   readonly verdict: string;
   readonly justification: string;
+  readonly effects?: readonly string[];
+  readonly conditions?: readonly string[];
+  readonly ceiling?: string;
+}
+
+/** How often a rule (`source:id`) was a reason to ask, and how often that was allowed and denied. */
+export interface RuleRow {
+  readonly ruleId: string;
+  readonly asked: number;
+  readonly allowed: number;
+  readonly denied: number;
 }
 
 /** One evaluation record for each turn, redacted unless asked otherwise. */
@@ -437,11 +514,12 @@ export interface SampleListResult {
   readonly nextOffset: number | null;
 }
 
-/** Use another sandbox in this session. */
+/** Use another sandbox in this session. `image` is the reference that `sandbox/devcontainer` told and the user agreed to; empty for the sandbox's own. */
 export interface SandboxChooseParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly sandbox: string;
+  readonly image?: string;
 }
 
 /** Probe one sandbox's claims from outside. */
@@ -582,6 +660,13 @@ export interface SessionStartParams {
   readonly sandbox?: string | null;
 }
 
+/** Let a frozen session work again. `typed`: the last six characters of its id, as the user typed them. */
+export interface SessionThawParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly typed: string;
+}
+
 /** Oldest first. */
 export interface SnapshotListResult {
   readonly points: readonly RestorePoint[];
@@ -618,11 +703,12 @@ export interface SubscribeParams {
   readonly windowBytes?: number;
 }
 
-/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. */
+/** `replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's. */
 export interface SubscribeResult {
   readonly subscriptionId: string;
   readonly mode: "replay" | "snapshot";
   readonly cursor: string;
+  readonly seq: number;
   readonly snapshot?: ViewSnapshot | null;
 }
 
@@ -932,6 +1018,7 @@ export interface Methods {
   readonly "session/list": { readonly params: SessionListParams; readonly result: SessionListResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
+  readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
   readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
@@ -973,10 +1060,12 @@ export interface Methods {
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
   readonly "sandbox/list": { readonly params: Empty; readonly result: SandboxListResult };
   readonly "sandbox/choose": { readonly params: SandboxChooseParams; readonly result: SandboxInfo };
+  readonly "sandbox/devcontainer": { readonly params: SessionParams; readonly result: DevContainerResult };
   readonly "sandbox/doctor": { readonly params: SandboxDoctorParams; readonly result: SandboxDoctorResult };
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };
   readonly "policy/show": { readonly params: Empty; readonly result: PolicyShowResult };
+  readonly "policy/explain": { readonly params: PolicyExplainParams; readonly result: PolicyExplainResult };
   readonly "audit/verify": { readonly params: Empty; readonly result: AuditVerifyResult };
   readonly "audit/export": { readonly params: AuditExportParams; readonly result: AuditExportResult };
   readonly "daemon/status": { readonly params: Empty; readonly result: DaemonStatusResult };
@@ -992,6 +1081,7 @@ export interface Notifications {
 
 /** Calls that need the decision token. */
 export const DECIDING_METHODS: readonly MethodName[] = [
+  "session/thaw",
   "session/delete",
   "approval/resolve",
   "grant/revoke",
@@ -1033,6 +1123,7 @@ export const ERROR_CODES = {
   "journal.disk_full": -32046,
   "session.unknown": -32050,
   "session.read_only": -32051,
+  "session.frozen": -32059,
   "turn.busy": -32052,
   "turn.mismatch": -32053,
   "approval.unknown": -32054,
@@ -1069,6 +1160,7 @@ export const ERROR_CODES = {
   "tool.unknown": -32100,
   "tool.invalid_arguments": -32101,
   "tool.failed": -32102,
+  "tool.unavailable": -32103,
   "policy.denied": -32110,
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,

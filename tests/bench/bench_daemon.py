@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 from tests.bench.bench_kernel import one_turn
-from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms
+from tests.bench.processes import cpu_s, pss_mib, rss_mib, run_ms, switches
 from tests.bench.report import heading, spread, tell
 from tests.kit.daemon import Daemon, running_daemon, start_session, trust
 
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import EventBody, encode_body
-from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.session import SessionListParams
 from gloveport.server.cli.demo_repo import SCRIPT, materialise
 from gloveport.server.client.launch import probe
@@ -34,9 +34,10 @@ LONG_TURNS = 300
 RESUMED_TURNS = 105
 SESSIONS = 500
 EVENTS_PER_APPEND = 1_000
-IDLE_S = 3.0
+SETTLE_S = 1.0
+IDLE_S = 10.0
 PIPER = "import gloveport.server.client.paths, gloveport.server.client.stdio"
-DAEMON_IMPORTS = "import gloveport.server.app.daemon, gloveport.server.app.rooms"
+DAEMON_IMPORTS = "import gc; gc.disable(); import gloveport.server.app.foreground, gloveport.server.app.daemon"
 
 
 def measure_starts() -> None:
@@ -88,11 +89,14 @@ def measure_idle(daemon: Daemon, words: str) -> None:
 
 
 def measure_rest(daemon: Daemon) -> None:
-    """Processor time while nothing happens."""
+    """Processor time and wake-ups while nothing happens; what was just begun is let end before."""
     assert daemon.process is not None
-    before = cpu_s(daemon.process.pid)
+    pid = daemon.process.pid
+    time.sleep(SETTLE_S)
+    before, woken = cpu_s(pid), switches(pid)
     time.sleep(IDLE_S)
-    tell("processor while idle", (cpu_s(daemon.process.pid) - before) / IDLE_S * 100, "%", 1)
+    beside = f"woken {switches(pid) - woken} times in {IDLE_S:.0f} s"
+    tell("processor while idle", (cpu_s(pid) - before) / IDLE_S * 100, "%", 1, beside=beside)
 
 
 async def begin(daemon: Daemon, root: Path) -> str:
@@ -126,19 +130,36 @@ async def fill(data_dir: Path, lengths: dict[str, int]) -> None:
     await journal.close()
 
 
+async def measure_rooms(daemon: Daemon) -> None:
+    """A cold daemon until it answers what its rooms know: the first request waits for them, whatever it asks."""
+    began = time.perf_counter()
+    daemon.start()
+    async with daemon.client() as client:
+        await client.call("daemon/status", Empty())
+    took = (time.perf_counter() - began) * 1000
+    assert daemon.process is not None
+    own = cpu_s(daemon.process.pid) * 1000
+    tell("cold start: spawn until the rooms answer", took, "ms", beside=f"its processor time {own:.0f} ms")
+
+
 async def measure_long(daemon: Daemon, lengths: dict[str, int]) -> None:
     """Open sessions that the daemon has not read, and follow each to a view that agrees; then list all."""
+    assert daemon.process is not None
+    pid = daemon.process.pid
     async with daemon.client() as client:
         for session_id, turns in lengths.items():
+            busy = cpu_s(pid)
             began = time.perf_counter()
             await client.call("session/show", SessionParams(session_id=session_id))
             opened = time.perf_counter()
+            busy = cpu_s(pid) - busy
             follow = client.follow(session_id)
             async for update in follow:
                 if update.caught_up and update.in_sync:
                     break
             followed = time.perf_counter()
-            beside = f"read {(opened - began) * 1000:.0f} ms, view {(followed - opened) * 1000:.0f} ms"
+            read = f"read {(opened - began) * 1000:.0f} ms (processor {busy * 1000:.0f} ms)"
+            beside = f"{read}, view {(followed - opened) * 1000:.0f} ms"
             bar = 60 if turns == RESUMED_TURNS else None
             tell(
                 f"resume {turns} turns ({turns * len(one_turn(0)):,} events)",
@@ -174,7 +195,7 @@ def main() -> None:
             lengths = {session_id: LONG_TURNS, asyncio.run(begin(daemon, root)): RESUMED_TURNS}
             daemon.stop()
             asyncio.run(fill(daemon.places.data_dir, lengths))
-            daemon.start()
+            asyncio.run(measure_rooms(daemon))
             asyncio.run(measure_long(daemon, lengths))
             measure_idle(daemon, "with both open")
     finally:

@@ -2,12 +2,13 @@
 
 Purpose: the figures of a rung beside each other. Each round starts one of each in turn, so that load hits all alike.
 GLOVEPORT_STARTS sets how many starts each rung makes (100); a rung that does not work here is named and left out.
+Beside them stand bare bubblewrap and `docker run`, and, where GLOVEPORT_OTHERS names a folder to install them in, the
+codex sandbox and ASRT.
 """
 
 import asyncio
 import contextlib
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from tests.bench.others import find_others, of_container
+from tests.bench.processes import pss_mib
 from tests.bench.report import heading, tell
 from tests.kit.engines import TestEngine, shared_engine
 
@@ -26,6 +29,8 @@ from gloveport.sandbox.runner import rundir, tree
 from gloveport.sandbox.runner.engine_api import EngineSocket
 
 STARTS: Final = int(os.environ.get("GLOVEPORT_STARTS", "100"))
+OTHERS_EVERY: Final = 5
+"""The others start once in so many rounds: one of them takes as long as all of ours together."""
 SESSIONS: Final = 8
 FAIR_STARTS: Final = 6
 LIMITS: Final = Limits(wall_s=60.0, memory_bytes_max=256 * 1024 * 1024, processes_max=64)
@@ -87,15 +92,6 @@ async def open_lanes(folder: Path, engine: TestEngine) -> AsyncIterator[list[Lan
             await lane.backend.close()
 
 
-def run_plainly(engine: TestEngine) -> float:
-    """The engine's own command line, without any hardening."""
-    image = EngineSocket(str(engine.socket)).call("GET", "/images/json")[0]["RepoTags"][0]
-    argv = ["docker", "-H", engine.choice.host, "run", "--rm", "--network", "none", "-v", "/usr:/usr:ro", image, "true"]
-    began = time.perf_counter()
-    subprocess.run(argv, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin", "HOME": str(engine.folder)})
-    return (time.perf_counter() - began) * 1000
-
-
 async def measure_idle(lane: Lane, engine: TestEngine) -> float:
     """MiB (proportional) of all processes that one idle run keeps: supervisor, wrapper or shim, the program."""
     lease = await lane.backend.prepare(lane.profile, "idle")
@@ -107,21 +103,11 @@ async def measure_idle(lane: Lane, engine: TestEngine) -> float:
     plan = rundir.read_request(folder).engine
     if plan is not None:
         container = EngineSocket(str(engine.socket)).call("GET", f"/containers/{plan.name}/json")["Id"]
-        for entry in os.listdir("/proc"):
-            with contextlib.suppress(OSError):
-                if entry.isdigit() and container.encode() in Path(f"/proc/{entry}/cmdline").read_bytes():
-                    pids |= {int(entry), *(process.pid for process in tree.find_descendants(int(entry)))}
-    total = sum(_proportional_kib(pid) for pid in pids) / 1024
+        pids |= of_container(str(container))
+    total = sum(pss_mib(pid) for pid in pids)
     await execution.stop()
     await lease.release()
     return total
-
-
-def _proportional_kib(pid: int) -> int:
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith("Pss:")))
-    return 0
 
 
 async def share(lane: Lane, folder: Path) -> None:
@@ -146,27 +132,33 @@ def count_left(lane: Lane, folder: Path, engine: TestEngine) -> int:
     return len(files) + len(EngineSocket(str(engine.socket)).call("GET", "/containers/json?all=1"))
 
 
+def row(name: str, times_ms: list[float], failures: list[str], idle_mib: float) -> str:
+    """One line of the table."""
+    p50, p95, p99 = (percentile(times_ms, one) for one in (0.5, 0.95, 0.99))
+    good = 100 * (1 - len(failures) / len(times_ms))
+    words = f"  {name:18s} {p50:8.0f} {p95:8.0f} {p99:8.0f} {idle_mib:10.1f} {good:9.2f} {len(times_ms):7d}"
+    return "\n".join([words, *(f"    {one}" for one in failures[:3])])
+
+
 async def main() -> None:
     """Print the figures."""
     engine = shared_engine()
     with tempfile.TemporaryDirectory(prefix="gp-bench-") as name:
         folder = Path(name)
         async with open_lanes(folder, engine) as lanes:
-            plain = []
+            others = find_others(engine, folder)
             for number in range(STARTS):
                 for lane in lanes:
                     lane.times_ms.append(await lane.start(f"start-{number}"))
-                if number % 10 == 0:
-                    plain.append(run_plainly(engine))
-            heading(f"{STARTS} starts of `true` on each rung, in turn; {PUBLISHED}")
-            tell("docker run, its own command line, p50", percentile(plain, 0.5), "ms")
+                if number % OTHERS_EVERY == 0:
+                    for other in others:
+                        other.start()
+            heading(f"{STARTS} starts of `true` on each rung, in turn with the others; {PUBLISHED}")
+            print(f"  {'':18s} {'p50 ms':>8s} {'p95':>8s} {'p99':>8s} {'idle MiB':>10s} {'good %':>9s} {'starts':>7s}")
             for lane in lanes:
-                good = 100 * (1 - len(lane.failures) / STARTS)
-                p50, p95, p99 = (percentile(lane.times_ms, one) for one in (0.5, 0.95, 0.99))
-                tell(f"{lane.name}: p50", p50, "ms", beside=f"p95 {p95:.0f}  p99 {p99:.0f}  success {good:.2f} %")
-                tell(f"{lane.name}: memory of an idle one", await measure_idle(lane, engine), "MiB")
-                for words in lane.failures[:3]:
-                    print(f"    {words}")
+                print(row(lane.name, lane.times_ms, lane.failures, await measure_idle(lane, engine)))
+            for other in others:
+                print(row(other.name, other.times_ms, other.failures, other.measure_idle(engine)))
             for lane in lanes:
                 await share(lane, folder)
         await asyncio.sleep(LAST_REMOVALS_S)

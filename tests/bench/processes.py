@@ -29,6 +29,12 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * TICK_S
 
 
+def switches(pid: int) -> int:
+    """How often its threads were given a processor and left it again."""
+    texts = [task.joinpath("status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int(row.split()[1]) for text in texts for row in text.splitlines() if "ctxt_switches" in row)
+
+
 def run_ms(code: str) -> float:
     """Milliseconds of an interpreter that runs `code`."""
     began = time.perf_counter()

@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.kit.engines import hands_image
 from tests.kit.sandboxes import PROJECT, Rig, open_rig
 
-from gloveport.sandbox.contract import ResultKind
+from gloveport.sandbox.contract import ResultKind, SandboxError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 IMAGE_PYTHON = "/usr/bin/python3"
@@ -57,3 +57,24 @@ async def test_an_image_that_is_not_there_is_told_and_not_fetched(rig: Rig) -> N
     assert "none is fetched" in found.reason
     assert "scripts/image.py" in found.fix
     await other.close()
+
+
+async def test_a_profile_may_name_an_image_and_only_a_rung_with_images_takes_it() -> None:
+    """The engine's programs in place of the machine's, by the id of the image's bytes; another one is refused."""
+    reference = hands_image()
+    source = "import os; print(os.path.exists('/usr/sbin/dockerd'), os.path.exists('/usr/bin/python3'))"
+    for rung in ("docker", "bubblewrap"):
+        async with open_rig(rung) as rig:
+            image = await rig.backend.find_image(reference)
+            assert (image != "") == (rung == "docker")
+            assert await rig.backend.find_image("no/such-image") == ""
+            for wanted in ("no/such-image", image or "some"):
+                if wanted == image:
+                    lease = await rig.lease(image=image)
+                    assert lease.security_context["image"] == image
+                    result = await (await rig.start_raw(lease, (IMAGE_PYTHON, "-I", "-c", source))).result()
+                    await lease.release()
+                    assert result.output == b"False True\n"
+                else:
+                    with pytest.raises(SandboxError):
+                        await rig.lease(image=wanted)

@@ -195,7 +195,9 @@ async def test_positive_control_a_socket_that_is_shown_is_reached(rig: Rig, tmp_
     assert report["connect_unix"]["/mnt/around/other.sock"] == "done"
 
 
-async def test_a_machine_without_an_engine_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_c05_a_machine_without_an_engine_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C05: each state of a machine has its reason and its way out."""
     dead = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as server:

@@ -67,7 +67,7 @@ async def test_temporary_files_are_bounded(rig: Rig) -> None:
         assert b"No space left" in result.output
 
 
-async def test_network_outside_is_closed_and_loopback_inside_works(rig: Rig) -> None:
+async def test_c01_network_outside_is_closed_and_loopback_inside_works(rig: Rig) -> None:
     """C01: loopback, ::1 and unix sockets work inside with the outside network off."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
@@ -109,7 +109,7 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
     assert all(target.startswith("pipe:") for target in descriptors.values())
 
 
-async def test_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
+async def test_c11_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
     """C11: a kill for memory is told as that, with the limit."""
     source = "b = []\nwhile True: b.append(bytearray(4 << 20))"
     result = await rig.python(source, limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
@@ -160,7 +160,7 @@ async def test_file_size_limit(rig: Rig) -> None:
         "(setsid sleep 60 & sleep 60 &) ; sleep 60",
     ],
 )
-async def test_stop_leaves_no_process(rig: Rig, escape: str) -> None:
+async def test_c03_stop_leaves_no_process(rig: Rig, escape: str) -> None:
     """C03: the whole tree is dead, whatever sessions it made."""
     marker = f"gp{secrets.token_hex(6)}"
     lease = await rig.lease()
@@ -176,7 +176,7 @@ async def test_stop_leaves_no_process(rig: Rig, escape: str) -> None:
     await lease.release()
 
 
-async def test_what_a_command_leaves_behind_does_not_live_on(rig: Rig) -> None:
+async def test_c03_what_a_command_leaves_behind_does_not_live_on(rig: Rig) -> None:
     """C03: a daemonised child that holds no pipe is found too; the result is not delayed by it."""
     marker = f"gp{secrets.token_hex(6)}"
     script = "setsid sh -c 'sleep 60; :' $0 >/dev/null 2>&1 </dev/null & exit 0"
@@ -188,12 +188,60 @@ async def test_what_a_command_leaves_behind_does_not_live_on(rig: Rig) -> None:
     await lease.release()
 
 
-async def test_files_made_inside_belong_to_the_user(rig: Rig) -> None:
+async def test_c06_files_made_inside_belong_to_the_user(rig: Rig) -> None:
     """C06: outputs have the user's own ids."""
     await rig.run("write", "made.txt", "x")
     mine = rig.project.stat()
     made = (rig.project / "made.txt").stat()
     assert (made.st_uid, made.st_gid) == (mine.st_uid, mine.st_gid)
+
+
+REACH_FOR = (
+    "import ctypes, os, sys\n"
+    "marker, *pids = sys.stdin.read().split()\n"
+    "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+    "    try: pids += [pid] * (marker.encode() in open(f'/proc/{pid}/cmdline', 'rb').read())\n"
+    "    except OSError: pass\n"
+    "libc = ctypes.CDLL(None)\n"
+    "for pid in map(int, pids):\n"
+    "    if libc.ptrace(0x4206, pid, 0, 0) == 0: print('traced', flush=True)\n"
+    "    try: open(f'/proc/{pid}/mem', 'rb'); print('opened', flush=True)\n"
+    "    except OSError: pass\n"
+    "    for signal in (lambda: os.kill(pid, 15), lambda: os.killpg(pid, 15)):\n"
+    "        try: signal(); print('signalled', flush=True)\n"
+    "        except OSError: pass\n"
+)
+
+
+async def test_two_runs_can_neither_signal_nor_trace_each_other(rig: Rig) -> None:
+    """Of two sessions, at the same time; by the numbers that the machine gives them and by those that show inside."""
+    marker = f"gp{secrets.token_hex(6)}"
+    interpreter = find_interpreter()
+    lease = await rig.lease(mounts=interpreter.mounts)
+    waiting = f"import time; print('ready', flush=True); time.sleep(60)  # {marker}"
+    execution = await rig.start_raw(lease, (interpreter.path, "-I", "-S", "-B", "-c", waiting))
+    async for _chunk in execution.output():
+        break
+    pids = " ".join(str(pid) for pid in list_host_processes(marker))
+    said = (await rig.python(REACH_FOR, f"{marker} {pids}".encode())).output
+    with anyio.move_on_after(0.3):
+        await execution.result()
+    untouched = not execution.is_over() and said == b""  # type: ignore[attr-defined]  # - every rung here has it
+    await execution.stop()
+    await lease.release()
+    assert agrees(rig, Claim.RUNS_APART, untouched), said
+
+
+async def test_a_run_may_signal_and_trace_its_own(rig: Rig) -> None:
+    """Test runners end their workers, debuggers attach to their children."""
+    source = (
+        "import ctypes, os, signal, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0: time.sleep(60)\n"
+        "print(ctypes.CDLL(None).ptrace(0x4206, pid, 0, 0), open(f'/proc/{pid}/environ', 'rb').read(1) != b'')\n"
+        "os.kill(pid, signal.SIGKILL); print(os.waitpid(pid, 0)[1] & 127)\n"
+    )
+    assert (await rig.python(source)).output == b"0 True\n9\n"
 
 
 async def test_read_only_mount_is_read_only(rig: Rig, tmp_path: Path) -> None:
@@ -225,7 +273,7 @@ async def test_link_planted_by_one_run_bends_no_later_mount(rig: Rig, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_missing_mount_target_makes_nothing_on_the_host(rig: Rig, tmp_path: Path) -> None:
+async def test_c04_missing_mount_target_makes_nothing_on_the_host(rig: Rig, tmp_path: Path) -> None:
     """C04: no empty mount folders are left in a project."""
     if Claim.FILESYSTEM_VIEW in rig.availability.holds:
         with pytest.raises(SandboxError):
@@ -246,7 +294,7 @@ async def test_doctor_agrees_with_the_claims(rig: Rig) -> None:
     assert (verdicts["mounts_isolated"] is Verdict.HOLDS) == strong
 
 
-async def test_this_environment_runs_its_own_tests_inside(rig: Rig) -> None:
+async def test_c01_this_environment_runs_its_own_tests_inside(rig: Rig) -> None:
     """pytest with a server on loopback, the job this product exists for. C01: it passes with the network off."""
     (rig.project / "test_inside.py").write_text(
         "import http.server, socket, threading, urllib.request\n"

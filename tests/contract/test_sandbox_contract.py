@@ -76,7 +76,7 @@ async def test_unknown_program_fails_with_words(rig: Rig) -> None:
     assert "no-such-program-here" in result.output.decode() + result.evidence
 
 
-async def test_wall_limit_keeps_partial_output(rig: Rig) -> None:
+async def test_c08_wall_limit_keeps_partial_output(rig: Rig) -> None:
     """C08: on a timeout the output so far is kept, and the end says so."""
     result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.4))
     assert result.kind is ResultKind.TIMEOUT
@@ -84,14 +84,14 @@ async def test_wall_limit_keeps_partial_output(rig: Rig) -> None:
     assert "wall limit" in result.evidence
 
 
-async def test_idle_limit_is_not_the_wall_limit(rig: Rig) -> None:
+async def test_c08_idle_limit_is_not_the_wall_limit(rig: Rig) -> None:
     """C08: idle and total limits are separate."""
     result = await rig.run("say", "one", "30", limits=Limits(wall_s=20.0, idle_s=0.3))
     assert result.kind is ResultKind.TIMEOUT
     assert "idle limit" in result.evidence
 
 
-async def test_flood_keeps_head_and_tail(rig: Rig) -> None:
+async def test_c12_flood_keeps_head_and_tail(rig: Rig) -> None:
     """C12: output is bounded, head and tail, with its true size."""
     result = await rig.run("flood", "3000000", limits=Limits(wall_s=20.0, output_bytes_max=4096))
     assert result.truncated
@@ -215,7 +215,7 @@ async def test_two_runs_do_not_disturb_each_other(rig: Rig) -> None:
     await lease.release()
 
 
-async def test_nothing_is_left_in_the_run_folders(rig: Rig) -> None:
+async def test_c04_nothing_is_left_in_the_run_folders(rig: Rig) -> None:
     """C04: no leftovers of runs that were released."""
     for _ in range(5):
         await rig.run("true")

@@ -244,6 +244,26 @@ async def test_a_gap_in_what_was_published_is_read_from_the_journal() -> None:
         await follow_to(client, begun["subscriptionId"], view, seen.seq)
 
 
+async def test_the_digest_comes_as_soon_as_there_is_one() -> None:
+    """The last event was read from the journal before the session stood at it: the proof follows, once."""
+    backend = backend_with(3)
+    async with run_daemon(backend) as daemon, raw_client(daemon.socket) as client:
+        backend.busy.add("session/s")  # it is on disk, and the session does not stand there yet
+        begun = await subscribe(client, GENESIS)
+        assert begun["seq"] == 0
+        batch = await batch_of(client)
+        assert batch["caughtUp"]
+        assert "viewDigest" not in batch
+        backend.busy.clear()
+        backend.hub.publish("session/s", [], 0)
+        batch = await batch_of(client)
+        assert batch["events"] == []
+        assert batch["viewDigest"] == backend.views["session/s"].digest()
+        backend.hub.publish("session/s", [], 0)
+        backend.tell_text("s", "more")
+        assert len((await batch_of(client))["events"]) == 1  # nothing was said twice
+
+
 def test_a_tail_is_contiguous_and_never_goes_back() -> None:
     """Told twice, told late, told with a gap: the head only grows, and what it holds follows without one."""
     backend = backend_with(8)

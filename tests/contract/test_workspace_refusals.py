@@ -98,7 +98,7 @@ async def test_a_folder_without_write_right_stops_all_files(workspace: SessionWo
         (workspace.root / "m").chmod(0o700)
 
 
-async def test_a10_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
+async def test_a10_c06_owner_and_attributes_stay(workspace: SessionWorkspace) -> None:
     """A10, C06: a replaced file keeps owner and extended attributes."""
     require(hasattr(os, "setxattr"), "extended attributes are not supported here")
     target = workspace.root / "a.txt"

@@ -110,7 +110,7 @@ def test_ctrl_c_stops_the_turn(cli: Cli, root: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_what_a_model_says_is_harmless_in_a_terminal(cli: Cli, root: Path, more: tuple[str, ...]) -> None:
+def test_c14_what_a_model_says_is_harmless_in_a_terminal(cli: Cli, root: Path, more: tuple[str, ...]) -> None:
     """C14: terminal commands, markup and direction marks of a model come out as plain text, wherever it is shown."""
     done = cli("run", "hostile", "--root", str(root), "--trust", "trusted", *more)
     for text in (done.stdout, cli("show", cwd=root).stdout, cli("export", cwd=root).stdout):

@@ -11,10 +11,10 @@ from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, running_command_line
 
 SCRIPT = [
     {"when": {"user_contains": "ask twice", "turn": 0}, "text": "First words. ", "calls": [
-        {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}},
-        {"name": "run_command", "arguments": {"argv": ["echo", "three"]}}]},
+        {"name": "run_command", "arguments": {"argv": ["./say", "one two"]}},
+        {"name": "run_command", "arguments": {"argv": ["./say", "three"]}}]},
     {"when": {"user_contains": "ask", "turn": 0}, "text": "First words. ", "calls": [
-        {"name": "run_command", "arguments": {"argv": ["echo", "one two"]}}]},
+        {"name": "run_command", "arguments": {"argv": ["./say", "one two"]}}]},
     {"when": {"user_contains": "slow"}, "text": "Slow words come one by one.", "chunk_chars": 5,
      "wait_after_chunks": 2, "wait_for_file": "{gate}"},
     *STEPS,
@@ -161,7 +161,7 @@ def test_joining_a_turn_that_waits_asks_its_card(cli: Cli, root: Path) -> None:
     with cli.at_terminal("resume", cwd=root) as shell:
         shell.wait_for("First words.")
         shell.wait_for("one two")
-        shell.wait_for("$ echo three")
+        shell.wait_for("$ ./say three")
         shell.wait_for("answer: ")
         shell.type("y\n")
         shell.wait_for("Done.")
@@ -190,7 +190,7 @@ def test_cards_fit_the_terminal_and_say_a_thing_once(cli: Cli, root: Path) -> No
     assert "leaves the network open" in " ".join(card.split())
     assert "guards against accidents only" in " ".join(card.split())
     assert all(len(line) <= 60 for line in card.splitlines() if "$" not in line)
-    assert "⊘ Run echo one two" in re.sub("\x1b\\[[0-9;]*m", "", shell.text)
+    assert "⊘ Run ./say one two" in re.sub("\x1b\\[[0-9;]*m", "", shell.text)
 
 
 def test_no_color_means_no_style(cli: Cli, root: Path) -> None:

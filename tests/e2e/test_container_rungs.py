@@ -77,7 +77,7 @@ async def test_the_doctor_examines_a_container(daemon: Daemon) -> None:
     assert any(probe.verdict == "holds" for probe in told.probes)
 
 
-def test_the_doctor_asked_for_an_engine_that_is_not_there() -> None:
+def test_c05_the_doctor_asked_for_an_engine_that_is_not_there() -> None:
     """C05: why it does not work and what to do, on standard output, with the exit code of a failure."""
     with running_daemon(started=False) as daemon:
         daemon.write_settings('[engine]\nhost = "unix:///nowhere/docker.sock"\n')

@@ -47,6 +47,9 @@ PLAN: Final = inp.Plan(
     security_context={"network": "some"},
 )
 Json = Any
+FREEZE: Final = ev.SessionFrozen(
+    freeze_id="t1.c1", call_id="t1.c1", evidence="mount, ptrace", words="It tried to get out."
+)
 
 
 def planned() -> Story:
@@ -87,6 +90,7 @@ STATES: Final[Mapping[str, Callable[[], Story]]] = {
     "running before an interruption": lambda: waiting(running()).user_interrupts("that instead"),
     "in a pause": lambda: waiting(Story().user_says().model_breaks("server")),
     "shortening": lambda: waiting(Story().user_says().model_breaks("context_overflow")),
+    "frozen": lambda: running().tool_ends("policy", "refused", FREEZE),
     "writing a decision": lambda: planned().when(inp.ApplyRequested("a1", "undo", {"steps": []}, "the CLI")),
 }
 
@@ -118,7 +122,7 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
         "interrupt": inp.InterruptMessage("m8", "t8", turn_id, "that", "the CLI"),
         "interrupt with what is queued": inp.InterruptMessage("m2", "t2", turn_id, None, "the CLI"),
         "stop": inp.CancelTurn(turn_id, "the CLI"),
-        "stop another": inp.CancelTurn("t99", "the CLI"),
+        "stop another": inp.CancelTurn("t99", "the CLI"), "thaw": inp.ThawSession("the CLI"),
         "accepted": inp.RequestAccepted(request_id, "req_5"),
         "text": inp.TextArrived(request_id, "more 😀"),
         "answered": inp.ResponseEnded(request_id, (), "length", 11, 12, 3),

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gloveport.protocol.ids import CallId, SessionId, Sha256, TurnId, WorkspaceId
+from gloveport.server.parsing.bash import parse_bash
 from gloveport.server.policy.commands import Argv
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.effects import Effect, EffectKind
@@ -19,6 +20,7 @@ from gloveport.server.policy.request import Context, Request
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
+from gloveport.server.policy.shell.understood import Inside, Understood, understand, with_places
 
 BUBBLEWRAP = SandboxFacts("bubblewrap", 2, False, ("no network",), (), "")
 PROCESS = SandboxFacts("process", 1, True, (), ("no network",), "Protects against accidents, not against hostile code.")
@@ -79,7 +81,15 @@ def request(*effects: Effect, tool: str = "edit_file", **changes: Any) -> Reques
 def command(*argv: str, tool: str = "run_command", **changes: Any) -> Request:
     """A call that runs a program in bubblewrap."""
     words: Argv = argv
-    return request(tool=tool, **{"argv": words, "sandbox": BUBBLEWRAP, **changes})
+    given = {"argv": words, "sandbox": BUBBLEWRAP, "understood": understood(argv), **changes}
+    return request(tool=tool, **given)
+
+
+def understood(argv: Argv) -> Understood:
+    """A command line taken apart on a machine where every program is root's and no path is a link."""
+    known = understand(argv, parse_bash, Inside("/project", "/tmp"))
+    places = {name: f"/usr/bin/{name}" for name in known.programs if "/" not in name}
+    return with_places(known, places, {effect.target: effect.target for effect in known.effects})
 
 
 def context(**changes: Any) -> Context:

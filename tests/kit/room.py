@@ -84,6 +84,7 @@ class Ladder:
         self.report = b""
         self.trials, self.wait_at, self.trial = 0, 0, anyio.Event()
         self.report_exit = 0
+        self.images: dict[str, str] = {}
 
     async def _hold(self, stage: Stage) -> int:
         """Say that it began, and wait until it is let go."""
@@ -143,6 +144,10 @@ class Ladder:
             does_not_hold=(),
             trust_levels=("trusted",),
         )
+
+    async def find_image(self, name: str, reference: str) -> str:
+        """As if an engine had those of `images`."""
+        return self.images.get(reference, "")
 
     async def doctor(self, name: str) -> SandboxDoctorResult:
         """Nothing to probe."""
@@ -418,7 +423,7 @@ class Home:
             editors=buffers,
             ways=WaysOut(self.data, self.now_us),
         )
-        trust = Trust(journal, "unset", now_us)
+        trust = Trust(journal, "unset", now_us, room.rights)
         await trust.load()
 
         async def take_up(actor: Actor) -> tuple[Effect, ...]:
@@ -431,7 +436,7 @@ class Home:
             sessions=sessions,
             settings=lambda: settings,
             trust=trust,
-            rungs=Rungs(("memory",), self.ladder.describe, self.ladder.doctor),
+            rungs=Rungs(("memory",), self.ladder.describe, self.ladder.doctor, self.ladder.find_image),
             audit=audit,
             facts=Facts(os.getpid(), "0", 1, 0, self.data, self.data / DATABASE_FILE, self.data / AUDIT_FILE),
             buffers=buffers,

@@ -22,8 +22,9 @@ from tests.kit.require import require
 
 from gloveport.sandbox.backends.docker import DockerSandbox
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import REMOTE_NAMES
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
-from gloveport.sandbox.backends.select import REMOTE_NAMES, open_backend
+from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
 from gloveport.sandbox.interpreter import find_interpreter

@@ -269,6 +269,11 @@ SAID: Final[Mapping[str, Callable[[], list[str]]]] = {
         applying(Story()).state, inp.ApplyRequested("a2", "accept", {}, "user")
     ),
     "undone while a tool runs": lambda: refusal(begun().state, inp.ApplyRequested("a1", "undo", {}, "user")),
+    "sent to a frozen session": lambda: refusal(
+        replace(Story().state, frozen="c1", frozen_words="It tried to get out."),
+        inp.SendMessage("m1", "t1", "x", queue=False),
+    ),
+    "thawed and not frozen": lambda: refusal(Story().state, inp.ThawSession("user")),
     "a record of a newer version": lambda: refusal(
         replace(Story().state, unknown_events=2), inp.CancelTurn(None, "user")
     ),

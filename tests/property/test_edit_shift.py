@@ -19,6 +19,7 @@ def test_what_no_change_touches_is_found_with_its_lines(data: st.DataObject, old
     assert 0 <= placed.start <= placed.end <= len(new)
     touching = [each for each in changes if each.old_end >= start and each.old_start <= end]
     assert placed.meets == bool(touching)
+    assert placed.inside == all(start <= each.old_start and each.old_end <= end for each in touching)
     if not touching:
         assert new[placed.start : placed.end] == old[start:end]
     for each in touching:

@@ -10,7 +10,8 @@ from tests.kit.simulation.recordings import known_bodies
 
 from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
-from gloveport.server.session.fold import fold_event, join_labels
+from gloveport.server.session.fold import fold_event
+from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.fold_steering import goals_with
 from gloveport.server.session.series import Series
 from gloveport.server.session.state import USER_LABEL, SessionState
@@ -18,14 +19,14 @@ from gloveport.server.session.views.ops import project_ops
 
 # They change no decision of the machine, so the state does not hold them.
 NOT_FOLDED = {
-    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "HunkDecided", "ToolReconciled", "RecoverySummarised",
+    "PolicyDecided", "TestRunFinished", "SnapshotTaken", "ToolReconciled", "RecoverySummarised",
     "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
-    "BreakerClosed", "SessionDeleted", "EgressRecorded",
+    "BreakerClosed", "SessionDeleted", "EgressRecorded", "ContentLabelled", "InjectionSuspected",
 }  # fmt: skip
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {
     "ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted", "ContextOverflowed", "BreakerOpened", "BreakerClosed",
-    "SessionDeleted",
+    "SessionDeleted", "ContentLabelled",
 }  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "c"])
 LABELS = st.builds(

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from tests.kit.workspaces import make_tree
 from gloveport.protocol.ids import Sha256, SnapshotId
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
-from gloveport.server.workspace.look import Look
-from gloveport.server.workspace.sight import Sight
+from gloveport.server.workspace.look import Look, differing
+from gloveport.server.workspace.sight import CLOCK_GRAIN_NS, Sight
 from gloveport.server.workspace.state import FileState, SnapshotInfo, WorkspaceState
 
 NAMES = ("a", "b.txt", "c.log", "env", "sub", "deep", ".gitignore", "node_modules", "x.pyc", "pyvenv.cfg")
@@ -72,18 +73,28 @@ def test_with_and_without_a_memory(tmp_path: Path, seed: int) -> None:
     root = make_tree(tmp_path / "root", {"a": b"a\n", "sub/c.log": b"c\n", "deep/sub/b.txt": b"b\n"})
     sight = Sight()
     base: dict[str, FileState] = {}
+    glanced = 0
     with Root(root) as tree:
         for step in range(STEPS):
+            if chance.random() < 0.4:  # nothing is young any more: the next looks take folders whole
+                time.sleep(CLOCK_GRAIN_NS / 0.9e9)
+                quiet = WorkspaceState(root, "ws", SnapshotInfo(SnapshotId("s"), 0, 0, (), 0, ()), base)
+                for _ in range(3):
+                    Look(tree, DEFAULT_LIMITS, sight).current(quiet)
+                glanced += sum(bool(seen.glance) for seen in sight.folders.values())
             for _ in range(chance.randint(0, 3)):
                 change(root, chance)
             state = WorkspaceState(root, "ws", SnapshotInfo(SnapshotId("s"), 0, 0, (), 0, ()), base)
             with_memory, fresh = Look(tree, DEFAULT_LIMITS, sight), Look(tree, DEFAULT_LIMITS)
             found = with_memory.current(state)
             assert found == fresh.current(state), step
+            assert list(with_memory.differing(base, found)) == differing(base, found)
             assert set(with_memory.not_covered) == set(fresh.not_covered)
             assert with_memory.unknown == fresh.unknown
             assert with_memory.dependencies == fresh.dependencies
             assert with_memory.sight.bytes_total() == fresh.sight.bytes_total()
             if chance.random() < 0.3:
                 base = {path: state for path, state in found.items() if chance.random() < 0.8}
-                base[some_path(chance)] = FileState("file", Sha256("0" * 64), 0o644)
+                if chance.random() < 0.5:
+                    base[some_path(chance)] = FileState("file", Sha256("0" * 64), 0o644)
+    assert glanced

@@ -37,6 +37,7 @@ from gloveport.sandbox.backends.seccomp import (
 from gloveport.sandbox.backends.view import Cover, Hidden, plan_mounts
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.profile import Access, Mount, is_below
+from gloveport.sandbox.runner import watching
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader, SpoolWriter
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
 
@@ -71,6 +72,13 @@ exits = st.builds(
 statuses = st.builds(RunStatus, texts, st.sampled_from(RunState), texts, numbers, numbers, numbers, numbers)
 
 
+@given(st.binary(max_size=40))
+def test_any_address_is_words_or_nothing(address: bytes) -> None:
+    """It lies in the memory of the run, which may hold anything."""
+    said = watching._describe_place(address)
+    assert said == "" or (said.startswith("connect ") and said.isprintable())
+
+
 @given(request=requests, end=exits, status=statuses)
 def test_jail_dialect_round_trips(request: RunRequest, end: RunExit, status: RunStatus) -> None:
     assert decode_request(encode_request(request)) == request
@@ -97,7 +105,7 @@ def test_damaged_end_is_an_error_never_a_wrong_value(end: RunExit, cut: int, nam
     reads=st.lists(st.booleans(), max_size=12),
 )
 @settings(max_examples=60, deadline=None)
-def test_spool_keeps_head_and_tail(sizes: list[int], bytes_max: int, reads: list[bool]) -> None:
+def test_c12_spool_keeps_head_and_tail(sizes: list[int], bytes_max: int, reads: list[bool]) -> None:
     """C12: any output in a bounded file; a reader misses the middle at most, and never sees a wrong byte."""
     source = bytes(index * 31 % 251 for index in range(sum(sizes)))
     with tempfile.TemporaryDirectory() as name:

@@ -14,7 +14,7 @@ from tests.kit.history.run import play_all, table
 from tests.kit.history.served import pick, serve
 
 COMMITS_DEFAULT = 5_000
-SERVED_DEFAULT = 42
+SERVED_DEFAULT = 350
 PROCESSES = 2
 FOLDERS = tuple(Path(each) for each in os.environ.get("GLOVEPORT_HISTORY_REPOS", "").split(os.pathsep) if each)
 
@@ -35,7 +35,7 @@ def test_real_history_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @given
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 async def test_a_sample_through_a_real_daemon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commit as tool calls, its hunks decided over the wire: the folder is what git makes of it."""
     count = int(os.environ.get("GLOVEPORT_HISTORY_SERVED", str(SERVED_DEFAULT)))

@@ -1,4 +1,4 @@
-"""The suites of third-party packages give the same results in the bubblewrap sandbox as outside, test by test."""
+"""Suites of third-party packages give the same results in bubblewrap and in a container as outside, test by test."""
 
 import hashlib
 import json
@@ -84,7 +84,8 @@ def results(package: dict[str, Any], output: bytes) -> dict[str, str]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda one: one["name"])
-async def test_a_suite_gives_the_same_inside_as_outside(package: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
+async def test_a_suite_gives_the_same_inside_as_outside(rung: str, package: dict[str, Any], tmp_path: Path) -> None:
     """And enough of it passes that the comparison says something."""
     if package["language"] == "javascript":
         require(shutil.which("node") is not None, "node is not installed")
@@ -96,7 +97,7 @@ async def test_a_suite_gives_the_same_inside_as_outside(package: dict[str, Any],
         check=False,
     )  # fmt: skip
     outside = results(package, told.stdout)
-    async with open_rig("bubblewrap") as rig:
+    async with open_rig(rung) as rig:
         shutil.rmtree(rig.project)
         shutil.copytree(root, rig.project, symlinks=True)
         argv, environment = words(package, PROJECT)

@@ -110,7 +110,7 @@ def test_while_a_tool_is_being_stopped_and_it_ended(finding: Literal["succeeded"
     story.ends()
 
 
-def test_while_a_tool_is_being_stopped_and_it_runs_on() -> None:
+def test_c03_while_a_tool_is_being_stopped_and_it_runs_on() -> None:
     """The stop outlives the daemon: it is attached to and stopped. C03"""
     story = running().user_stops().daemon_restarts("still_running")
     assert story.effects == (AttachTool("t1.c1"), StopTool("t1.c1"))

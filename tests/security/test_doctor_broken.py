@@ -19,6 +19,7 @@ from gloveport.protocol.jail.requests import BLOB_FD_FIRST, RunRequest
 from gloveport.sandbox.backends import bubblewrap, entering, supervised
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.backends.entry import Assembly
+from gloveport.sandbox.backends.process import ProcessSandbox
 from gloveport.sandbox.contract import Claim, Command
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
@@ -240,9 +241,30 @@ async def test_one_broken_property_is_found(case: Case, monkeypatch: pytest.Monk
     assert all(evidence and fix for evidence, fix in found.values())
 
 
+class NotApart(ProcessSandbox):
+    """The rung without namespaces, on a kernel that seemed to bound signals and does not."""
+
+    def _plan(self, profile: Profile, command: Command, folder: Path) -> RunRequest:
+        request = super()._plan(profile, command, folder)
+        return request if profile.label == "trial" else replace(request, apart=False)
+
+
+async def test_runs_that_are_not_kept_apart_are_found() -> None:
+    """In the rung that has no processes of its own, by the one probe."""
+    async with open_rig("process") as rig:
+        require(Claim.RUNS_APART in rig.availability.holds, "this kernel bounds no signals")
+        usual, rig.backend = rig.backend, NotApart(rig.runs_dir)
+        try:
+            found = await failing(rig)
+        finally:
+            await rig.backend.close()
+            rig.backend = usual
+    assert set(found) == {"runs_apart"}, found
+
+
 def test_every_probe_is_seen_failing() -> None:
-    """None is there that cannot fail."""
-    assert set(PROBES) == set().union(*(case.fails for case in CASES))
+    """None is there that cannot fail; that of `runs_apart` fails in the case above."""
+    assert set(PROBES) == set().union({"runs_apart"}, *(case.fails for case in CASES))
 
 
 MACHINE = r"""

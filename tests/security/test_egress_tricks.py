@@ -3,6 +3,7 @@
 Purpose: what a hostile program inside can say to the proxy socket, byte by byte.
 """
 
+import logging
 import socket
 import struct
 from contextlib import AsyncExitStack
@@ -14,6 +15,9 @@ import pytest
 from tests.kit.egress import Names, Server, answering, client_hello, echo, serving, talker, way_out
 from tests.kit.require import require
 
+from gloveport.sandbox.egress import proxy
+from gloveport.sandbox.egress.head import RequestHead
+from gloveport.sandbox.egress.hosts import Authority
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.profile import WayOut
 
@@ -452,3 +456,28 @@ async def test_closing_cuts_what_is_open_after_its_time(tmp_path: Path) -> None:
             await stream.receive()
         await stream.aclose()
         assert not Path(way.folder).exists()
+
+
+async def test_a_fault_of_the_proxys_own_ends_one_connection_and_is_told_without_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reader that stumbles over one request: the others are served, before and after."""
+    usual = proxy.read_absolute
+
+    def stumble(head: RequestHead) -> tuple[Authority, bytes]:
+        if head.get(b"x-trap") is not None:
+            raise ZeroDivisionError
+        return usual(head)
+
+    monkeypatch.setattr(proxy, "read_absolute", stumble)
+    async with serving(answering(b"hello")) as server:
+        egress = LISTED.format(port=server.port)
+        async with way_out(tmp_path, egress, names=NAMES) as (way, _seen), talker(way) as waiting:
+            async with talker(way) as victim:
+                assert await victim.ask(get(server, "X-Trap: secret-bytes"), b"hello") == b""
+            assert (await waiting.ask(get(server), b"hello")).startswith(b"HTTP/1.1 200 ")
+            async with talker(way) as later:
+                assert (await later.ask(get(server), b"hello")).startswith(b"HTTP/1.1 200 ")
+    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "ended unexpectedly" in told.getMessage()
+    assert "secret-bytes" not in caplog.text

@@ -7,11 +7,13 @@ import asyncio
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -24,9 +26,11 @@ from tests.security.escapes.catalogue import PRELUDE, Attempt, load
 from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
 from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
 from tests.security.escapes.table import PAGE, render
+from tests.security.escapes.together import goes_together, try_together
 
 from gloveport.sandbox.backends.bubblewrap import find_binaries
 from gloveport.sandbox.backends.select import open_backend
+from gloveport.sandbox.contract import Claim
 
 ATTEMPTS = load()
 RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor")
@@ -114,7 +118,7 @@ def test_no_attempt_gets_out(rung: str, attempt: Attempt, driven: dict[str, dict
 
 async def control(attempt: Attempt, field: Field) -> Outcome:
     """The attempt where it is not stopped, by what the row names."""
-    if attempt.control in ("bare", "naive"):
+    if attempt.control in ("bare", "naive", "parsed"):
         return await try_bare(attempt, field)
     if attempt.control == "bare_mount":
         return mount_naively(attempt, field)
@@ -156,6 +160,17 @@ def test_each_attempt_succeeds_where_nothing_stops_it(attempt: Attempt, monkeypa
     assert outcome.escaped, outcome
 
 
+def test_nothing_of_ours_parses_xml() -> None:
+    """An artifact or a report is bytes to the daemon: its entities grow for nobody."""
+    roots = [PAGE.parents[1] / name for name in ("protocol", "sandbox", "server")]
+    sources = [path for root in roots for path in root.rglob("*.py")]
+    assert len(sources) > 200
+    found = [
+        path for path in sources if re.search(r"^\s*(?:from|import) (?:xml|lxml|defusedxml)\b", path.read_text(), re.M)
+    ]
+    assert found == []
+
+
 def test_an_attempt_that_gets_out_is_reported() -> None:
     """The suite bites: an attempt that simply says the word is an escape on every rung."""
     planted = Attempt("planted", "Say the word.", ATTEMPTS[0].claim, "said", "escaped()", "files")
@@ -174,5 +189,34 @@ def test_an_attempt_that_gets_out_is_reported() -> None:
 
         try:
             assert asyncio.run(run()).escaped
+        finally:
+            field.close()
+
+
+async def make_together(rung: str, field: Field, *attempts: Attempt) -> dict[str, Outcome]:
+    """Outcomes of attempts that are made in one run."""
+    backend = open_backend(rung, field.folder / "runs", hidden=(field.data,))
+    try:
+        require((await backend.probe()).ok, f"{rung} does not work here")
+        return await try_together(backend, attempts, field)
+    finally:
+        await backend.close()
+
+
+def test_one_of_many_that_gets_out_is_reported() -> None:
+    """By its own word: then the others are made again. Seen outside without a name: then all of them are."""
+    others = [one for one in ATTEMPTS if goes_together(one) and one.claim is Claim.NO_NEW_NAMESPACES]
+    speaker = Attempt("speaker", "Say the word.", Claim.SYSCALL_FILTER, "said", "escaped()", "files")
+    writer = replace(speaker, id="writer", judge="outside_changed", program="open(ctx['outside'] + '/x', 'w')")
+    with field_folder() as folder:
+        field = Field(folder)
+        try:
+            held = asyncio.run(make_together("bubblewrap", field, *others, writer))
+            assert held.keys() == {"writer", *(one.id for one in others)}
+            assert not any(outcome.escaped for outcome in held.values())
+            spoken = asyncio.run(make_together("bubblewrap", field, *others, speaker))
+            assert list(spoken) == ["speaker"]
+            assert spoken["speaker"].escaped
+            assert asyncio.run(make_together("process", field, *others, writer)) == {}
         finally:
             field.close()

@@ -22,6 +22,7 @@ from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.backends.entry import Assembly, is_known_here
 from gloveport.sandbox.backends.landlock import ABI_MAX, DEVICES, READ, WRITE, PathRule, add_rules, find_abi
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
+from gloveport.sandbox.monitor.levels import Level, level_of
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 from gloveport.sandbox.runner.watching import REPORTS_MAX
@@ -145,6 +146,34 @@ FLOOD = (
     "    except OSError as error: last = error.errno\n"
     "print(last)\n"
 )
+
+
+REACHES = """
+import os, socket, sys
+for path in ("/etc/hosts", "/usr/x", "here", "/tmp/a", "/var/tmp/b", "/dev/null", "../up", "sub/../../over"):
+    try: open(path, "a").close()
+    except OSError: pass
+open("/etc/hosts").close()
+for family, address in ((socket.AF_INET, ("192.0.2.1", 443)), (socket.AF_INET, ("127.0.0.1", 9)),
+                        (socket.AF_INET6, ("2001:db8::1", 80)), (socket.AF_INET6, ("::1", 9))):
+    try: socket.socket(family).connect(address)
+    except OSError: pass
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["build", "small"])
+async def test_c01_what_a_program_reaches_for_outside_is_named(rig: Rig, kind: str) -> None:
+    """Places and files to write that the jail does not give; what it gives is not, and a good end stays one."""
+    require(Claim.NAMED_DENIALS in rig.availability.holds, "no filter reports here")
+    wanted = ["write /etc/hosts", "write /usr/x", "write /home/user/up", "write /home/user/over",
+              "connect 192.0.2.1:443", "connect [2001:db8::1]:80"]  # fmt: skip
+    failed = await rig.python(REACHES.replace("int(sys.argv[1])", "3"), tool_kind=kind)
+    assert [words for words, _times in failed.denied] == wanted
+    assert failed.kind is (ResultKind.POLICY if kind == "small" else ResultKind.FAILED)
+    assert level_of(failed) is Level.DENIED
+    good = await rig.python(REACHES.replace("int(sys.argv[1])", "0"), tool_kind=kind)
+    assert good.kind is ResultKind.OK
 
 
 async def test_a_flood_of_refusals_is_refused_to_the_end_and_costs_the_supervisor_a_bounded_part(rig: Rig) -> None:

@@ -11,7 +11,7 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.journal.events import ChangeApplied, ChangeRefused, SessionRenamed, encode_body
 from gloveport.server.audit.line import LINE_BYTES_MAX, Action, Link, make_line
 from gloveport.server.commands.undoing import standing
-from gloveport.server.engine.bookkeeping import entry_of
+from gloveport.server.engine.bookkeeping import entries_of
 from gloveport.server.engine.folding import Loaded, body_of, fold_stored
 from gloveport.server.engine.prompt import BROKEN_OFF, model_request
 from gloveport.server.models.contract import AssistantTurn, SystemText, ToolResultPart, UserText
@@ -71,17 +71,19 @@ json_values = st.recursive(
 @pytest.mark.parametrize(("kind", "action"), ACTIONS.items())
 def test_each_action_has_a_line(kind: str, action: Action) -> None:
     """With its event and place; what is no action has none."""
-    entry = entry_of(stored(kind, {"by": "me", "verdict": "allow", "security_context": {"sandbox": "b"}}, seq=7), same)
+    (entry,) = entries_of(
+        stored(kind, {"by": "me", "verdict": "allow", "security_context": {"sandbox": "b"}}, seq=7), same
+    )
     assert entry is not None
     assert (entry.action, entry.actor, entry.decision, entry.sandbox_id) == (action, "me", "allow", "b")
     assert (entry.params["event"], entry.params["seq"]) == (kind, 7)
-    assert entry_of(stored("ModelTextDelta", {}), same) is None
+    assert entries_of(stored("ModelTextDelta", {}), same) == ()
 
 
 @pytest.mark.parametrize(("outcome", "action"), [("oom", Action.OOM_KILL), ("timeout", Action.TIMEOUT)])
 def test_ends_by_a_limit_have_their_own_action(outcome: str, action: Action) -> None:
     """Not only exec_end."""
-    entry = entry_of(stored("ToolExecutionFinished", {"outcome": outcome}), same)
+    (entry,) = entries_of(stored("ToolExecutionFinished", {"outcome": outcome}), same)
     assert entry is not None
     assert entry.action is action
 
@@ -89,7 +91,7 @@ def test_ends_by_a_limit_have_their_own_action(outcome: str, action: Action) -> 
 @given(st.dictionaries(st.sampled_from(["paths", "effects", "title", "evidence", "plan", "by"]), json_values))
 def test_no_event_is_too_long_for_a_line(payload: dict[str, Any]) -> None:
     """Whatever an event holds, its line can be written."""
-    entry = entry_of(stored("ChangeApplied", payload), same)
+    (entry,) = entries_of(stored("ChangeApplied", payload), same)
     assert entry is not None
     assert len(make_line(Link(1), entry).text) <= LINE_BYTES_MAX
 
@@ -99,7 +101,7 @@ def test_lines_hold_no_secret_and_stay_json() -> None:
     redact = Redactor([SECRET]).redact
     evidence = f'"password": "{SECRET}\\", and \\'
     body = {"outcome": "ok", "evidence": evidence, "more": {"deep": [SECRET]}}
-    entry = entry_of(stored("ToolExecutionFinished", body), redact)
+    (entry,) = entries_of(stored("ToolExecutionFinished", body), redact)
     assert entry is not None
     assert SECRET not in json.dumps(entry.params)
     assert "password" in entry.params["evidence"]

@@ -51,6 +51,11 @@ ALLOW_MAKE = with_user_rules(
 )
 
 
+def asked(*argv: str) -> Request:
+    """A command where its program is not the system's own, so that nothing is taken for granted."""
+    return command(*argv, understood=None)
+
+
 def grant_for(call: Request, scope: Scope = Scope.session, kind: str | None = None) -> Grant:
     card = build_card(call, judge(call), context())
     option = option_for(card, scope)
@@ -67,7 +72,7 @@ def grant_for(call: Request, scope: Scope = Scope.session, kind: str | None = No
 )
 def test_a_grant_for_a_command_does_not_cover_a_line_that_holds_it(text: str) -> None:
     """B01, B02: a line is a program text of a shell; no grant for its first command reaches it, nor for the shell."""
-    grants = [grant_for(command("git", "log"), kind=kind) for kind in ("argv_exact", "argv_prefix")]
+    grants = [grant_for(asked("git", "log"), kind=kind) for kind in ("argv_exact", "argv_prefix")]
     assert verdict(command("git", "log"), *grants) == "allow"
     for shell in ("bash", "/bin/sh", "dash", "busybox"):
         assert verdict(command(shell, "-c", text), *grants) == "ask"
@@ -100,7 +105,7 @@ def test_substitution_is_asked_each_time(text: str) -> None:
         ("rg", "--pre", "./x", "a"),
         ("git", "-p", "log"),
         ("git", "diff", "--ext-diff"),
-        ("ls", "--color=auto"),
+        ("ls", "--hyperlink=auto"),
         ("./ls",),
         ("sub/ls", "-l"),
     ],
@@ -108,7 +113,7 @@ def test_substitution_is_asked_each_time(text: str) -> None:
 def test_a_looking_command_with_other_options_is_asked_about(argv: tuple[str, ...]) -> None:
     """B03: only whole commands that can start nothing are allowed unasked; another option, or a local file, is not."""
     assert verdict(command(*argv)) == "ask"
-    assert verdict(command(*argv), grant_for(command("git", "log"), kind="argv_prefix")) == "ask"
+    assert verdict(command(*argv), grant_for(asked("git", "log"), kind="argv_prefix")) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -125,12 +130,20 @@ def test_harmless_variables_do_not_ask() -> None:
     assert verdict(command("make", environment=(("CC", "gcc"),)), rules=ALLOW_MAKE) == "allow"
 
 
-@pytest.mark.parametrize("text", ["git show > ../x", "git show > .git/hooks/pre-commit", "echo a >> ~/.bashrc"])
-def test_a_redirect_is_not_covered_by_the_command_before_it(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git show > ../x", {"deny"}),
+        ("git show > .git/hooks/pre-commit", {"deny"}),
+        ("echo a >> ~/.bashrc", {"deny", "ask"}),
+        ("git show > x", {"ask"}),
+    ],
+)
+def test_a_redirect_is_not_covered_by_the_command_before_it(text: str, expected: set[str]) -> None:
     """B05: a redirect needs a shell, and a shell is asked about each time; an exact offer stands beside the prefix."""
-    assert verdict(command("bash", "-c", text), grant_for(command("git", "show"), kind="argv_prefix")) == "ask"
+    assert verdict(command("bash", "-c", text), grant_for(asked("git", "show"), kind="argv_prefix")) in expected
     kinds = {one["capability"]["pattern"]["kind"] for one in build_card(
-        command("git", "show", "HEAD"), judge(command("git", "show", "HEAD")), context()
+        asked("git", "show", "HEAD"), judge(asked("git", "show", "HEAD")), context()
     )["options"]}  # fmt: skip
     assert {"argv_exact", "argv_prefix"} <= kinds
 
@@ -168,7 +181,7 @@ def test_an_allow_rule_is_for_the_whole_command_only() -> None:
 @pytest.mark.parametrize("program", ["env", "bash", "sudo", "xargs", "nice", "find", "docker", "ssh"])
 def test_over_broad_grants_are_never_offered(program: str) -> None:
     """B07: nothing lasting for a program that runs others."""
-    card = build_card(command(program, "make"), judge(command(program, "make")), context())
+    card = build_card(asked(program, "make"), judge(asked(program, "make")), context())
     assert [one["scope"] for one in card["options"]] == ["once"]
 
 
@@ -266,7 +279,7 @@ def test_the_agent_never_changes_how_it_is_approved() -> None:
         ("git", "fetch"),
     ],
 )
-def test_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> None:
+def test_g04_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> None:
     """G04: looking up a name is sending."""
     decision = judge(command(*argv))
     assert decision.verdict == "ask"
@@ -274,7 +287,7 @@ def test_programs_that_reach_out_never_run_unasked(argv: tuple[str, ...]) -> Non
     assert decision.risk == "high"
 
 
-def test_a_secret_named_in_a_command_is_a_secret_read() -> None:
+def test_g04_a_secret_named_in_a_command_is_a_secret_read() -> None:
     """G04, R3.1: `cat .env` is no ordinary command."""
     for argv in (("cat", ".env"), ("bash", "-c", "base64 .env | head"), ("head", "-5", "deploy/id_rsa")):
         assert "builtin:read.sensitive" in judge(command(*argv)).rule_ids
@@ -315,11 +328,11 @@ def test_an_injected_chain_meets_a_question_at_every_step() -> None:
 )
 def test_a_prefix_grant_covers_further_names_only(granted: tuple[str, ...], called: tuple[str, ...]) -> None:
     """B03, B05, B07: behind a granted beginning stands no option, no way out, no secret; nor is it another program."""
-    grant = grant_for(command(*granted), kind="argv_prefix")
-    assert verdict(command(*granted, "src/more.py"), grant) == "allow"
+    grant = grant_for(asked(*granted), kind="argv_prefix")
+    assert verdict(asked(*granted, "src/more.py"), grant) == "allow"
     # the beginning alone is within the grant; everything else here is not
     expected = "allow" if called == grant.capability.pattern.value else "ask"
-    assert verdict(command(*called), grant) == expected
+    assert verdict(asked(*called), grant) == expected
 
 
 def test_bidi_text_in_a_path_or_tool_name_is_shown_escaped() -> None:

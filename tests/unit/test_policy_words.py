@@ -12,7 +12,7 @@ from tests.kit.policy_cases import BUBBLEWRAP, UNTRUSTED, command, context, defa
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.grant import PolicyDecided
 from gloveport.protocol.journal.events.tool import EffectRecord
-from gloveport.protocol.wire.place import PolicyShowResult
+from gloveport.protocol.wire.policy import PolicyShowResult
 from gloveport.server.policy import checks
 from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card

@@ -38,7 +38,7 @@ def test_unknown_name_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/bin/false", "/no/such/bwrap"])
-async def test_broken_rung_says_why_and_refuses(tmp_path: Path, path: str) -> None:
+async def test_c05_broken_rung_says_why_and_refuses(tmp_path: Path, path: str) -> None:
     """C05: found at the start, with reason and fix; never run without the jail."""
     backend = Broken(tmp_path, path)
     found = (await available([backend]))["bubblewrap"]
@@ -55,7 +55,7 @@ async def test_broken_rung_says_why_and_refuses(tmp_path: Path, path: str) -> No
     await backend.close()
 
 
-def test_blocked_namespaces_are_explained() -> None:
+def test_c05_blocked_namespaces_are_explained() -> None:
     """C05: the fix names the setting of the distribution."""
     assert "apparmor_restrict_unprivileged_userns" in advise("bwrap: setting up uid map: Permission denied")
     assert "user namespaces" in advise("bwrap: No permissions to create new namespace")

@@ -44,7 +44,7 @@ bytes_of_terminals = st.lists(
         (b"tab\tkept", "tab\tkept"),
     ],
 )
-def test_what_is_shown(raw: bytes, shown: str) -> None:
+def test_c12_c14_what_is_shown(raw: bytes, shown: str) -> None:
     """C14: clear screen, title, clipboard, links, device strings; C12: redrawn lines; hidden characters by name."""
     assert clean_output(raw) == shown
 
@@ -60,7 +60,7 @@ def test_there_is_one_table_of_what_is_not_seen() -> None:
 
 
 @given(bytes_of_terminals)
-def test_nothing_dangerous_is_left(raw: bytes) -> None:
+def test_c14_nothing_dangerous_is_left(raw: bytes) -> None:
     """C14: whatever comes in, no terminal command and no character that hides or turns text goes out."""
     shown = clean_output(raw)
     assert not any(ord(char) < 32 and char not in "\n\t" for char in shown)
@@ -80,7 +80,7 @@ def test_a_stream_cut_anywhere_shows_the_same(raw: bytes, cuts: list[int]) -> No
 
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 3 * LINE_BYTES_HELD_MAX), max_size=8))
-def test_an_endless_line_is_let_go_the_same_way(cuts: list[int]) -> None:
+def test_c12_an_endless_line_is_let_go_the_same_way(cuts: list[int]) -> None:
     """C12: a line without an end is not held; it is cut between characters, and not where the pieces are."""
     raw = "äö€😀".encode() * 20_000
     whole, cleaner = OutputCleaner(), OutputCleaner()
@@ -91,7 +91,7 @@ def test_an_endless_line_is_let_go_the_same_way(cuts: list[int]) -> None:
     assert "\ufffd" not in expected
 
 
-def test_floods_take_no_time_and_no_room() -> None:
+def test_c12_floods_take_no_time_and_no_room() -> None:
     """C12: 5 MB on one line, a million redraws, a million unfinished sequences: each well under a second or so."""
     began = time.process_time()
     assert len(clean_output(b"x" * 5_000_000)) < LINE_CHARACTERS_MAX + 100

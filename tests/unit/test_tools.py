@@ -266,7 +266,7 @@ async def test_reconciling_a_change_of_two_files(tmp_path: Path) -> None:
         assert found == ["not_started", "not_started", "succeeded", "unknown"]
 
 
-async def test_running_programs(tmp_path: Path) -> None:
+async def test_c08_c12_running_programs(tmp_path: Path) -> None:
     """Ends, output, limits; a flood is cut and counted (C12); what was printed before a time limit is kept (C08)."""
     async with bench(tmp_path) as context:
 
@@ -502,7 +502,7 @@ class _Bare:
 _BARE: Any = _Bare()
 
 
-async def test_names_and_messages_of_tests_are_made_safe(tmp_path: Path) -> None:
+async def test_c14_names_and_messages_of_tests_are_made_safe(tmp_path: Path) -> None:
     """C14: terminal commands, half characters and secrets in what a test calls itself or says."""
     cases = [["t::\x1b[2J\ud800x", "failed", 1, f"\x1b]52;c;x\x07key {SECRET}"]]
     bad = report(1, counts={"passed": 0, "failed": 1, "error": 0, "skipped": 0}, cases=cases)

@@ -22,6 +22,8 @@ const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
 export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
 const START_MS = 60_000; // a cold start on a machine that does other things too
 const STEP_MS = 25_000;
+const OPENED_AGAIN_MAX = 5;
+const IN_HOST_MS = 120_000;
 
 const SETTINGS = {
   "telemetry.telemetryLevel": "off",
@@ -46,6 +48,24 @@ const SETTINGS = {
   "security.workspace.trust.startupPrompt": "always",
 };
 
+/** What the extension starts to reach the daemon. */
+export interface Program {
+  readonly command: string;
+  readonly arguments: readonly string[];
+}
+
+export const PROGRAM: Program = { command: PYTHON, arguments: LSP };
+
+function writeProgram(userDir: string, { command, arguments: given }: Program): void {
+  writeFileSync(join(userDir, "Machine/settings.json"), JSON.stringify({ "gloveport.command": command, "gloveport.commandArguments": given }));
+}
+
+export interface EditorOptions {
+  readonly settings?: Readonly<Record<string, unknown>>;
+  readonly program?: Program;
+  readonly flags?: readonly string[];
+}
+
 export interface WindowOptions {
   /** What the trust dialog is answered with; null: there is none to answer. */
   readonly trust?: "yes" | "no" | null;
@@ -61,7 +81,8 @@ export class Editor {
     readonly settings: Readonly<Record<string, unknown>>,
   ) {}
 
-  static async start(home: Home, settings: Readonly<Record<string, unknown>> = {}): Promise<Editor> {
+  static async start(home: Home, options: EditorOptions = {}): Promise<Editor> {
+    const { settings = {}, program = PROGRAM, flags: more = [] } = options;
     for (const needed of [NODE, ENTRY]) {
       if (!existsSync(needed)) {
         throw new Error(`${needed} is missing: run client-vscode/e2e/install first`);
@@ -72,7 +93,7 @@ export class Editor {
       mkdirSync(at(folder), { recursive: true });
     }
     writeFileSync(at("user/User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
-    writeFileSync(at("user/Machine/settings.json"), JSON.stringify({ "gloveport.command": PYTHON, "gloveport.commandArguments": LSP }));
+    writeProgram(at("user"), program);
     writeFileSync(at("config.yaml"), "auth: none\ncert: false\n");
     const env = {
       ...home.environment,
@@ -96,6 +117,7 @@ export class Editor {
       "--disable-getting-started-override",
       "--disable-proxy",
       "--ignore-last-opened",
+      ...more,
     ];
     const server = startGroup(NODE, [...common, ...flags], env, log);
     const url = `http://127.0.0.1:${port}`;
@@ -137,7 +159,38 @@ export class Editor {
     await page.goto(`${this.url}/?${kind}=${encodeURIComponent(folder)}`, { timeout: START_MS, waitUntil: "commit" });
     const window = new Window(page, context, this);
     await window.ready(options.trust === undefined ? "yes" : options.trust);
+    if (kind === "workspace") {
+      await window.untilFolders();
+    }
     return window;
+  }
+
+  /** Run tests inside the extension host of a window on `folder`; what they said. Raises when one failed. */
+  async inHost(folder: string, extension: string, tests: string): Promise<string> {
+    const context = await this.browser.newContext({ viewport: { width: 1280, height: 860 } });
+    const page = await context.newPage();
+    const said: string[] = [];
+    const ended = new Promise<number>((resolve) => void page.exposeFunction("codeAutomationExit", resolve));
+    await page.exposeFunction("codeAutomationLog", (_: string, words: readonly unknown[]) => void said.push(words.map(String).join(" ")));
+    const remote = (path: string): string => `vscode-remote://${new URL(this.url).host}${path}`;
+    const payload = JSON.stringify([
+      ["extensionDevelopmentPath", remote(extension)],
+      ["extensionTestsPath", remote(tests)],
+    ]);
+    const query = `folder=${encodeURIComponent(folder)}&payload=${encodeURIComponent(payload)}`;
+    await page.goto(`${this.url}/?${query}`, { timeout: START_MS, waitUntil: "commit" });
+    const late = new Promise<string>((resolve) => setTimeout(() => resolve("no end"), IN_HOST_MS));
+    const code = await Promise.race([ended, late]);
+    await context.close();
+    if (code !== 0) {
+      throw new Error(`the tests in the host ended with ${code}:\n${said.join("\n")}`);
+    }
+    return said.join("\n");
+  }
+
+  /** Name another program in the machine's settings, as an administrator would. */
+  useProgram(program: Program): void {
+    writeProgram(this.userDir, program);
   }
 
   /** The extension's log files, whole. */
@@ -198,6 +251,29 @@ export class Window {
     }
   }
 
+  /**
+   * A window on a workspace file shows its folders. VS Code in a browser reads that file before it has the file system
+   * it lies on in one window of six (measured), and then stays without folders until it is loaded again; the Explorer
+   * says so too.
+   */
+  async untilFolders(): Promise<void> {
+    const { page } = this;
+    const explorer = page.locator('.activitybar [aria-label^="Explorer"]').first();
+    const row = page.locator(".explorer-folders-view .monaco-list-row").first();
+    const none = page.getByText("You have not yet added a folder to the workspace.");
+    for (let attempt = 0; attempt < OPENED_AGAIN_MAX; attempt += 1) {
+      if (!(await page.locator(".explorer-folders-view").isVisible())) {
+        await explorer.click();
+      }
+      await row.or(none).first().waitFor();
+      if (await row.isVisible()) {
+        return;
+      }
+      await this.reload();
+    }
+    throw new Error("VS Code did not read the workspace file");
+  }
+
   /** The chat panel's own page. */
   get panel(): FrameLocator {
     return this.page.frameLocator('iframe.webview[src*="extensionId=gloveport.gloveport"]').frameLocator("iframe#active-frame");
@@ -235,9 +311,9 @@ export class Window {
     const box = this.page.locator(".quick-input-widget input");
     await box.waitFor();
     await box.fill(name);
-    await this.page.locator(".quick-input-list .monaco-list-row").first().waitFor();
-    await this.page.keyboard.press("Enter");
-    await this.page.locator(`.tab.active[data-resource-name="${name.slice(name.lastIndexOf("/") + 1)}"]`).waitFor();
+    const base = name.slice(name.lastIndexOf("/") + 1);
+    await this.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${base},"]`).first().click();
+    await this.page.locator(`.tab.active[data-resource-name="${base}"]`).waitFor();
   }
 
   async shot(name: string): Promise<void> {

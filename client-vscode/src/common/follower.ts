@@ -3,12 +3,14 @@
  *
  * Purpose: a view that equals the daemon's, from any cursor, after any loss.
  * Invariant: the view holds the newest items, from `view.first` on; `inSync` is true only when the last digest the daemon sent equals the view's own.
- * Must never: show a view with a hole, or keep a cursor that a power loss could take back.
+ * Must never: show a view with a hole, keep a cursor that a power loss could take back, or stand still after a request that failed.
  */
 
 import type { SessionEvents, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 import { PAGE_ITEMS, View, ViewGapError } from "./reducer.ts";
 import type { Sha256 } from "./reducer.ts";
+import type { Disposable, Later } from "./emitter.ts";
+import { GONE, RpcError } from "./rpc.ts";
 import type { Rpc } from "./rpc.ts";
 
 export interface FollowerOptions {
@@ -17,6 +19,7 @@ export interface FollowerOptions {
   readonly sha256: Sha256;
   readonly onChange: () => void;
   readonly onFault: (error: unknown) => void;
+  readonly later: Later;
   /** The view began anew: everything that is held. */
   readonly onLoad?: () => void;
   /** Events that were applied, in order. */
@@ -29,18 +32,25 @@ export interface FollowerOptions {
 const OLDER_ITEMS = 3 * PAGE_ITEMS;
 /** A view that still differs after this many fresh starts is a fault to show, not to repeat for ever. */
 const RESYNCS_MAX = 3;
+/** So long after a fresh start that failed the next one is tried, while the connection lives. */
+const RENEW_AFTER_MS = 1_000;
 
 export class SessionFollower {
   readonly view: View;
   inSync = false;
   /** Why the session is gone, in words, once it is: nothing follows any more, and the view stays as it was. */
   ended: string | null = null;
+  /** Why the view can't be made equal to the daemon's, once that was given up; it is followed no more. */
+  fault: string | null = null;
   /** The last cursor that a power loss keeps. */
   durableCursor: string | null = null;
   private readonly rpc: Rpc;
   private readonly options: FollowerOptions;
   private readonly unlisten: () => void;
   private subscriptionId: string | null = null;
+  /** Where what was taken in ends: the next batch begins there. */
+  private place = "";
+  private renewal: Disposable | null = null;
   private early: SessionEvents[] | null = null;
   private resyncs = 0;
   private stopped = false;
@@ -53,6 +63,16 @@ export class SessionFollower {
     this.unlisten = rpc.onEvents((batch) => this.take(batch));
   }
 
+  /** `start`; where it fails it is tried again while the connection lives. Raises what the first try raised. */
+  async follow(after: string | null): Promise<void> {
+    try {
+      await this.start(after);
+    } catch (error) {
+      this.renewLater(error);
+      throw error;
+    }
+  }
+
   /** Subscribe; after a lost connection from the last durable cursor, if the view was kept. */
   async start(after: string | null = null): Promise<void> {
     const { sessionId, windowBytes } = this.options;
@@ -61,11 +81,17 @@ export class SessionFollower {
     try {
       const itemsFrom = this.view.first;
       const reply = await this.rpc.call("session/subscribe", { sessionId, after, windowBytes, newestOnly: true, itemsFrom });
+      this.subscriptionId = reply.subscriptionId;
+      if (this.stopped) {
+        await this.leave();
+        return;
+      }
+      this.place = reply.cursor;
       if (reply.mode === "snapshot") {
-        this.view.load(reply.snapshot?.items ?? [], 0, reply.snapshot?.itemsBefore ?? 0);
+        this.durableCursor = null;
+        this.view.load(reply.snapshot?.items ?? [], reply.seq, reply.snapshot?.itemsBefore ?? 0);
         this.options.onLoad?.();
       }
-      this.subscriptionId = reply.subscriptionId;
     } finally {
       this.early = null;
     }
@@ -104,8 +130,7 @@ export class SessionFollower {
   }
 
   async stop(): Promise<void> {
-    this.stopped = true;
-    this.unlisten();
+    this.drop();
     await this.leave();
   }
 
@@ -113,6 +138,7 @@ export class SessionFollower {
   drop(): void {
     this.stopped = true;
     this.inSync = false;
+    this.renewal?.dispose();
     this.unlisten();
   }
 
@@ -129,61 +155,96 @@ export class SessionFollower {
       return;
     }
     if (batch.resync === true) {
-      this.durableCursor = null;
       this.resync(new Error("the log lost what was shown last"));
       return;
     }
-    try {
-      const applied = batch.events.filter((event) => this.view.applyEvent(event));
-      if (applied.length > 0) {
-        this.options.onEvents?.(applied);
-      }
-    } catch (error) {
-      if (!(error instanceof ViewGapError)) {
-        throw error;
-      }
-      this.resync(error);
+    const events = this.reduce(batch);
+    if (events === null) {
       return;
     }
-    this.settle(batch);
+    if (events.length > 0) {
+      this.options.onEvents?.(events);
+    }
+    if (batch.events.length > 0) {
+      const seq = this.view.watermark;
+      this.rpc.call("session/ack", { subscriptionId: batch.subscriptionId, seq }).catch((error: unknown) => {
+        if (!this.stopped) {
+          this.options.onFault(error);
+        }
+      });
+    }
+    this.options.onChange();
+  }
+
+  /** What a batch adds to the view, and whether the view is proven then; null where it does not join: the view begins anew. */
+  private reduce(batch: SessionEvents): readonly WireEvent[] | null {
+    try {
+      if (batch.after !== this.place) {
+        throw new ViewGapError("a batch does not follow the one before it");
+      }
+      const applied = batch.events.filter((event) => this.view.applyEvent(event));
+      this.place = batch.last;
+      this.durableCursor = batch.durable ?? this.durableCursor;
+      if (batch.events.length > 0) {
+        this.inSync = false;
+      }
+      if (typeof batch.viewDigest === "string") {
+        this.inSync = batch.viewDigest === this.view.digest(batch.itemsFrom ?? undefined);
+        if (!this.inSync) {
+          throw new ViewGapError("the view differs from the daemon's");
+        }
+        this.resyncs = 0;
+      }
+      return applied;
+    } catch (error) {
+      this.resync(error); // also what can't be hashed: no view stands still over one event
+      return null;
+    }
   }
 
   private end(reason: string): void {
     this.ended = reason;
     this.inSync = false;
     this.durableCursor = null;
-    this.stop().catch(this.options.onFault);
+    this.stop().catch(() => undefined); // there is nothing left to leave
     this.options.onChange();
   }
 
-  private settle(batch: SessionEvents): void {
-    this.durableCursor = batch.durable ?? this.durableCursor;
-    const last = batch.events.at(-1);
-    if (last !== undefined) {
-      this.inSync = false;
-      this.rpc.call("session/ack", { subscriptionId: batch.subscriptionId, seq: last.seq }).catch(this.options.onFault);
-    }
-    if (typeof batch.viewDigest === "string") {
-      this.inSync = batch.viewDigest === this.view.digest(batch.itemsFrom ?? undefined);
-      if (!this.inSync) {
-        this.resync(new Error("the view differs from the daemon's"));
-        return;
-      }
-      this.resyncs = 0;
-    }
-    this.options.onChange();
-  }
-
-  private resync(cause: Error): void {
+  private resync(cause: unknown): void {
     this.inSync = false;
+    this.durableCursor = null;
     this.resyncs += 1;
     if (this.resyncs > RESYNCS_MAX) {
+      this.fault = cause instanceof Error ? cause.message : String(cause);
       this.options.onFault(cause);
+      this.stop().catch(() => undefined); // the connection is gone, and the subscription with it
+      this.options.onChange();
       return;
     }
-    this.leave()
-      .then(() => this.start(null))
-      .catch(this.options.onFault);
+    this.options.onChange();
+    this.renew().catch((error: unknown) => this.renewLater(error));
+  }
+
+  /** Leave, whether or not the daemon still knows of it, and begin from a snapshot. */
+  private async renew(): Promise<void> {
+    await this.leave().catch(() => undefined);
+    if (!this.stopped) {
+      await this.start(null);
+    }
+  }
+
+  private renewLater(error: unknown): void {
+    if (this.stopped) {
+      return;
+    }
+    if (error instanceof RpcError && error.data?.code === GONE) {
+      this.end("it was deleted meanwhile");
+      return;
+    }
+    this.options.onFault(error);
+    this.renewal = this.options.later(RENEW_AFTER_MS, () => {
+      this.renew().catch((again: unknown) => this.renewLater(again));
+    });
   }
 
   private async leave(): Promise<void> {

@@ -78,6 +78,8 @@ export interface SessionPicture {
   readonly readOnly: boolean;
   /** Why the session is gone; empty while it is there. */
   readonly ended: string;
+  /** Why what is shown can't be made equal to the daemon's view; empty while it can. */
+  readonly fault: string;
   readonly inSync: boolean;
   readonly seq: number;
   readonly queue: readonly QueuedRow[];
@@ -113,6 +115,7 @@ export type ToPanel =
   | { readonly type: "clear" }
   | { readonly type: "events"; readonly sessionId: string; readonly events: readonly Pick<WireEvent, "seq" | "ops" | "at">[] }
   | { readonly type: "older"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number }
+  | { readonly type: "olderDone"; readonly sessionId: string }
   | { readonly type: "whisper"; readonly sessionId: string; readonly words: string }
   | { readonly type: "told"; readonly words: string; readonly bad: boolean }
   | { readonly type: "focus"; readonly what: "composer" | "approval" }

@@ -40,6 +40,7 @@ function kindOf(item: ViewItem): RowKind | null {
     case "recovery":
       return "recovery";
     case "faults":
+    case "freeze":
       return "notice";
     case "steering":
     case "edits":

@@ -14,13 +14,16 @@ export interface Rpc {
   onEvents(listener: (batch: SessionEvents) => void): () => void;
 }
 
+/** The code of what is said when there is no such session (any more). */
+export const GONE = "session.unknown";
+
 /** An error reply: the stable code, and what to do next. */
 export class RpcError extends Error {
   override readonly name = "RpcError";
   readonly data: ErrorData | undefined;
 
   constructor(message: string, data: ErrorData | undefined) {
-    super(data === undefined ? message : `${message} ${data.hint}`);
+    super(data === undefined ? message : `${message}${/[.!?:]$/.test(message) ? "" : "."} ${data.hint}`.trim());
     this.data = data;
   }
 }

@@ -2,7 +2,7 @@
  * A connection to the daemon over JSON-RPC.
  *
  * Purpose: framing and typing; `gloveport lsp` as a child, or any pair of streams.
- * Invariant: nothing is called before `initialize` was answered; a closed connection rejects every later call.
+ * Invariant: nothing is called before `initialize` was answered; a closed connection rejects every call, also one under way.
  * Must never: log a token, or keep the child alive after the connection.
  */
 
@@ -24,6 +24,9 @@ export interface ClientIdentity {
   readonly documents?: boolean;
 }
 
+/** It tells of its documents and takes edits of named versions of them. */
+const DOCUMENTS = { workspace: { applyEdit: true, workspaceEdit: { documentChanges: true } }, textDocument: { synchronization: {} } };
+
 export class Connection implements Rpc {
   private readonly connection: MessageConnection;
   private readonly listeners = new Set<(batch: SessionEvents) => void>();
@@ -33,6 +36,7 @@ export class Connection implements Rpc {
   private constructor(input: Readable, output: Writable) {
     this.connection = createMessageConnection(new StreamMessageReader(input), new StreamMessageWriter(output));
     this.closed = new Promise((resolve) => this.connection.onClose(resolve));
+    void this.closed.then(() => this.connection.dispose()); // what was asked and is not answered is refused now
     this.connection.onError(() => this.connection.end());
     this.connection.onNotification("session/events", (batch: SessionEvents) => {
       for (const listener of this.listeners) {
@@ -53,7 +57,7 @@ export class Connection implements Rpc {
     await opened.request("initialize", {
       processId: process.pid,
       rootUri: null,
-      capabilities: identity.documents === true ? { workspace: { applyEdit: true }, textDocument: { synchronization: {} } } : {},
+      capabilities: identity.documents === true ? DOCUMENTS : {},
       clientInfo: { name: identity.name, version: identity.version },
       initializationOptions: { protocolVersion: PROTOCOL_VERSION, decisionToken: identity.decisionToken ?? null },
     });
@@ -78,7 +82,9 @@ export class Connection implements Rpc {
 
   /** Tell something that is not answered, such as a change of an open document; nothing once the connection is closed. */
   tell(method: string, params: object): void {
-    this.connection.sendNotification(method, params).catch(() => undefined);
+    void (async () => {
+      await this.connection.sendNotification(method, params);
+    })().catch(() => undefined);
   }
 
   /** Answer what the daemon asks of this editor. */
@@ -88,8 +94,12 @@ export class Connection implements Rpc {
 
   /** Say goodbye as LSP wants it; never throws. */
   async close(): Promise<void> {
-    await this.request("shutdown", null).catch(() => undefined);
-    await this.connection.sendNotification("exit").catch(() => undefined);
+    try {
+      await this.request("shutdown", null);
+      await this.connection.sendNotification("exit");
+    } catch {
+      // it is closed already
+    }
     this.connection.dispose();
   }
 
@@ -108,6 +118,17 @@ export class Connection implements Rpc {
 /** The program is not there or cannot run. */
 export class StartError extends Error {
   override readonly name = "StartError";
+}
+
+function startWords(command: string, error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case "ENOENT":
+      return `There is no program ${command} here.`;
+    case "EACCES":
+      return `${command} is no program that may be run.`;
+    default:
+      return `${command} can't be started: ${error.message}.`;
+  }
 }
 
 export interface Spawned {
@@ -131,7 +152,7 @@ export async function spawnConnection(
   });
   child.stdin.on("error", () => undefined); // a dead child is told by its exit
   const died = new Promise<never>((_, reject) => {
-    child.once("error", (error) => reject(new StartError(`${command} can't be started: ${error.message}.`)));
+    child.once("error", (error) => reject(new StartError(startWords(command, error))));
     child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}). ${last}`.trim(), undefined)));
   });
   died.catch(() => undefined);

@@ -15,8 +15,8 @@ import type { Answer, Attachment, SendVerb, SteeringKind } from "../common/panel
 import { str } from "../common/toolRow.ts";
 import { sub } from "../common/cardModel.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Followed } from "./followed.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Followed } from "../common/followed.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export class Actions {
   private readonly daemon: Daemon;

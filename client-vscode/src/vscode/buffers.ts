@@ -8,6 +8,7 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { Connection } from "../node/connection.ts";
 import type { Daemon } from "./daemon.ts";
 
@@ -17,12 +18,15 @@ const TEXT_CHARS_MAX = 4_000_000;
 export class Buffers implements vscode.Disposable {
   private connection: Connection | null = null;
   private readonly told = new Set<string>();
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
 
   constructor(daemon: Daemon) {
+    const watcher = vscode.workspace.createFileSystemWatcher("**/*", true, true, false);
     this.parts = [
-      daemon.onOpened((connection) => this.begin(connection)),
-      daemon.onLost(() => this.end()),
+      watcher,
+      watcher.onDidDelete((uri) => this.deleted(uri)),
+      daemon.onConnection((connection) => this.begin(connection)),
+      daemon.link.onLost(() => this.end()),
       vscode.workspace.onDidOpenTextDocument((document) => this.open(document)),
       vscode.workspace.onDidCloseTextDocument((document) => this.close(document)),
       vscode.workspace.onDidChangeTextDocument((event) => this.change(event)),
@@ -75,6 +79,14 @@ export class Buffers implements vscode.Disposable {
     }
   }
 
+  /** The editor keeps what a deleted file held; where the user has written nothing, that is no unsaved text. */
+  private deleted(uri: vscode.Uri): void {
+    const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri.toString());
+    if (document?.isDirty === false) {
+      this.close(document);
+    }
+  }
+
   private save(document: vscode.TextDocument): void {
     const uri = document.uri.toString();
     if (this.told.has(uri)) {
@@ -102,19 +114,30 @@ interface AskedDocument {
   readonly edits: readonly AskedEdit[];
 }
 
-/** Make the edits the daemon asks for in open documents, all or none, and only on the versions it speaks of. */
+/**
+ * Make the edits the daemon asks for in open documents, all or none, and only on the versions it speaks of. A document
+ * that was saved before is saved again; where unsaved words of the user stand, saving stays theirs.
+ */
 async function applyEdit(params: unknown): Promise<{ readonly applied: boolean; readonly failureReason?: string }> {
   const { edit } = params as { readonly edit: { readonly documentChanges?: readonly AskedDocument[] } };
   const wanted = new vscode.WorkspaceEdit();
+  const saved: vscode.TextDocument[] = [];
   for (const { textDocument, edits } of edit.documentChanges ?? []) {
     const uri = vscode.Uri.parse(textDocument.uri);
     const document = vscode.workspace.textDocuments.find((one) => one.uri.fsPath === uri.fsPath && one.uri.scheme === uri.scheme);
     if (document === undefined || (textDocument.version !== null && textDocument.version !== document.version)) {
       return { applied: false, failureReason: "the document changed meanwhile" };
     }
+    if (!document.isDirty && !document.isUntitled) {
+      saved.push(document);
+    }
     for (const { range, newText } of edits) {
       wanted.replace(document.uri, new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character), newText);
     }
   }
-  return { applied: await vscode.workspace.applyEdit(wanted) };
+  const applied = await vscode.workspace.applyEdit(wanted);
+  if (applied) {
+    saved.forEach((document) => void document.save()); // the daemon is answered first: it looks at the text alone
+  }
+  return { applied };
 }

@@ -19,7 +19,7 @@ import type { PanelDoors, PanelView } from "./panelView.ts";
 import type { Pickers } from "./pickers.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
@@ -69,7 +69,8 @@ export class Commands {
       this.command("deleteSession", (node?: SessionNode) => actions.remove(idOf(node))),
       this.command("cancelTurn", () => actions.cancel()),
       this.command("refreshSessions", () => sessions.refresh()),
-      this.command("reconnect", () => daemon.retry()),
+      this.command("openSettings", () => openSettings()),
+      this.command("reconnect", () => daemon.link.retry()),
       this.command("showOutput", () => {
         log.info(`painted: ${this.panel?.delayWords ?? "nothing"}`);
         log.show();
@@ -98,6 +99,7 @@ export class Commands {
       this.command("nextHunk", () => this.hunks?.go(1)),
       this.command("previousHunk", () => this.hunks?.go(-1)),
       this.command("compareHunk", (hunk?: unknown) => this.hunks?.compare(hunk)),
+      this.command("takeHunk", (hunk?: unknown) => this.hunks?.take(hunk)),
       this.command("redoHunk", (hunk?: unknown) => this.hunks?.askToRedo(hunk)),
       this.command("keepAll", () => this.decideFiles("keep", this.pending())),
       this.command("undoAll", () => this.decideFiles("undo", this.pending())),
@@ -128,9 +130,9 @@ export class Commands {
 
   readonly doors: PanelDoors = {
     verbs: {
-      retry: () => this.rooms.daemon.retry(),
+      retry: () => this.rooms.daemon.link.retry(),
       showOutput: () => this.rooms.log.show(),
-      openSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "gloveport"),
+      openSettings: () => openSettings(),
       openFolder: () => vscode.commands.executeCommand("workbench.action.files.openFolder"),
       manageTrust: () => vscode.commands.executeCommand("workbench.trust.manage"),
       startSession: () => this.newSession(),
@@ -249,4 +251,10 @@ export class Commands {
     const { id, view } = actions.currentOrFail;
     await documents.open(documents.uri("transcript", `${id}.txt`), renderTranscript(view?.items() ?? [], view?.first ?? 0));
   }
+}
+
+/** Settings of a machine stand on a page of their own where the extension runs on another machine than the window. */
+async function openSettings(): Promise<void> {
+  const page = vscode.env.remoteName === undefined ? "openSettings" : "openRemoteSettings";
+  await vscode.commands.executeCommand(`workbench.action.${page}`, { query: "@ext:gloveport.gloveport" });
 }

@@ -8,11 +8,15 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { DaemonTold } from "../../../protocol/typescript/wire.ts";
+import { Sessions } from "../common/sessions.ts";
+import type { Remembered } from "../common/sessions.ts";
+import { sha256 } from "../node/digest.ts";
 import { Actions } from "./actions.ts";
 import { Buffers } from "./buffers.ts";
 import { Commands } from "./commands.ts";
-import { Daemon } from "./daemon.ts";
+import { Daemon, later } from "./daemon.ts";
 import { Documents } from "./documents.ts";
 import { HunkCommands } from "./hunkCommands.ts";
 import { HunkMarks } from "./hunkMarks.ts";
@@ -22,7 +26,6 @@ import { Pickers, keptKeys } from "./pickers.ts";
 import type { Pictured } from "./picture.ts";
 import { Reports } from "./reports.ts";
 import { Review } from "./review.ts";
-import { Sessions } from "./sessions.ts";
 import { Status } from "./status.ts";
 import { TestResults } from "./testing.ts";
 import { Tree, grantRows, sandboxRows, sessionRows, snapshotRows } from "./trees.ts";
@@ -33,7 +36,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const { version } = context.extension.packageJSON as { readonly version: string };
   const { extensionUri, secrets } = context;
   const daemon = new Daemon(log, version);
-  const sessions = new Sessions(daemon, context.workspaceState, log);
+  const sessions = sessionsOf(context.workspaceState, daemon, log);
   const actions = new Actions(daemon, sessions);
   const documents = new Documents();
   const review = new Review(daemon, sessions, documents, log);
@@ -46,7 +49,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
   commands.panel = panel;
   commands.hunks = new HunkCommands(sessions, actions, review, marks, (words) => panel.draft(words));
-  daemon.wanted = () => sessions.wantsLink || panel.visible;
+  daemon.link.wanted = () => sessions.wantsLink || panel.visible;
   daemon.environment = () => keptKeys(secrets);
 
   context.subscriptions.push(
@@ -57,7 +60,7 @@ export function activate(context: vscode.ExtensionContext): void {
     vscode.window.registerWebviewViewProvider(VIEW_ID, panel),
     vscode.window.registerUriHandler({ handleUri: () => void panel.focus("composer") }), // it focuses, whatever the address says
     daemon.onTold((notice) => showNotice(log, pictured, panel, notice)),
-    daemon.onLost(() => {
+    daemon.link.onLost(() => {
       pictured.standing = "";
       panel.refresh();
     }),
@@ -69,16 +72,31 @@ export function activate(context: vscode.ExtensionContext): void {
   sessions.resume().catch((error: unknown) => log.warn(String(error)));
 }
 
+const OPEN_KEY = "gloveport.open";
+const WINDOW_BYTES = 1 << 20;
+
+function sessionsOf(memory: vscode.Memento, daemon: Daemon, log: vscode.LogOutputChannel): Sessions {
+  const roots = (): readonly string[] =>
+    (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file").map((folder) => folder.uri.fsPath);
+  const window = {
+    roots,
+    recall: () => memory.get<Remembered>(OPEN_KEY),
+    remember: (open: Remembered) => void memory.update(OPEN_KEY, open),
+  };
+  const windowBytes = (): number => vscode.workspace.getConfiguration("gloveport").get<number>("windowBytes", WINDOW_BYTES);
+  return new Sessions(daemon.link, window, { sha256, later, windowBytes, onFault: (error) => log.error(String(error)) });
+}
+
 export function deactivate(): void {
   // Everything is disposed with the context; the daemon goes on with its turns.
 }
 
-function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[] {
+function trees(daemon: Daemon, sessions: Sessions): readonly Disposable[] {
   const grants = new Tree(grantRows(daemon, sessions));
   const list = new Tree(sessionRows(sessions));
   const snapshots = new Tree(snapshotRows(daemon, sessions));
   const sandboxes = new Tree(sandboxRows(daemon));
-  const register = (name: string, tree: Tree): vscode.Disposable => vscode.window.registerTreeDataProvider(`gloveport.${name}`, tree);
+  const register = (name: string, tree: Tree): Disposable => vscode.window.registerTreeDataProvider(`gloveport.${name}`, tree);
   return [
     ...[grants, list, snapshots, sandboxes],
     register("grants", grants),
@@ -95,7 +113,7 @@ function trees(daemon: Daemon, sessions: Sessions): readonly vscode.Disposable[]
         snapshots.refresh();
       }
     }),
-    daemon.onLink(({ kind }) => {
+    daemon.link.onState(({ kind }) => {
       void vscode.commands.executeCommand("setContext", "gloveport.connected", kind === "ready");
       if (kind === "ready" || kind === "lost") {
         [grants, snapshots, sandboxes].forEach((tree) => tree.refresh());

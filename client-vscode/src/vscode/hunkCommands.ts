@@ -1,7 +1,7 @@
 /**
  * Deciding hunks by lens, menu and key.
  *
- * Purpose: accept, reject, next, compare and redo, for the hunk that was named or the one at the caret.
+ * Purpose: accept, reject, take, next, compare and redo, for the hunk that was named or the one at the caret.
  * Invariant: what is decided is named by the digest of what was shown.
  * Must never: decide on a hunk that nobody pointed at.
  */
@@ -11,7 +11,7 @@ import type { ChangeInfo, PendingHunk } from "../../../protocol/typescript/wire.
 import type { Actions } from "./actions.ts";
 import type { HunkMarks } from "./hunkMarks.ts";
 import type { Review } from "./review.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export class HunkCommands {
   constructor(
@@ -83,6 +83,21 @@ export class HunkCommands {
   async compare(given: unknown): Promise<void> {
     const hunk = this.pointed(given);
     await this.review.compare(vscode.Uri.parse(hunk.uri).fsPath, hunk.sessionId, hunk.hunkId);
+  }
+
+  /** Where both changed the same lines: put the proposal's in their place, as an edit that can be undone, and accept it. */
+  async take(given: unknown): Promise<void> {
+    const hunk = this.pointed(given);
+    if (!hunk.meets || hunk.newText === null) {
+      throw new Error("Nothing of yours stands where this hunk goes. Accept it.");
+    }
+    const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(hunk.uri));
+    const edit = new vscode.WorkspaceEdit();
+    edit.replace(document.uri, new vscode.Range(hunk.startLine, 0, hunk.endLine, 0), hunk.newText);
+    if (!(await vscode.workspace.applyEdit(edit))) {
+      throw new Error("The editor did not take the edit. Nothing was changed.");
+    }
+    await this.decideHunk("accept", hunk); // both sides have the same lines now
   }
 
   async askToRedo(given: unknown): Promise<void> {

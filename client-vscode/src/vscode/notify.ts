@@ -9,7 +9,7 @@
 import * as vscode from "vscode";
 import type { Actions } from "./actions.ts";
 import type { PanelView } from "./panelView.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 const LINE_CHARS_MAX = 120;
 

@@ -7,15 +7,16 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Attachment, FromPanel, ToPanel } from "../common/panel.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
-import type { Followed } from "./followed.ts";
+import type { Followed } from "../common/followed.ts";
 import { page } from "./page.ts";
 import { panelState } from "./picture.ts";
 import type { Pictured } from "./picture.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export const VIEW_ID = "gloveport.chat";
 const STATE_AFTER_MS = 40;
@@ -35,11 +36,11 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   private ready = false;
   private timer: NodeJS.Timeout | null = null;
   private waiting: ToPanel[] = [];
-  private listening: vscode.Disposable[] = [];
+  private listening: Disposable[] = [];
   /** When events were written, by seq, until they are painted. */
   private readonly sentAt = new Map<number, number>();
   private delays: readonly number[] = [];
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
   private readonly media: vscode.Uri;
   private readonly dist: vscode.Uri;
 
@@ -57,7 +58,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       sessions.onSwitch((session) => this.follow(session)),
       sessions.onList(() => this.refresh()),
       sessions.onChange(() => this.refresh()),
-      pictured.daemon.onLink(() => this.refresh()),
+      pictured.daemon.link.onState(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.refresh()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => {
         log.info(`folders: ${sessions.roots.length}`);
@@ -84,12 +85,16 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     view.webview.options = { enableScripts: true, localResourceRoots: [this.media, this.dist] };
     view.webview.onDidReceiveMessage((message: FromPanel) => void this.take(message));
     view.onDidDispose(() => {
-      this.view = null;
-      this.ready = false;
+      if (this.view === view) {
+        this.view = null; // else a newer one stands in its place already
+        this.ready = false;
+      }
     });
     view.onDidChangeVisibility(() => {
       if (view.visible) {
         this.refresh();
+      } else {
+        this.ready = false; // its page is thrown away, and says so when it is there again
       }
     });
     view.webview.html = page(view.webview, this.extension, "panel");
@@ -166,6 +171,17 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     this.refresh();
   }
 
+  private async loadOlder(): Promise<void> {
+    const { current } = this.sessions;
+    try {
+      await current?.loadOlder();
+    } finally {
+      if (current !== null) {
+        this.post({ type: "olderDone", sessionId: current.id }); // also when there were none, or it failed: it may ask again
+      }
+    }
+  }
+
   private begin(): void {
     this.ready = true;
     this.post({ type: "state", state: panelState(this.pictured) });
@@ -181,7 +197,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.log.error(words);
-      if (words !== this.pictured.daemon.link.words) {
+      if (!this.pictured.daemon.state.words.startsWith(words)) {
         this.tell(words, true); // else it stands in the panel already
       }
     }
@@ -226,7 +242,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await vscode.env.clipboard.writeText(message.text);
         break;
       case "older":
-        await this.sessions.current?.loadOlder();
+        await this.loadOlder();
         break;
       case "broken":
         this.log.warn(`the panel begins anew: ${message.words}`);

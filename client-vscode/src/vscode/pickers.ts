@@ -10,11 +10,12 @@ import { randomUUID } from "node:crypto";
 import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
+import { imageQuestion } from "../common/imageQuestion.ts";
 import type { Attachment } from "../common/panel.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 import { rungWords } from "./trees.ts";
 
 const FILES_MAX = 5_000;
@@ -61,7 +62,14 @@ export class Pickers {
       await vscode.window.showInformationMessage(`${picked.name}: ${state}`, { modal: true, detail });
       return;
     }
-    await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name });
+    const image = imageQuestion(await connection.call("sandbox/devcontainer", { sessionId: session.id }), picked.name);
+    const answer =
+      image === null ? null : await vscode.window.showInformationMessage(image.title, { modal: true, detail: image.detail }, USE_IMAGE, OWN_PROGRAMS);
+    if (answer === undefined) {
+      return;
+    }
+    const reference = image !== null && answer === USE_IMAGE ? image.reference : "";
+    await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image: reference });
   }
 
   /** A file of the session's folder, or the selection of the active editor when `selection` is set. */
@@ -130,6 +138,9 @@ export class Pickers {
     );
   }
 }
+
+const USE_IMAGE = "Use This Image";
+const OWN_PROGRAMS = "Without It";
 
 const KEYS = [
   { label: "OpenAI", variable: "OPENAI_API_KEY" },

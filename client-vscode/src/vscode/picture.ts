@@ -12,8 +12,8 @@ import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Followed } from "./followed.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Followed } from "../common/followed.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export interface Pictured {
   readonly daemon: Daemon;
@@ -62,6 +62,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     since,
     readOnly: detail?.readOnly ?? false,
     ended: session.ended ?? "",
+    fault: session.fault ?? "",
     inSync: session.inSync,
     seq: session.view?.watermark ?? 0,
     queue: detail?.queue ?? [],
@@ -77,7 +78,7 @@ export function panelState({ daemon, sessions, standing, model }: Pictured): Pan
   const { current } = sessions;
   const session = current === null ? null : sessionPicture(current, sessions.info(current.id));
   return {
-    link: daemon.link,
+    link: daemon.state,
     trusted: vscode.workspace.isTrusted,
     folders: sessions.roots.length,
     sessions: sessions.list.map(sessionRow),

@@ -8,6 +8,7 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
 import { proposalOf, sortHunks } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
@@ -15,8 +16,8 @@ import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
 import { SCHEME } from "./documents.ts";
 import type { Documents } from "./documents.ts";
-import type { Followed } from "./followed.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Followed } from "../common/followed.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 const ASK_AFTER_MS = 120;
 const PROPOSAL = "proposal";
@@ -28,9 +29,10 @@ export class Review implements vscode.Disposable {
   private readonly proposals = new Map<string, { readonly file: string; readonly sessionId: string; placed: readonly Placed[] }>();
   private readonly drawn = new Map<string, string>();
   private timer: NodeJS.Timeout | null = null;
+  private asked: Promise<void> = Promise.resolve();
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onChange = this.changed.event;
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
 
   constructor(
     private readonly daemon: Daemon,
@@ -41,6 +43,7 @@ export class Review implements vscode.Disposable {
     this.parts = [
       sessions.onChange((session) => this.look(session)),
       sessions.onSwitch(() => this.askSoon()),
+      daemon.link.onOpened(() => this.askSoon()), // a question may have been lost with the link before
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
         if (contentChanges.length > 0 && this.byFile.has(document.uri.fsPath)) {
           this.askSoon();
@@ -90,8 +93,13 @@ export class Review implements vscode.Disposable {
     }, ASK_AFTER_MS);
   }
 
-  /** Ask where everything stands now. */
-  async ask(): Promise<void> {
+  /** Ask where everything stands now; one question after the other, so that the newest answer stands. */
+  ask(): Promise<void> {
+    this.asked = this.asked.catch(() => undefined).then(() => this.askNow());
+    return this.asked;
+  }
+
+  private async askNow(): Promise<void> {
     const with_changes = this.sessions.all.filter((one) => one.beside.changes.length > 0);
     const connection = with_changes.length === 0 ? null : await this.daemon.connect();
     const found: PendingHunk[] = [];
@@ -127,7 +135,7 @@ export class Review implements vscode.Disposable {
       () => true,
       () => false,
     );
-    const right = this.documents.uri(PROPOSAL, `/${sessionId}${file}`);
+    const right = this.documents.uri(PROPOSAL, file, sessionId); // the same path as the file's: editors take another one for a rename
     this.proposals.set(right.toString(), { file, sessionId, placed: [] });
     await this.draw(right.toString());
     const nothing = this.documents.uri("nothing", file);
@@ -151,10 +159,10 @@ export class Review implements vscode.Disposable {
   /** All files of a session in one editor. */
   async compareAll(sessionId: string, files: readonly string[], title: string): Promise<void> {
     await this.ask();
-    const rows: (readonly [vscode.Uri, vscode.Uri, vscode.Uri])[] = [];
+    const rows: (readonly [vscode.Uri, vscode.Uri | undefined, vscode.Uri])[] = [];
     for (const file of files) {
       const { left, right } = await this.sides(file, sessionId);
-      rows.push([vscode.Uri.file(file), left, right]);
+      rows.push([vscode.Uri.file(file), left.scheme === SCHEME ? undefined : left, right]);
     }
     await vscode.commands.executeCommand("vscode.changes", title, rows);
     this.changed.fire();
@@ -169,10 +177,15 @@ export class Review implements vscode.Disposable {
   }
 }
 
-/** The text of a file as its editor shows it, also unsaved; nothing where there is no such file. */
+/** The text of a file as its editor shows it, also unsaved; nothing where there is no such file. It opens no document. */
 async function textOf(file: string): Promise<string> {
+  const uri = vscode.Uri.file(file);
+  const open = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri.toString());
+  if (open !== undefined) {
+    return open.getText();
+  }
   try {
-    return (await vscode.workspace.openTextDocument(vscode.Uri.file(file))).getText();
+    return await vscode.workspace.decode(await vscode.workspace.fs.readFile(uri), { uri });
   } catch {
     return "";
   }

@@ -7,16 +7,17 @@
  */
 
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import { capital, dollars, grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 const LINKS = ["gloveport.chooseSandbox", "gloveport.runDoctor", "gloveport.chooseTrust", "gloveport.verifyAudit"] as const;
 
 export class Status implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem("gloveport.status", vscode.StatusBarAlignment.Right, 90);
-  private readonly parts: vscode.Disposable[];
+  private readonly parts: Disposable[];
   /** What the doctor found last, by sandbox. */
   readonly findings = new Map<string, string>();
 
@@ -30,7 +31,7 @@ export class Status implements vscode.Disposable {
       sessions.onSwitch(() => this.draw()),
       sessions.onChange(() => this.draw()),
       sessions.onList(() => this.draw()),
-      daemon.onLink(() => this.draw()),
+      daemon.link.onState(() => this.draw()),
     ];
     this.draw();
     this.item.show();
@@ -42,10 +43,10 @@ export class Status implements vscode.Disposable {
     const waiting = this.actions.waiting().length;
     item.command = waiting > 0 ? "gloveport.goToApproval" : info === undefined ? "gloveport.focusComposer" : "gloveport.chooseSandbox";
     item.backgroundColor = waiting > 0 ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
-    if (daemon.link.kind !== "ready" && daemon.link.kind !== "idle" && daemon.link.kind !== "starting") {
+    if (daemon.state.kind !== "ready" && daemon.state.kind !== "idle" && daemon.state.kind !== "starting") {
       item.text = "$(shield) Gloveport: not connected";
-      item.tooltip = daemon.link.words;
-      item.accessibilityInformation = { label: `Gloveport is not connected. ${daemon.link.words}` };
+      item.tooltip = daemon.state.words;
+      item.accessibilityInformation = { label: `Gloveport is not connected. ${daemon.state.words}` };
       return;
     }
     const where = info === undefined ? "Gloveport" : `${capital(info.trustLevel)}: ${info.sandbox}`;

@@ -8,17 +8,18 @@
 
 import { join } from "node:path";
 import * as vscode from "vscode";
+import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { subs } from "../common/cardModel.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
-import type { Followed } from "./followed.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Followed } from "../common/followed.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 export class TestResults implements vscode.Disposable {
   private readonly controller = vscode.tests.createTestController("gloveport", "Gloveport");
   private readonly published = new Set<string>();
-  private readonly part: vscode.Disposable;
+  private readonly part: Disposable;
 
   constructor(sessions: Sessions) {
     this.part = sessions.onEvents(({ session, events }) => {

@@ -13,7 +13,7 @@ import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
 import { list } from "../common/rows.ts";
 import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions } from "../common/sessions.ts";
 
 /** A row, and how its children come. */
 export interface Node {
@@ -81,7 +81,7 @@ function grantRow(sessionId: string, title: string, grant: GrantInfo): GrantNode
 /** Rights in force, by their scope. */
 export function grantRows(daemon: Daemon, sessions: Sessions): () => Promise<readonly Node[]> {
   return async () => {
-    if (daemon.link.kind !== "ready") {
+    if (daemon.state.kind !== "ready") {
       return [];
     }
     const connection = await daemon.connect();
@@ -142,7 +142,7 @@ export interface SnapshotNode extends Node {
 export function snapshotRows(daemon: Daemon, sessions: Sessions): () => Promise<readonly Node[]> {
   return async () => {
     const { current } = sessions;
-    if (current === null || daemon.link.kind !== "ready") {
+    if (current === null || daemon.state.kind !== "ready") {
       return [];
     }
     const connection = await daemon.connect();
@@ -201,7 +201,7 @@ function sandboxRow(rung: SandboxInfo): SandboxNode {
 /** The rungs of this machine. */
 export function sandboxRows(daemon: Daemon): () => Promise<readonly Node[]> {
   return async () => {
-    if (daemon.link.kind !== "ready") {
+    if (daemon.state.kind !== "ready") {
       return [];
     }
     const connection = await daemon.connect();

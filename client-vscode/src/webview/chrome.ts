@@ -79,7 +79,9 @@ export class Chrome {
       () => this.drawHeader(state),
     );
     this.picker.show([state.sessions, this.picking, this.filter, session?.id], () => this.drawPicker(state));
-    this.banner.show([state.link, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended], () => this.drawBanner(state));
+    this.banner.show([state.link, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended, session?.fault], () =>
+      this.drawBanner(state),
+    );
     this.files.show([session?.files ?? [], this.filesOpen], () => this.drawFiles(session?.files ?? []));
     this.meters.show(
       [session?.contextTokens, session?.costNanoUsd, session?.unpriced, session?.tokens, session?.inSync, session?.seq, state.link.kind],
@@ -231,6 +233,8 @@ export class Chrome {
     }
     if (state.session !== null && state.session.ended !== "") {
       note("trash", "q", `This session is gone: ${state.session.ended}.`, { title: "New session", verb: "startSession" });
+    } else if (state.session !== null && state.session.fault !== "") {
+      note("errc", "bad", `What is shown may be old (${state.session.fault}). Reload the window.`, { title: "Show the log", verb: "showOutput" });
     } else if (state.session?.readOnly === true) {
       note("lock", "q", "This session can be read, not continued.", null);
     }

@@ -48,6 +48,7 @@ class ErrorCode(StrEnum):
     # session, turn, approvals
     SESSION_UNKNOWN = "session.unknown"
     SESSION_READ_ONLY = "session.read_only"
+    SESSION_FROZEN = "session.frozen"
     TURN_BUSY = "turn.busy"
     TURN_MISMATCH = "turn.mismatch"
     APPROVAL_UNKNOWN = "approval.unknown"
@@ -88,6 +89,7 @@ class ErrorCode(StrEnum):
     TOOL_UNKNOWN = "tool.unknown"
     TOOL_ARGUMENTS = "tool.invalid_arguments"
     TOOL_FAILED = "tool.failed"
+    TOOL_UNAVAILABLE = "tool.unavailable"
     POLICY_DENIED = "policy.denied"
     RULES_INVALID = "policy.rules_invalid"
     LIMIT = "limit.reached"
@@ -128,6 +130,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.DATA_FULL: ErrorSpec(-32046, "Free space on the data disk; nothing was started, nothing is lost."),
         ErrorCode.SESSION_UNKNOWN: ErrorSpec(-32050, "List the sessions with session/list."),
         ErrorCode.SESSION_READ_ONLY: ErrorSpec(-32051, "Update gloveport to go on with this session."),
+        ErrorCode.SESSION_FROZEN: ErrorSpec(-32059, "Look at what it did (gloveport why), then say gloveport thaw."),
         ErrorCode.TURN_BUSY: ErrorSpec(-32052, "A turn is running and the queue is full; cancel or wait."),
         ErrorCode.TURN_MISMATCH: ErrorSpec(-32053, "The turn has moved on; look at the session and try again."),
         ErrorCode.APPROVAL_UNKNOWN: ErrorSpec(-32054, "List what waits with approval/list."),
@@ -164,6 +167,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.TOOL_UNKNOWN: ErrorSpec(-32100, "Use one of the offered tools."),
         ErrorCode.TOOL_ARGUMENTS: ErrorSpec(-32101, "Mend the named arguments."),
         ErrorCode.TOOL_FAILED: ErrorSpec(-32102, "Read the tool's words."),
+        ErrorCode.TOOL_UNAVAILABLE: ErrorSpec(-32103, "Install or set up what is named."),
         ErrorCode.POLICY_DENIED: ErrorSpec(-32110, "A rule forbids this; see gloveport why."),
         ErrorCode.RULES_INVALID: ErrorSpec(-32111, "Mend the named rule in your user rules."),
         ErrorCode.LIMIT: ErrorSpec(-32120, "A named limit was reached."),

@@ -48,6 +48,7 @@ class Claim(StrEnum):
     LANDLOCK = "landlock"
     NO_NEW_NAMESPACES = "no_new_namespaces"
     NO_CAPABILITIES = "no_capabilities"
+    RUNS_APART = "runs_apart"
     MEMORY_LIMIT = "memory_limit"
     MEMORY_CAP = "memory_cap"
     PROCESS_LIMIT = "process_limit"
@@ -200,6 +201,10 @@ class Sandbox(Protocol):
 
     async def prepare(self, profile: Profile, lease_id: str) -> Lease:
         """Check the profile against what this rung holds and make a lease. Raises `SandboxError`."""
+        ...
+
+    async def find_image(self, reference: str) -> str:
+        """What names the bytes of an image that is here; empty where there is none or this rung takes none."""
         ...
 
     async def attach(self, run_id: str) -> Execution | None:

@@ -109,6 +109,7 @@ class WayOut:
 class Profile:
     """One jail. `egress` lists what may be reached, `host:port` and options; empty means loopback alone.
 
+    `image` names what a container is made from in place of the rung's own; rungs without images refuse it.
     `way_out` is where the list is held; a profile has both or neither.
     `covered` are files below the mounts, by their path inside, whose content is not shown.
     `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
@@ -126,6 +127,7 @@ class Profile:
     covered: tuple[str, ...] = ()
     hand: str = ""
     way_out: WayOut | None = None
+    image: str = ""
 
     def __post_init__(self) -> None:
         if len(self.covered) > COVERED_MAX:

@@ -34,6 +34,22 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     path = "/"                     # and for which paths: one, or all below it where it ends in a slash
     variable = "FORGE_TOKEN"       # where a program looks for it; it finds a stand-in that works at its place alone
 
+    [mail]
+    place = "smtp.example:587"     # the server that takes your mail
+    from = "me@example.org"        # who it is from; always this one
+    user = "me"                    # where the server asks who you are
+    password_env = "MAIL_PASSWORD" # name of the variable that holds the password; the agent never sees it
+    tls = "starttls"               # starttls, tls, or none (on this machine alone)
+    ca_file = "/etc/my-ca.pem"     # roots of trust beside the machine's own
+
+    [[databases]]
+    name = "sales"                 # the name under which the agent may ask it, reading alone
+    place = "db.example:5432"      # a PostgreSQL server
+    database = "sales"             # its database
+    user = "reader"                # a role that may read what the agent may
+    password_env = "SALES_PASSWORD"
+    tls = "tls"                    # tls, or none (on this machine alone)
+
     [sandbox]
     trusted = "bubblewrap"     # where programs of a trusted folder run
     restricted = "bubblewrap"  # where programs of a restricted folder run
@@ -75,8 +91,9 @@ from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import REMOTE_NAMES
 from gloveport.sandbox.backends.remote_choice import AWAY_S, AWAY_S_MAX, AWAY_S_MIN, ENGINE_SOCKET, RemoteChoice
-from gloveport.sandbox.backends.select import REMOTE_NAMES
+from gloveport.server.accounts import DATABASE_KEYS, MAIL_KEYS, Database, MailAccount, read_database, read_mail
 from gloveport.server.secrets.value import Secret
 
 SETTINGS_FILE: Final = "config.toml"
@@ -93,18 +110,9 @@ _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
 _TOP_KEYS: Final = frozenset(
-    {
-        "default_model",
-        "default_trust",
-        "models",
-        "sandbox",
-        "retention",
-        "network",
-        "credentials",
-        "engine",
-        *REMOTE_NAMES,
-    }
-)
+    {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine", "mail",
+     "databases", *REMOTE_NAMES}
+)  # fmt: skip
 _ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
 _REMOTE_TEXTS: Final = MappingProxyType({
     "remote-ssh": frozenset({"host", "user", "key", "host_key", "socket", "image", "runtime"}),
@@ -178,6 +186,8 @@ class Settings:
     places: tuple[str, ...] = ()
     credentials: tuple[Credential, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
+    mail: MailAccount | None = None
+    databases: tuple[Database, ...] = ()
     remotes: Mapping[str, RemoteChoice] = field(default_factory=dict)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
@@ -224,6 +234,8 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         _places(plain, path),
         tuple(_credential(entry, path, environment) for entry in _entries(plain, path, "credentials")),
         _engine(plain, path),
+        _mail(plain, path, environment),
+        tuple(_database(entry, path, environment) for entry in _entries(plain, path, "databases")),
         {name: _remote(plain[name], name, path) for name in REMOTE_NAMES if name in plain},
     )
 
@@ -285,6 +297,27 @@ def _credential(entry: Mapping[str, Any], path: Path, environment: Mapping[str, 
     source = texts.pop("value_env")
     texts.setdefault("variable", source)
     return Credential(**texts, value=Secret(environment.get(source, "")), methods=tuple(methods))
+
+
+def _mail(plain: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> MailAccount | None:
+    table = plain.get("mail")
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise _wrong(path, "mail is a table")
+    _only(table, MAIL_KEYS, path, "mail.")
+    try:
+        return read_mail(table, environment)
+    except ValueError as error:
+        raise _wrong(path, str(error)) from error
+
+
+def _database(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> Database:
+    _only(entry, DATABASE_KEYS, path, "databases.")
+    try:
+        return read_database(entry, environment)
+    except ValueError as error:
+        raise _wrong(path, str(error)) from error
 
 
 def _level(plain: Mapping[str, Any], path: Path) -> str:

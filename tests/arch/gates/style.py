@@ -32,7 +32,8 @@ BROAD_EXCEPT_EDGES: Final = (
     "server/gloveport/server/transports/",
     "server/gloveport/server/app",
     "server/gloveport/server/__main__.py",
-    "sandbox/gloveport/sandbox/egress/proxy.py",  # each connection from a jail is an edge of its own
+    "server/gloveport/server/hands/inside/frame.py",  # the edge of a process of its own
+    "sandbox/gloveport/sandbox/egress/edge.py",  # each connection from a jail is an edge of its own
 )
 NOQA: Final = re.compile(r"#\s*noqa(?P<codes>:\s*[A-Z]+[0-9]+(?:\s*,\s*[A-Z]+[0-9]+)*)?(?P<rest>[^\n]*)")
 TYPE_IGNORE: Final = re.compile(r"#\s*type:\s*ignore(?P<codes>\[[a-z\-, ]+\])?(?P<rest>[^\n]*)")

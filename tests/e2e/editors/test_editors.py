@@ -114,7 +114,7 @@ async def test_neovim(tmp_path: Path, where: str) -> None:
 
 
 async def test_emacs_eglot(tmp_path: Path) -> None:
-    """The same by eglot in batch: actions at a place, accepted, undone, rejected, saved."""
+    """The same by eglot in batch: actions at a place, accepted, undone, rejected, a stale edit noticed, saved."""
     program = shutil.which("emacs")
     require(program is not None, "emacs is not installed (apt-get install emacs-nox elpa-eglot)")
     async with proposed(tmp_path) as (_, mine, environment):
@@ -123,6 +123,11 @@ async def test_emacs_eglot(tmp_path: Path) -> None:
         assert seen["afterAccept"] == with_changes(2)
         assert seen["afterUndo"] == TEXT
         assert seen["afterRedo"] == with_changes(2)
-        assert seen["afterReject"] == with_changes(2)
+        typed = with_changes(2).replace("line 25\n", "typed two\n")
+        assert seen["staleCode"] not in (0, None)
+        assert "require version" in seen["staleWords"]
+        assert "nothing was changed" in seen["staleWords"]
+        assert seen["afterStale"] == typed
+        assert seen["afterReject"] == typed
         assert seen["left"] == 0
-        assert mine.read_text() == with_changes(2)
+        assert mine.read_text() == typed

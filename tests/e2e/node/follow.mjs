@@ -20,6 +20,10 @@ const follower = new SessionFollower(connection, {
   sha256,
   onChange: () => follower.inSync && agreed.resolve(),
   onFault: agreed.reject,
+  later: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return { dispose: () => clearTimeout(timer) };
+  },
 });
 await follower.start();
 await agreed.promise;

@@ -1,11 +1,13 @@
 """Commits played through a real daemon, over the wire.
 
-Purpose: one daemon, one session a commit: the scripted model sends the commit as tool calls (git's own diff where it
-can be said, whole files else), cards are allowed, hunks are decided by their digests, and the folder is compared.
+Purpose: one daemon, several clients, one session a commit: the scripted model sends the commit as tool calls (git's
+own diff where it can be said, whole files else), cards are allowed, hunks are decided by their digests, and the folder
+is compared.
 Invariant: what the files should hold is worked out from git's objects and by `git apply`.
 Must never: look into the daemon's data.
 """
 
+import asyncio
 import json
 import random
 from collections import Counter
@@ -27,6 +29,10 @@ from gloveport.server.edit.lines import split_lines
 
 PATHS_MAX: Final = 12
 BYTES_MAX: Final = 400_000
+SCRIPTED: Final = 20
+"""So many commits in one script."""
+AT_ONCE: Final = 8
+"""Most of a play is waiting for the disk."""
 
 
 @dataclass(slots=True)
@@ -60,24 +66,38 @@ def _is_text(side: Side) -> bool:
 
 
 async def serve(daemon: Daemon, folder: Path, picked: Sequence[tuple[Commit, bytes]], seed: int) -> Served:
-    """Play commits (each with git's own patch) one after the other; the daemon is not started yet."""
+    """Play commits (each with git's own patch), `AT_ONCE` sessions beside each other; the daemon is not started yet."""
     served = Served()
     models = []
-    for number, (commit, patch) in enumerate(picked):
-        script = folder / f"{number}.json"
-        steps = [{"when": {"turn": 0}, "calls": _calls(commit, patch, number)}, {"text": "Done.\n"}]
-        script.write_text(json.dumps({"name": f"commit {number}", "steps": steps}))
-        models.append(f'[[models]]\nprovider = "scripted"\nmodel = "commit-{number}"\nscript = "{script}"\n')
+    for first in range(0, len(picked), SCRIPTED):
+        script = folder / f"{first}.json"
+        steps: list[dict[str, Any]] = [
+            {"when": {"turn": 0, "user_contains": _task(number)}, "calls": _calls(*picked[number], number)}
+            for number in range(first, min(first + SCRIPTED, len(picked)))
+        ]
+        script.write_text(json.dumps({"name": f"commits {first}", "steps": [*steps, {"text": "Done.\n"}]}))
+        models.append(f'[[models]]\nprovider = "scripted"\nmodel = "from-{first}"\nscript = "{script}"\n')
     daemon.write_settings("\n".join(models))
     daemon.start()
-    async with daemon.client() as client:
-        for number, (commit, _) in enumerate(picked):
-            chance = random.Random(f"{seed}-{commit.name}")
-            try:
-                await _serve_one(client, folder / str(number), commit, number, chance, served)
-            except (GloveportError, RuntimeError) as error:
-                served.faults.append(f"{commit.name[:12]}: raised {type(error).__name__}: {error}")
+    waiting = iter(enumerate(picked))
+
+    async def play() -> None:
+        async with daemon.client() as client:
+            for number, (commit, _) in waiting:
+                chance = random.Random(f"{seed}-{commit.name}")
+                try:
+                    await _serve_one(client, folder / str(number), commit, number, chance, served)
+                except (GloveportError, RuntimeError) as error:
+                    served.faults.append(f"{commit.name[:12]}: raised {type(error).__name__}: {error}")
+
+    async with asyncio.TaskGroup() as players:
+        for _ in range(AT_ONCE):
+            players.create_task(play())
     return served
+
+
+def _task(number: int) -> str:
+    return f"Make change {number:06}."
 
 
 def _calls(commit: Commit, patch: bytes, number: int) -> list[dict[str, Any]]:
@@ -105,8 +125,8 @@ async def _serve_one(
             if each.old is not None:
                 tree.put(each.old_path, each.old)
     await trust(client, root, "trusted")
-    session = await start_session(client, root, provider="scripted", model=f"commit-{number}")
-    await send(client, session.session_id, "Make the change.")
+    session = await start_session(client, root, provider="scripted", model=f"from-{number - number % SCRIPTED}")
+    await send(client, session.session_id, _task(number))
     state = await run_turn(client, session.session_id)
     listed = SessionParams(session_id=session.session_id)
     changes = {each.path: each for each in (await client.call("change/list", listed)).changes}

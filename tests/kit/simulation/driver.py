@@ -33,8 +33,9 @@ from gloveport.server.turn.machine import pending_effects, step
 Stepper = Callable[[SessionState, inp.Input], Step]
 Projector = Callable[[EventBody | None, str, int], tuple[Op, ...]]
 REFUSALS: Final = frozenset(
-    {ErrorCode.TURN_BUSY, ErrorCode.TURN_MISMATCH, ErrorCode.APPROVAL_UNKNOWN, ErrorCode.SUPERSEDED}
-)
+    {ErrorCode.TURN_BUSY, ErrorCode.TURN_MISMATCH, ErrorCode.APPROVAL_UNKNOWN, ErrorCode.SUPERSEDED,
+     ErrorCode.SESSION_FROZEN}
+)  # fmt: skip
 WORLD_INPUTS: Final = (
     inp.RequestAccepted,
     inp.TextArrived,

@@ -89,10 +89,13 @@ def judgement(verdict: str, grant_id: str | None = None, uses_left: int | None =
 
 
 def card(approval: str, expires_at: int | None) -> inp.CardShown:
-    """The card of an approval."""
-    return inp.CardShown(
-        card={"title": "Run 😀?", "options": ["once"]}, card_digest=sha(approval), expires_at=expires_at
-    )
+    """The card of an approval; every fourth one shows bytes that an answer for once releases."""
+    shown: dict[str, Any] = {"title": "Run 😀?", "options": ["once"]}
+    if sha(approval)[0] in "0123":
+        place = {"effect": "network", "scheme": "https", "host": "api.example", "port": 443}
+        label = PLAIN_LABEL.model_dump(mode="json")
+        shown["release"] = {**place, "sha256": sha(f"bytes of {approval}"), "bytes": 7, "label": label}
+    return inp.CardShown(card=shown, card_digest=sha(approval), expires_at=expires_at)
 
 
 def grant(grant_id: str, scope: str, call_id: str) -> ev.GrantIssued:
@@ -156,7 +159,13 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                  "skipped": 0, "cases": (case,), "cases_left_out": 0}
             ),
             ev.EgressRecorded(**born, call_id=call_id, places=(_place(True), _place(False)), left_out=1),
+            ev.InjectionSuspected(
+                **born, call_id=call_id, tool="read_file", left_out=1,
+                hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),
+            ),
         )  # fmt: skip
+    if kind == 3 and sha(call_id)[0] == "0":
+        return (ev.SessionFrozen(freeze_id=call_id, call_id=call_id, evidence="mount, ptrace", words="It tried 😀."),)
     return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
 
 
@@ -177,7 +186,7 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
     facts: list[ev.EventBody] = [
         ev.SessionRenamed(title=clean_text(rng)),
         ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
-        ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds"),
+        ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds", image=""),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
         ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
         ev.DriftDetected(paths=("a.py",), paths_total=2),

@@ -260,6 +260,7 @@ class World:
         for queued in state.queue:
             yield 1, partial(inp.UnqueueMessage, queued.message_id)
         yield 1, lambda: inp.UnqueueMessage("m-other")
+        yield 30 if state.frozen else 1, lambda: inp.ThawSession("user")
         yield 2, self._apply
         for apply_id in sorted(self.applies):
             yield 6, partial(self._apply_end, apply_id, state)

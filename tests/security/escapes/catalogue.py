@@ -13,9 +13,9 @@ FOLDER = Path(__file__).resolve().parent
 GROUPS = ("files", "processes", "network", "kernel", "limits", "daemon")
 JUDGES = frozenset(
     {"told", "said", "outside_changed", "reached", "signalled", "survives", "set_id_left", "crowd", "big_file", "disk",
-     "found_on_host", "spool", "collected", "collected_too_much", "hangs"}
+     "many_files", "found_on_host", "spool", "collected", "collected_too_much", "hangs"}
 )  # fmt: skip
-CONTROLS = frozenset({"process", "bare", "lifted", "naive", "uncovered", "bare_mount"})
+CONTROLS = frozenset({"process", "bare", "lifted", "naive", "uncovered", "bare_mount", "parsed"})
 PRELUDE = r"""
 import ctypes, errno, json, os, socket, struct, sys, time
 ctx = json.load(sys.stdin)
@@ -62,7 +62,7 @@ class Attempt:
 
     `control` says where the same attempt is shown to succeed: on the rung that promises nothing of it (`process`),
     without any rung (`bare`), on the same rung with its limits lifted, its cover left out, or with an artifact read the
-    naive way. `root`: that control needs root. `limits` are the ones it tries to pass.
+    naive way, or read and parsed. `root`: that control needs root. `limits` are the ones it tries to pass.
     """
 
     id: str
@@ -77,6 +77,7 @@ class Attempt:
     first: str = ""
     covered: str = ""
     mounted: str = ""
+    artifact: str = "out.txt"
     collect_while_running: bool = False
     hard_link_before: bool = False
     limits: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
+from xml.sax import make_parser
+from xml.sax.handler import ContentHandler, feature_external_ges
 
 from gloveport.sandbox.contract import Command, Execution, Lease, Result, Sandbox, SandboxError
 from gloveport.sandbox.interpreter import find_interpreter
@@ -32,6 +34,7 @@ WALL_S = 25.0
 LINGER_S = 30
 CROWD_SLACK = 12
 DISK_BYTES = 16 << 20
+FILES = 3_000
 ARTIFACT_BYTES = 32 << 20
 ROOMY = {"wall_s": WALL_S, "open_files_max": 4096, "output_bytes_max": 64 << 20}
 USUAL = {"wall_s": WALL_S, "memory_bytes_max": 512 << 20, "processes_max": 64}
@@ -204,7 +207,7 @@ def furnish(attempt: Attempt, field: Field) -> None:
     if attempt.mounted:
         (field.project / attempt.mounted).mkdir(parents=True)
     if attempt.hard_link_before:
-        (field.project / "out.txt").hardlink_to(field.folder / "outside/secret")
+        (field.project / attempt.artifact).hardlink_to(field.folder / "outside/secret")
 
 
 async def try_on(
@@ -269,7 +272,7 @@ async def _collect_meanwhile(lease: Lease, execution: Execution) -> bytes:
 
 async def _collect(lease: Lease) -> bytes:
     try:
-        return b"".join((await lease.collect(("out.txt", "out/*"))).values())
+        return b"".join((await lease.collect(("out.txt", "junit.xml", "out/*"))).values())
     except SandboxError:
         return b""
 
@@ -305,7 +308,7 @@ async def judge_outside(
 ) -> bool:
     """Whether it got out, by everything that can be seen from outside once the run is over."""
     await asyncio.sleep(0.02)
-    if attempt.judge in ("set_id_left", "big_file", "disk"):
+    if attempt.judge in ("set_id_left", "big_file", "disk", "many_files"):
         return _judge_files(attempt, field)
     match attempt.judge:
         case "told":
@@ -333,6 +336,8 @@ def _judge_files(attempt: Attempt, field: Field) -> bool:
         return any(one.st_mode & (stat.S_ISUID | stat.S_ISGID) for one in found)
     if attempt.judge == "big_file":
         return any(one.st_size > attempt.limits["file_bytes_max"] for one in found)
+    if attempt.judge == "many_files":
+        return len(found) > FILES
     return sum(one.st_size for one in found) > DISK_BYTES
 
 
@@ -349,7 +354,7 @@ async def try_bare(attempt: Attempt, field: Field) -> Outcome:
         with output.open("wb") as file, _stopping(field):
             process = _start_bare(argv, field, file, environment, context)
             if attempt.collect_while_running:
-                escaped = await asyncio.to_thread(_read_until, field.project / "out.txt", field.secret)
+                escaped = await asyncio.to_thread(_read_until, attempt, field)
                 process.kill()
                 process.wait()
                 return Outcome(escaped)
@@ -357,6 +362,9 @@ async def try_bare(attempt: Attempt, field: Field) -> Outcome:
             said = output.read_bytes()
             if attempt.control == "naive":
                 return Outcome(_read_naively(attempt, field))
+            if attempt.control == "parsed":
+                found = _parse_naively(field.project / attempt.artifact)
+                return Outcome(field.secret in found or len(found) >= ARTIFACT_BYTES)
             escaped = await judge_outside(attempt, field, before, said)
     absent = said.decode("utf-8", "replace").strip() if said.startswith(b"absent here: ") else ""
     return Outcome(escaped, absent=absent, words=said[-300:].decode("utf-8", "replace"))
@@ -386,7 +394,7 @@ def _stopping(field: Field) -> Iterator[None]:
 
 def _read_naively(attempt: Attempt, field: Field) -> bool:
     """As a collector would that trusts names: open, read, done."""
-    path, found = field.project / "out.txt", bytearray()
+    path, found = field.project / attempt.artifact, bytearray()
 
     def read() -> None:
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -406,9 +414,41 @@ def _read_naively(attempt: Attempt, field: Field) -> bool:
     return field.secret.encode() in found or (attempt.judge == "collected_too_much" and len(found) >= ARTIFACT_BYTES)
 
 
-def _read_until(path: Path, secret: str) -> bool:
+def _parse_naively(path: Path) -> str:
+    """A report's text for whoever parses it as XML and takes what its entities name."""
+    pieces: list[str] = []
+    handler = ContentHandler()
+    handler.characters = pieces.append  # type: ignore[method-assign,assignment]  # - the one event that counts
+    reader = make_parser()
+    reader.setFeature(feature_external_ges, True)
+    reader.setContentHandler(handler)
+    reader.parse(str(path))
+    return "".join(pieces)
+
+
+def _read_until(attempt: Attempt, field: Field) -> bool:
+    """Again and again, by name, while it is swapped: until the secret is read, or the reader waits for a pipe."""
+    path = field.project / attempt.artifact
+    if attempt.judge == "hangs":
+        return _hangs_at_last(path, field.project / "bad")
     for _ in range(200_000):
         with contextlib.suppress(OSError):
-            if secret in path.read_text():
+            if field.secret in path.read_text():
                 return True
+    return False
+
+
+def _hangs_at_last(path: Path, pipe: Path) -> bool:
+    def read() -> None:
+        for _ in range(200_000):
+            with contextlib.suppress(OSError):
+                path.read_bytes()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    for _ in range(100):
+        reader.join(0.1)
+        with contextlib.suppress(OSError):
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))  # succeeds only where somebody waits at the pipe
+            return True
     return False

@@ -13,8 +13,9 @@ from .catalogue import load
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/escapes.md"
 WITH_KERNEL = frozenset({Claim.SYSCALL_FILTER, Claim.MEMORY_CAP, Claim.LANDLOCK, Claim.NAMED_DENIALS})
+WITH_DOMAINS = frozenset({Claim.RUNS_APART})
 PROMISES = {
-    "process": process._HELD,
+    "process": process._HELD | WITH_DOMAINS,
     "bubblewrap": bubblewrap._HELD | WITH_KERNEL,
     "docker": docker._HELD | set(docker._GROUP_CLAIMS),
     "gvisor": docker._HELD | set(docker._GROUP_CLAIMS) - {Claim.PROCESS_LIMIT},

@@ -37,11 +37,15 @@ class WatchPlan:
 
     `refused` are always answered with an error; all others go on to the kernel's own judgement, `counted` are counted.
     `set_id`: calls that can set set-id bits, as `(number, index of the argument that holds the mode)`; -1 in memory.
+    `reaching`: calls that are named where they reach for what the jail does not give: a place outside, or a file that
+    is below none of `writable` to write it.
     """
 
     refused: tuple[tuple[str, str], ...]
     counted: tuple[tuple[str, str], ...]
     set_id: tuple[tuple[str, str], ...] = ()
+    reaching: tuple[tuple[str, str], ...] = ()
+    writable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,8 @@ class RunRequest:
 
     `written`: folders of this machine that the run may write; set-id bits are taken from their files at its end.
 
+    `apart`: the run is put where it can signal and trace no process but its own.
+
     With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone,
     but where a `remote` says that the engine is on another machine: there they are what is run.
     """
@@ -159,6 +165,7 @@ class RunRequest:
     breaker: BreakerPlan | None = None
     written: tuple[str, ...] = ()
     engine: EnginePlan | None = None
+    apart: bool = False
     remote: RemotePlan | None = None
 
 
@@ -181,6 +188,7 @@ def encode_request(request: RunRequest) -> bytes:
             "breaker": None if breaker is None else {name: getattr(breaker, name) for name in BreakerPlan.__slots__},
             "written": list(request.written),
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
+            "apart": request.apart,
             "remote": None if request.remote is None else _encode_remote(request.remote),
         }
     )
@@ -207,6 +215,7 @@ def decode_request(raw: bytes) -> RunRequest:
         breaker=_breaker(body.inner("breaker")),
         written=body.texts_or_none("written"),
         engine=_engine(body.inner("engine")),
+        apart=body.flag_or_none("apart"),
         remote=_remote(body.inner("remote")),
     )
 
@@ -241,7 +250,13 @@ def _cgroup(body: Fields | None) -> CgroupPlan | None:
 def _watch(body: Fields | None) -> WatchPlan | None:
     if body is None:
         return None
-    return WatchPlan(refused=body.pairs("refused"), counted=body.pairs("counted"), set_id=body.pairs_or_none("set_id"))
+    return WatchPlan(
+        refused=body.pairs("refused"),
+        counted=body.pairs("counted"),
+        set_id=body.pairs_or_none("set_id"),
+        reaching=body.pairs_or_none("reaching"),
+        writable=body.texts_or_none("writable"),
+    )
 
 
 def _breaker(body: Fields | None) -> BreakerPlan | None:

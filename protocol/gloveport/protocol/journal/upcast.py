@@ -33,6 +33,11 @@ def _proposal_of_one_name(payload: Payload) -> Payload:
     return {**payload, "renamed_from": None}
 
 
+def _choice_without_image(payload: Payload) -> Payload:
+    """SandboxChosen 2: an image may be chosen with it; until then it was the sandbox's own."""
+    return {**payload, "image": ""}
+
+
 def _same(payload: Payload) -> Payload:
     """A version that only allows more values than the one before."""
     return dict(payload)
@@ -43,6 +48,7 @@ UPCASTERS: Final[Registry] = MappingProxyType(
         ("PlanUpdated", 1): _plan_items_of_a_goal,
         ("RecoverySummarised", 1): _summary_with_items,
         ("ChangeProposed", 1): _proposal_of_one_name,
+        ("SandboxChosen", 1): _choice_without_image,
         ("ChangeWithdrawn", 1): _same,
         ("ChangeApplyStarted", 1): _same,
         ("ChangeApplied", 1): _same,

@@ -5,6 +5,8 @@ Invariant: a decision names the digests that were rendered; a changed proposal i
 Must never: write a file whose base hash does not hold.
 """
 
+from typing import Literal
+
 from pydantic import Field
 
 from gloveport.protocol.wire.base import Digest, Name, Path, SessionMutation, SessionParams, WireModel
@@ -12,8 +14,12 @@ from gloveport.protocol.wire.base import Digest, Name, Path, SessionMutation, Se
 SELECTIONS_MAX = 10_000
 
 
+PendingState = Literal["pending", "conflicted"]
+EndedState = Literal["accepted", "rejected", "superseded", "undone"]
+
+
 class HunkInfo(WireModel):
-    """One place of a proposal."""
+    """One place of a proposal. `state` is looked up by `change/preview`: `conflicted` where the user changed it too."""
 
     hunk_id: str
     digest: str
@@ -21,6 +27,17 @@ class HunkInfo(WireModel):
     old_count: int
     new_start: int
     new_count: int
+    state: PendingState = "pending"
+
+
+class EndedHunkInfo(WireModel):
+    """A hunk that is pending no more; `superseded`: the agent changed it before it was decided."""
+
+    hunk_id: str
+    digest: str
+    change_id: str
+    path: str
+    state: EndedState
 
 
 class ChangeInfo(WireModel):
@@ -42,9 +59,10 @@ class ChangeInfo(WireModel):
 
 
 class ChangeListResult(WireModel):
-    """All pending proposals."""
+    """All pending proposals, and the hunks that ended last."""
 
     changes: tuple[ChangeInfo, ...]
+    ended: tuple[EndedHunkInfo, ...] = ()
 
 
 class ChangeHunksParams(WireModel):
@@ -59,7 +77,8 @@ class PendingHunk(WireModel):
 
     `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the
     file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or
-    no text. `meets` is true where the user changed the same lines.
+    no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is
+    what the user has there.
     """
 
     session_id: str
@@ -79,6 +98,8 @@ class PendingHunk(WireModel):
     new_text: str | None
     runs_by_itself: str | None
     meets: bool
+    state: PendingState = "pending"
+    user_text: str | None = None
 
 
 class ChangeHunksResult(WireModel):
@@ -105,10 +126,12 @@ class ChangeDocuments(WireModel):
 class ChangePreviewResult(WireModel):
     """The proposal as a unified diff, escaped for people; `patch` is the same for programs, byte for byte in base64.
 
-    `patch` is null unless asked for, and empty where a patch of lines cannot say the change.
+    `patch` is null unless asked for, and empty where a patch of lines cannot say the change. `ended` are hunks of the
+    same proposal that are pending no more.
     """
 
     change: ChangeInfo
+    ended: tuple[EndedHunkInfo, ...] = ()
     diff: str
     patch: str | None = None
     documents: ChangeDocuments | None = None
@@ -142,7 +165,7 @@ class ChangeDecideResult(WireModel):
 class ChangeUndoParams(SessionMutation):
     """Take decisions back: of an apply, of what a turn proposed, all, or (nothing said) the last one in force.
 
-    `paths` and `hunk_digests` narrow it to files and to hunks.
+    `paths` and `hunk_digests` narrow it to files and to hunks; hunks alone name the decisions on them.
     """
 
     apply_id: Name | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.protocol.wire import change, place, session, snapshot, turn, views
+from gloveport.protocol.wire import change, place, policy, session, snapshot, turn, views
 from gloveport.protocol.wire.base import Empty, SessionParams, WireModel
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 
@@ -32,6 +32,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/list": Method(session.SessionListParams, session.SessionListResult),
         "session/show": Method(SessionParams, session.SessionDetail),
         "session/rename": Method(session.SessionRenameParams, Empty),
+        "session/thaw": Method(session.SessionThawParams, Empty, decides=True),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
         "session/widen": Method(session.WidenParams, Empty),
@@ -73,10 +74,12 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),
         "sandbox/list": Method(Empty, place.SandboxListResult),
         "sandbox/choose": Method(place.SandboxChooseParams, place.SandboxInfo, decides=True),
+        "sandbox/devcontainer": Method(SessionParams, place.DevContainerResult),
         "sandbox/doctor": Method(place.SandboxDoctorParams, place.SandboxDoctorResult),
         "model/list": Method(Empty, place.ModelListResult),
         "model/choose": Method(place.ModelChooseParams, place.ModelInfo, decides=True),
-        "policy/show": Method(Empty, place.PolicyShowResult),
+        "policy/show": Method(Empty, policy.PolicyShowResult),
+        "policy/explain": Method(policy.PolicyExplainParams, policy.PolicyExplainResult),
         "audit/verify": Method(Empty, place.AuditVerifyResult),
         "audit/export": Method(place.AuditExportParams, place.AuditExportResult),
         "daemon/status": Method(Empty, place.DaemonStatusResult),

@@ -5,12 +5,14 @@ Invariant: choices come from the user alone, never from a workspace.
 Must never: carry a key.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from gloveport.protocol.wire.base import PAGE_MAX, Mutation, Name, Path, SessionMutation, WireModel
 
+REFERENCE_CHARACTERS_MAX: Final = 512
+Reference = Annotated[str, StringConstraints(max_length=REFERENCE_CHARACTERS_MAX)]
 TrustLevelName = Literal["trusted", "restricted", "untrusted"]
 
 
@@ -63,9 +65,39 @@ class SandboxListResult(WireModel):
 
 
 class SandboxChooseParams(SessionMutation):
-    """Use another sandbox in this session."""
+    """Use another sandbox in this session.
+
+    `image` is the reference that `sandbox/devcontainer` told and the user agreed to; empty for the sandbox's own.
+    """
 
     sandbox: Name
+    image: Reference = ""
+
+
+class ImageInfo(WireModel):
+    """An image that a folder asks for. `sandboxes` are those that have it already; none is fetched."""
+
+    registry: str
+    name: str
+    tag: str
+    digest: str
+    reference: str
+    question: str
+    sandboxes: tuple[str, ...]
+
+
+class DevContainerResult(WireModel):
+    """What a folder's devcontainer.json asks for: an image at most, and what of the file is ignored.
+
+    `path` is empty where the file is not there or not read, `words` say what to tell the user, `in_use` is the id of
+    the image that the session uses now.
+    """
+
+    path: str
+    image: ImageInfo | None
+    ignored: tuple[str, ...]
+    words: str
+    in_use: str
 
 
 class SandboxDoctorParams(WireModel):
@@ -111,22 +143,6 @@ class ModelChooseParams(SessionMutation):
     model: Name
 
 
-class RuleInfo(WireModel):
-    """A rule of policy as data."""
-
-    rule_id: str
-    source: str
-    verdict: str
-    justification: str
-
-
-class PolicyShowResult(WireModel):
-    """The rules in force and their hash."""
-
-    rules_hash: str
-    rules: tuple[RuleInfo, ...]
-
-
 class AuditVerifyResult(WireModel):
     """Whether the chain of the audit file holds; `first_bad_line` counts from 1."""
 
@@ -138,9 +154,10 @@ class AuditVerifyResult(WireModel):
 
 
 class AuditExportParams(WireModel):
-    """Lines of the audit file from `after_line` on."""
+    """Lines of the audit file from `after_line` on, as they are or in the shape of OCSF events."""
 
     after_line: int = Field(default=0, ge=0)
+    format: Literal["lines", "ocsf"] = "lines"
     limit: int = Field(default=PAGE_MAX, ge=1, le=PAGE_MAX)
 
 

@@ -21,6 +21,8 @@ from gloveport.protocol.text import utf16_index, utf16_length
 
 PAGE_ITEMS: Final = 128
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 class ViewGapError(ValueError):
     """An append began beyond the end of what is there: events are missing; subscribe anew."""
@@ -28,8 +30,7 @@ class ViewGapError(ValueError):
 
 def canonical_json(value: Any) -> bytes:
     """The one encoding that is hashed. Raises ValueError on a float that is not finite."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "strict")
+    return _ENCODER.encode(value).encode("utf-8", "strict")
 
 
 def item_digest(item: str, kind: str, fields: Mapping[str, Any]) -> str:

@@ -84,6 +84,12 @@ class SessionDetail(WireModel):
     output_tokens: int
 
 
+class SessionThawParams(SessionMutation):
+    """Let a frozen session work again. `typed`: the last six characters of its id, as the user typed them."""
+
+    typed: Name
+
+
 class SessionRenameParams(SessionMutation):
     """Give the session another title."""
 
@@ -134,11 +140,12 @@ class SubscribeParams(SessionParams):
 
 
 class SubscribeResult(WireModel):
-    """`replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot."""
+    """`replay`: events follow from the cursor on. `snapshot`: begin anew from the snapshot. `seq` is the cursor's."""
 
     subscription_id: str
     mode: Literal["replay", "snapshot"]
     cursor: str
+    seq: int = Field(ge=0)
     snapshot: ViewSnapshot | None = None
 
 

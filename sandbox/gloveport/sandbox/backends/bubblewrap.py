@@ -31,7 +31,7 @@ from gloveport.sandbox.backends.entering import (
 from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, without_layers
+from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, refuse_image, without_layers
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, make_room
 from gloveport.sandbox.interpreter import find_interpreter
@@ -39,10 +39,11 @@ from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
 _HELD: Final = frozenset(
-    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.MEMORY_LIMIT,
-     Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT,
-     Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+    {Claim.PROCESS_ISOLATION, Claim.RUNS_APART, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA,
+     Claim.NO_NETWORK, Claim.LOOPBACK, Claim.EGRESS_LIST, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES,
+     Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.CPU_LIMIT, Claim.FILE_LIMIT,
+     Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON,
+     Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NO_QUOTA: Final = (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum.")
 _NO_CAP: Final = (
@@ -116,6 +117,7 @@ class BubblewrapSandbox(SupervisedRung):
         if self._binary is None and not (availability := await self.probe()).ok:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
         check_way_out(profile)
+        refuse_image(profile, self.name)
         if profile.way_out is not None:
             profile = make_room(profile, find_interpreter().mounts)
         if not await self._has_layers(profile):
@@ -162,7 +164,7 @@ class BubblewrapSandbox(SupervisedRung):
             wrapper_depth=WRAPPER_DEPTH,
             limits=plan_limits(profile, _bound_user_processes(profile.limits)),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
-            watch=plan_watch(kind) if self._entering.reports else None,
+            watch=plan_watch(profile) if self._entering.reports else None,
             breaker=plan_breaker(profile),
             written=tuple(sorted(find_written(profile))),
         )

@@ -11,8 +11,8 @@ from typing import Final
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
 from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
+from gloveport.sandbox.programs import PATH_DEFAULT
 
-PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC_SHOWN: Final = tuple(
     f"/etc/{name}"

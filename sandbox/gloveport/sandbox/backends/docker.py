@@ -49,10 +49,10 @@ from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner import rundir
 
 _HELD: Final = frozenset(
-    {Claim.PROCESS_ISOLATION, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA, Claim.NO_NETWORK,
-     Claim.LOOPBACK, Claim.SYSCALL_FILTER, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES, Claim.WALL_LIMIT,
-     Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT, Claim.ONLY_PIPES,
-     Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
+    {Claim.PROCESS_ISOLATION, Claim.RUNS_APART, Claim.FILESYSTEM_VIEW, Claim.PRIVATE_TMP, Claim.TMP_QUOTA,
+     Claim.NO_NETWORK, Claim.LOOPBACK, Claim.SYSCALL_FILTER, Claim.NO_NEW_NAMESPACES, Claim.NO_CAPABILITIES,
+     Claim.WALL_LIMIT, Claim.IDLE_LIMIT, Claim.FILE_LIMIT, Claim.OUTPUT_LIMIT, Claim.CLEAN_ENVIRONMENT,
+     Claim.ONLY_PIPES, Claim.TREE_KILL, Claim.HIDES_DAEMON, Claim.SURVIVES_DAEMON}
 )  # fmt: skip
 _NEVER_HELD: Final = (
     (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
@@ -159,7 +159,9 @@ class DockerSandbox(SupervisedRung):
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "The container engine was not tried.")
         _check_limits(profile, self._ready)
         profile = self._lead_out(profile)
-        plan_view(profile, not self._choice.image, self._hidden)
+        plan_view(profile, not self._image_of(profile), self._hidden)
+        if profile.image and not await self.find_image(profile.image):
+            raise _no_image(profile.image)
         return self._ready, profile
 
     def _lead_out(self, profile: Profile) -> Profile:
@@ -169,7 +171,7 @@ class DockerSandbox(SupervisedRung):
             return profile
         if self.has_own_kernel:
             refuse_egress(profile, self.name)
-        if self._choice.image:
+        if self._image_of(profile):
             return profile
         return replace(profile, mounts=(*profile.mounts, *missing_mounts(profile, find_interpreter().mounts)))
 
@@ -177,8 +179,19 @@ class DockerSandbox(SupervisedRung):
         """The command, behind the bridge where there is a way out."""
         if profile.way_out is None:
             return command.argv
-        python = IMAGE_PYTHON if self._choice.image else find_interpreter().path
+        python = IMAGE_PYTHON if self._image_of(profile) else find_interpreter().path
         return (*bridge_argv(profile.way_out, python), *command.argv)
+
+    async def find_image(self, reference: str) -> str:
+        """The id of an image that the engine has; none is fetched."""
+        try:
+            return await self._in_thread(functools.partial(self._engine.find_image, reference))
+        except (SandboxError, OSError):
+            return ""
+
+    def _image_of(self, profile: Profile) -> str:
+        """The image that a container shows; empty where it shows this machine's programs."""
+        return profile.image or self._choice.image
 
     async def reap(self) -> tuple[str, ...]:
         """Kill every run of an earlier daemon that was not attached, and remove containers that nobody follows."""
@@ -214,11 +227,7 @@ class DockerSandbox(SupervisedRung):
         if not image:
             image = self._engine.place_machine_image()
         elif not self._engine.has_image(image):
-            raise SandboxError(
-                ErrorCode.SANDBOX_UNAVAILABLE,
-                f"The engine has no image {image!r}, and none is fetched.",
-                hint="Build or load it: scripts/image.py packs one from Debian packages.",
-            )
+            raise _no_image(image)
         return Ready(facts, image, self._pick_runtime(facts), has_init=True)
 
     def _pick_runtime(self, facts: Facts) -> str:
@@ -281,8 +290,9 @@ class DockerSandbox(SupervisedRung):
         return plan_inside(waiting, self._socket, create)
 
     def _fill_body(self, ready: Ready, profile: Profile, argv: tuple[str, ...], labels: Mapping[str, str]) -> str:
-        shows_machine = not self._choice.image
-        making = Making(ready.image, shows_machine, ready.runtime, ready.has_init, self.has_own_kernel, labels)
+        shows_machine = not self._image_of(profile)
+        image = profile.image or ready.image
+        making = Making(image, shows_machine, ready.runtime, ready.has_init, self.has_own_kernel, labels)
         return plan_container(profile, argv, making, self._hidden, ready.facts)
 
     def _owner(self) -> str:
@@ -321,7 +331,7 @@ class DockerSandbox(SupervisedRung):
             "isolation": f"container ({ready.runtime})",
             "engine": f"{facts.version}{' rootless' if facts.rootless else ''}",
             "users_remapped": "by the engine, not for this run" if facts.remaps_users else "no",
-            "image": ready.image,
+            "image": profile.image or ready.image,
             "network": "loopback only" if profile.way_out is None else "the list alone, through the proxy",
             "seccomp": f"deny list for {profile.tool_kind} tools, held by the {self.filter_holder}",
             "capabilities": "none",
@@ -329,7 +339,7 @@ class DockerSandbox(SupervisedRung):
             "environment_names": sorted(profile.environment),
             "mounts": [
                 {"target": placing.target, "cover": placing.cover.name.lower(), "source": placing.source}
-                for placing in plan_view(profile, not self._choice.image, self._hidden)
+                for placing in plan_view(profile, not self._image_of(profile), self._hidden)
             ],
             **describe_limits(profile, groups),
         }
@@ -352,6 +362,12 @@ def _machine_id() -> str:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip()[:16] or "here"
     except OSError:
         return "here"
+
+
+def _no_image(image: str) -> SandboxError:
+    words = f"The engine has no image {image!r}, and none is fetched."
+    hint = "Build, load or pull it yourself; scripts/image.py packs one from Debian packages."
+    return SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=hint)
 
 
 def refuse_trial(reason: str, fix: str) -> Availability:

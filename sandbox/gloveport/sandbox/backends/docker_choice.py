@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gloveport.protocol.errors import ErrorCode
-from gloveport.sandbox.contract import SandboxError
-
 SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 UNIX: Final = "unix://"
 
@@ -35,6 +32,9 @@ def find_socket(host: str, environment: Mapping[str, str] = os.environ) -> str:
     address = host or environment.get("DOCKER_HOST", "")
     if address:
         if not address.startswith(UNIX):
+            from gloveport.protocol.errors import ErrorCode
+            from gloveport.sandbox.contract import SandboxError  # settings, which are read at once, need no contract
+
             words = f"The engine's address {address!r} is not a unix socket."
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Name a socket: unix:///path/docker.sock.")
         return address.removeprefix(UNIX)

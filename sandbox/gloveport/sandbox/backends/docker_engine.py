@@ -63,6 +63,15 @@ class Engine:
             return False
         return True
 
+    def find_image(self, reference: str) -> str:
+        """The id of the image's own bytes, which no other image can take over; empty where the engine has none."""
+        from docker.errors import DockerException
+
+        try:
+            return str(self._open().images.get(reference).id)
+        except DockerException:
+            return ""
+
     def list_ours(self, owner: str) -> tuple[Mapping[str, Any], ...]:
         """Containers of this owner: `Id`, `Labels`, `State`."""
         found = self._open().api.containers(all=True, filters={"label": f"{OWNER_LABEL}={owner}"})

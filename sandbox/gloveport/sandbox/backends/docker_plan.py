@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gloveport.sandbox.backends.bubblewrap_options import ETC_SHOWN, PATH_DEFAULT, ROOT_LINKS
+from gloveport.sandbox.backends.bubblewrap_options import ETC_SHOWN, ROOT_LINKS
 from gloveport.sandbox.backends.seccomp import describe_filter
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
 from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
+from gloveport.sandbox.programs import PATH_DEFAULT
 
 TMP: Final = "/tmp"  # noqa: S108 - a place inside the container
 SHM_BYTES: Final = 64 * 1024 * 1024

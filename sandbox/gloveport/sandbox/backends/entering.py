@@ -15,7 +15,7 @@ from typing import Final
 from gloveport.protocol.jail.requests import WATCH_FD, WatchPlan
 from gloveport.sandbox.backends.entry import EXIT_NOT_ENTERED, EXIT_NOT_FOUND, Assembly, is_known_here
 from gloveport.sandbox.backends.landlock import DEVICES, READ, WRITE, PathRule, add_rules, find_abi, is_used
-from gloveport.sandbox.backends.seccomp import REPORTED, build_filter, name_calls, name_set_id_calls
+from gloveport.sandbox.backends.seccomp import REPORTED, build_filter, name_calls, name_reaching, name_set_id_calls
 from gloveport.sandbox.profile import Access, Profile
 
 WRAPPER_DEPTH: Final = 2
@@ -23,9 +23,12 @@ WRAPPER_DEPTH: Final = 2
 PLACE: Final = "/.gloveport-enter"
 """Where the program lies inside; it holds what the command's own environment and arguments hold."""
 _DESCRIPTORS_MAX: Final = 0xFFFFFFFF
-_FILTER_MODE, _NEW_LISTENER = 1, 8
+_FILTER_MODE, _NEW_LISTENER, _WAIT_KILLABLE = 1, 8, 32
+"""With the last a call that is being looked at is cut by no signal but a deadly one (Linux 5.19)."""
 _LISTENER_FD: Final = 3
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
+_WRITTEN_ANYWAY: Final = ("/tmp", "/var/tmp", "/dev", "/proc")  # noqa: S108 - places inside the jail
+"""What the jail gives beside the mounts, by its names inside."""
 _WRITABLE: Final = ("/tmp", "/dev/shm")  # noqa: S108 - places inside the jail
 
 
@@ -50,9 +53,11 @@ def find_entering(abi_max: int) -> Entering:
     """The best way in that this machine should have; a trial shows whether it has."""
     if not is_known_here():
         return Entering()
-    release = os.uname().release.split(".")
-    counts = [int(part) for part in release[:2] if part.isdigit()] >= [5, 14] and os.getuid() != 0
-    return Entering(min(find_abi(), abi_max), True, counts)
+    return Entering(min(find_abi(), abi_max), True, _kernel() >= (5, 14) and os.getuid() != 0)
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
 
 
 def assemble(entering: Entering, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str]) -> bytes:
@@ -76,13 +81,16 @@ def assemble(entering: Entering, profile: Profile, argv: tuple[str, ...], enviro
     return assembly.build()
 
 
-def plan_watch(tool_kind: str) -> WatchPlan:
+def plan_watch(profile: Profile) -> WatchPlan:
     """What the supervisor is told of the filter that reports."""
-    refused, counted = name_calls(tool_kind)
+    refused, counted = name_calls(profile.tool_kind)
+    written = (mount.target for mount in profile.mounts if mount.access is not Access.READ_ONLY)
     return WatchPlan(
         refused=tuple((str(number), name) for name, number in refused.items()),
         counted=tuple((str(number), name) for name, number in counted.items()),
         set_id=tuple((str(number), str(index)) for number, index in name_set_id_calls().items()),
+        reaching=tuple((str(number), name) for name, number in name_reaching().items()),
+        writable=(*_WRITTEN_ANYWAY, *written),
     )
 
 
@@ -102,7 +110,8 @@ def _hand_over_filter(assembly: Assembly, tool_kind: str) -> None:
     """Install the filter, send its listener to the supervisor, keep no way to it."""
     program = build_filter(tool_kind, answers=REPORTED) or b""
     described = assembly.place(struct.pack("<HxxxxxxQ", len(program) // 8, assembly.place(program)))
-    assembly.call("seccomp", _FILTER_MODE, _NEW_LISTENER, described, on_failure="lost")
+    flags = _NEW_LISTENER | (_WAIT_KILLABLE if _kernel() >= (5, 19) else 0)
+    assembly.call("seccomp", _FILTER_MODE, flags, described, on_failure="lost")
     word = assembly.place(struct.pack("<QQ", assembly.place(b"l"), 1))
     control = assembly.place(struct.pack("<Qiii", 20, _SOL_SOCKET, _SCM_RIGHTS, _LISTENER_FD) + bytes(4))
     message = assembly.place(struct.pack("<QIxxxxQQQQixxxx", 0, 0, word, 1, control, 24, 0))

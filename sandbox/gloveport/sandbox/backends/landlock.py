@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gloveport.sandbox.backends.entry import AT_FDCWD, Assembly
+from gloveport.sandbox.runner.apart import CREATE_CALL
 from gloveport.sandbox.runner.prctl import load
 
 ABI_MAX: Final = 6
 """The newest whose rights are handled here; a newer kernel is used as this one."""
 ABI_BUILD_MIN: Final = 2
 """Before it, Landlock forbids every move between two folders, which builds need."""
-_CREATE_CALL: Final = 444
 _ASK_VERSION: Final = 1
 _RULE_PATH_BENEATH: Final = 1
 
@@ -52,7 +52,7 @@ class PathRule:
 def find_abi() -> int:
     """The kernel's Landlock ABI; 0 where it has none or refuses the question."""
     none = ctypes.c_void_p(None)
-    found = load().syscall(ctypes.c_long(_CREATE_CALL), none, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+    found = load().syscall(ctypes.c_long(CREATE_CALL), none, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
     return max(0, int(found))
 
 

@@ -15,7 +15,7 @@ from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.memory_programs import PROGRAMS
 from gloveport.sandbox.backends.memory_run import MemoryExecution, Program, Stage
 from gloveport.sandbox.backends.supervised import check_command
-from gloveport.sandbox.backends.view import refuse_covers
+from gloveport.sandbox.backends.view import refuse_covers, refuse_image
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.profile import Limits, Profile
@@ -51,7 +51,12 @@ class MemorySandbox:
         """Make a lease; every profile is taken that hides nothing and reaches nothing."""
         refuse_covers(profile, self.name)
         refuse_egress(profile, self.name)
+        refuse_image(profile, self.name)
         return MemoryLease(lease_id, profile, self._programs, self._runs)
+
+    async def find_image(self, reference: str) -> str:
+        """There is none."""
+        return ""
 
     async def attach(self, run_id: str) -> MemoryExecution | None:
         """A run of this very program; nothing outlives it."""

@@ -16,12 +16,15 @@ from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.execution import RUN_MARK
+from gloveport.sandbox.backends.landlock import find_abi
 from gloveport.sandbox.backends.supervised import SCRATCH, RunFolders, SupervisedLease, SupervisedRung, plan_limits
-from gloveport.sandbox.backends.view import refuse_covers
+from gloveport.sandbox.backends.view import refuse_covers, refuse_image
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import refuse_egress
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile, is_below
+from gloveport.sandbox.programs import PATH_DEFAULT
+from gloveport.sandbox.runner.apart import ABI_MIN
 
 _HELD: Final = frozenset(
     {Claim.PROCESS_ISOLATION, Claim.MEMORY_LIMIT, Claim.PROCESS_LIMIT, Claim.WALL_LIMIT, Claim.IDLE_LIMIT,
@@ -43,8 +46,14 @@ _NOT_HELD: Final = (
     (Claim.HIDES_DAEMON, "Code run here can read your keys and the daemon's files, and answer approvals."),
 )
 _NO_CAP: Final = (Claim.MEMORY_CAP, "Memory is sampled and the tree killed; a burst between two samples passes.")
+_NO_APART: Final = (
+    Claim.RUNS_APART,
+    "This kernel cannot bound a program's signals (Landlock ABI 6, Linux 6.12): code run here can signal and trace "
+    "other runs and every process of yours.",
+)
+_SIGNAL_OUTSIDE: Final = ("sh", "-c", 'kill -0 "$1" 2>/dev/null && exit 1; kill -0 $$', "sh")
+"""Ends well only where the process named is out of reach and its own is not."""
 _TRIAL: Final = Limits(wall_s=5.0, output_bytes_max=4096)
-PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 class ProcessSandbox(SupervisedRung):
@@ -60,21 +69,29 @@ class ProcessSandbox(SupervisedRung):
     def __init__(self, runs_dir: Path) -> None:
         super().__init__(RunFolders(runs_dir / self.name, scratch=True))
         self._groups = find_version()
+        self._apart: bool | None = None
 
     async def probe(self) -> Availability:
-        """Run `true` once under the supervisor."""
+        """Run `true` once under the supervisor, and see whether a run can be kept from signalling this program."""
         profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
+        self._apart = False
         if (fault := await self.try_run(profile)) is not None:
             fix = "Check that the interpreter may start processes and that the data folder is writable."
             return Availability(ok=False, reason=fault, fix=fix, holds=frozenset(), does_not_hold=_NOT_HELD)
-        if self._groups is not None:
-            return Availability(True, "", "", _HELD | {Claim.MEMORY_CAP}, _NOT_HELD)
-        return Availability(True, "", "", _HELD, (*_NOT_HELD, _NO_CAP))
+        self._apart = find_abi() >= ABI_MIN
+        if self._apart:
+            self._apart = await self.try_run(profile, (*_SIGNAL_OUTSIDE, str(os.getpid()))) is None
+        more = {Claim.MEMORY_CAP: self._groups is not None, Claim.RUNS_APART: self._apart}
+        lacks = tuple(words for words in (_NO_CAP, _NO_APART) if not more[words[0]])
+        return Availability(True, "", "", _HELD | {claim for claim, held in more.items() if held}, (*_NOT_HELD, *lacks))
 
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Take any profile that hides nothing; what else this rung cannot hold is in its claims."""
+        if self._apart is None:
+            await self.probe()
         refuse_covers(profile, self.name)
         refuse_egress(profile, self.name)
+        refuse_image(profile, self.name)
         for mount in profile.mounts:
             if not os.path.exists(mount.source):
                 raise SandboxError(ErrorCode.SANDBOX_REFUSED, f"Nothing to work on at {mount.source}.", hint="")
@@ -100,12 +117,14 @@ class ProcessSandbox(SupervisedRung):
             limits=plan_limits(profile, None),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits),
             breaker=plan_breaker(profile),
+            apart=bool(self._apart),
         )
 
     def _describe(self, profile: Profile) -> Mapping[str, object]:
         return {
             "sandbox": self.name,
             "isolation": "none",
+            "signals": "its own processes alone (Landlock)" if self._apart else "every process of the user's",
             "network": "unrestricted",
             "seccomp": "none",
             "uid": os.getuid(),

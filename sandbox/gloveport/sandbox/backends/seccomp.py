@@ -53,7 +53,7 @@ _X86_64: Final = MappingProxyType(
      "setdomainname": 171, "vhangup": 153, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
      "kcmp": 312, "clone": 56, "ioctl": 16, "socket": 41, "socketpair": 53, "fanotify_init": 300,
      "lookup_dcookie": 212, "open": 2, "openat": 257, "execve": 59, "execveat": 322, "creat": 85, "chmod": 90,
-     "fchmod": 91, "fchmodat": 268, "mknod": 133, "mknodat": 259}
+     "fchmod": 91, "fchmodat": 268, "mknod": 133, "mknodat": 259, "connect": 42}
 )  # fmt: skip
 _AARCH64: Final = MappingProxyType(
     {"mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "swapon": 224, "swapoff": 225, "reboot": 142,
@@ -63,7 +63,8 @@ _AARCH64: Final = MappingProxyType(
      "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "sethostname": 161,
      "setdomainname": 162, "vhangup": 58, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
      "kcmp": 272, "clone": 220, "ioctl": 29, "socket": 198, "socketpair": 199, "fanotify_init": 262,
-     "lookup_dcookie": 18, "openat": 56, "execve": 221, "execveat": 281, "fchmod": 52, "fchmodat": 53, "mknodat": 33}
+     "lookup_dcookie": 18, "openat": 56, "execve": 221, "execveat": 281, "fchmod": 52, "fchmodat": 53, "mknodat": 33,
+     "connect": 203}
 )  # fmt: skip
 
 
@@ -108,6 +109,18 @@ MODE_ARGUMENT: Final = MappingProxyType(
      "mknodat": 2}
 )  # fmt: skip
 """Where each call that can set the set-user-id and set-group-id bits says so."""
+
+
+FLAGS_ARGUMENT: Final = MappingProxyType({"open": 1, "openat": 2})
+"""Where a call that opens a file says whether it is to be written; of openat2 it lies in memory."""
+WRITE_BITS: Final = 3
+
+
+def name_reaching(machine: str | None = None) -> Mapping[str, int]:
+    """The calls by which a program reaches for a place outside, or for a file to write it, with their numbers."""
+    architecture = ARCHITECTURES.get(machine or platform.machine())
+    numbers = {} if architecture is None else architecture.numbers
+    return {name: numbers[name] for name in ("connect", *FLAGS_ARGUMENT) if name in numbers}
 
 
 def name_calls(tool_kind: str, machine: str | None = None) -> tuple[Mapping[str, int], Mapping[str, int]]:
@@ -156,13 +169,18 @@ def build_filter(tool_kind: str, machine: str | None = None, answers: Answers = 
 
 
 def _report(numbers: Mapping[str, int], counted: Mapping[str, int], answer: int) -> list[bytes]:
-    """Counted calls, and those that set a set-id bit; of openat2 every one, since its mode lies in memory."""
+    """Counted calls, what reaches for a place or a file to write, and what sets a set-id bit.
+
+    Of openat2 every call, since its flags and its mode lie in memory.
+    """
     program: list[bytes] = []
     for number in counted.values():
         program += _when_number(number, [_op(_RETURN, answer)])
+    program += _when_number(numbers["connect"], [_op(_RETURN, answer)])
     for name, index in MODE_ARGUMENT.items():
         if name in numbers and name not in counted:
-            program += _when_number(numbers[name], _report_set_id(index, answer))
+            writing = _report_bits(FLAGS_ARGUMENT[name], WRITE_BITS, answer) if name in FLAGS_ARGUMENT else []
+            program += _when_number(numbers[name], [*writing, *_report_set_id(index, answer)])
     if "openat2" not in counted:
         program += _when_number(numbers["openat2"], [_op(_RETURN, answer)])
     return program
@@ -263,5 +281,9 @@ def _allow_families(refused: int) -> list[bytes]:
     ]
 
 
+def _report_bits(index: int, bits: int, answer: int) -> list[bytes]:
+    return [_argument(index), _op(_JUMP_ANY, bits, 0, 1), _op(_RETURN, answer)]
+
+
 def _report_set_id(index: int, answer: int) -> list[bytes]:
-    return [_argument(index), _op(_JUMP_ANY, SET_ID_BITS, 0, 1), _op(_RETURN, answer), _op(_RETURN, _ALLOW)]
+    return [*_report_bits(index, SET_ID_BITS, answer), _op(_RETURN, _ALLOW)]

@@ -7,17 +7,12 @@ Must never: choose a rung, or put one in the place of another.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import NAMES, REMOTE_NAMES
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
-
-REMOTE_NAMES: Final = ("remote-ssh", "remote-tls")
-NAMES: Final = ("gvisor", "bubblewrap", "docker", "process", *REMOTE_NAMES)
-"""Rungs of this machine, strongest first, and those of other machines; `memory` is for tests and is opened only by its
-name."""
 
 
 def open_backend(

@@ -289,6 +289,10 @@ class SupervisedRung(ABC):
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Make a lease; each rung its own way."""
 
+    async def find_image(self, reference: str) -> str:
+        """A rung that shows this machine's programs takes no image."""
+        return ""
+
     async def attach(self, run_id: str) -> SupervisedExecution | None:
         """Find a run of an earlier daemon by its folder."""
         return self.folders.attach(run_id)
@@ -309,13 +313,13 @@ class SupervisedRung(ABC):
         """Let go of the fork server; runs go on."""
         self.folders.close()
 
-    async def try_run(self, profile: Profile) -> str | None:
-        """Run `true` in the profile; words about what went wrong, or None."""
+    async def try_run(self, profile: Profile, argv: tuple[str, ...] = ("true",)) -> str | None:
+        """Run `true`, or another command, in the profile; words about what went wrong, or None."""
         run_id = f"trial-{secrets.token_hex(8)}"
         try:
             lease = await self.prepare(profile, run_id)
             try:
-                execution = await lease.start(Command(("true",), run_id))
+                execution = await lease.start(Command(argv, run_id))
                 result = await execution.result()
             finally:
                 await lease.release()

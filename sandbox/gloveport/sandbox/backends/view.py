@@ -133,6 +133,13 @@ def refuse_covers(profile: Profile, rung: str) -> None:
         raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Ask again: the files are then named on the card.")
 
 
+def refuse_image(profile: Profile, rung: str) -> None:
+    """Refuse a profile that names an image, for a rung that shows this machine's programs."""
+    if profile.image:
+        words = f"The sandbox {rung!r} shows this machine's programs and takes no image."
+        raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Choose docker or gvisor, or do without the image.")
+
+
 def plan_system(paths: Iterable[str], hidden: Hidden) -> list[Placing]:
     """Read-only binds of the machine's own folders and files at their own place; missing ones are left out."""
     placings: list[Placing] = []

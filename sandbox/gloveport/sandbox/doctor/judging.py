@@ -26,8 +26,6 @@ from gloveport.sandbox.doctor.trials import (
 )
 
 HANG_SLACK_S: Final = 2.0
-KILLED_STATUS: Final = 137
-"""What engines report of a process that was killed."""
 AUDIT_FIELDS: Final = ("sandbox", "isolation", "network", "seccomp", "mounts", "limits", "environment_names", "held_by")
 ENVIRONMENT_ALLOWED: Final = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "PWD", "TMPDIR", "SHLVL", "_"})
 _PIPES: Final = ("pipe:", "host:")
@@ -185,6 +183,15 @@ def judge_rights(seen: Seen, canaries: Canaries) -> Judged:
     return _joined(faults, "No capability is held or can be gained.")
 
 
+def judge_apart(seen: Seen, canaries: Canaries) -> Judged:
+    """A process outside is neither signalled nor traced."""
+    faults = ["a process outside was ended"] if seen.signalled else []
+    tried = _report(seen)["process"]
+    faults += [f"a process outside was {name}" for name, how in tried.items() if how == "done" and not seen.signalled]
+    words = "; ".join(f"{name}: {how}" for name, how in tried.items())
+    return _joined(faults, f"A process outside lives on: {words or 'it does not show inside'}.")
+
+
 def judge_secrets(seen: Seen, canaries: Canaries) -> Judged:
     """Nothing of this program's environment is inside."""
     inside = _report(seen)["environment"]
@@ -228,13 +235,7 @@ def judge_bomb(seen: Seen, canaries: Canaries) -> Judged:
 
 
 def judge_memory(seen: Seen, canaries: Canaries) -> Judged:
-    """Twice the memory is not had, and the end says so.
-
-    An engine may miss to say why a process was killed in a container: our program never ends itself with that status.
-    """
-    result = seen.results["memory"]
-    if isinstance(result, Result) and result.exit_code == KILLED_STATUS and PASSED not in result.output:
-        return None, f"It was killed before it had twice its memory: {result.evidence}"
+    """Twice the memory is not had, and the end says so."""
     return _judge_limit(seen, "memory", (ResultKind.OOM,))
 
 
@@ -308,6 +309,7 @@ def judge_found_again(seen: Seen, canaries: Canaries) -> Judged:
 
 
 _LIMITS: Final = "Let this user make control groups, or do not rely on this limit here."
+_APART: Final = "Use a kernel with Landlock from ABI 6 (Linux 6.12), or a sandbox with processes of its own."
 PROBES: Final = (
     Probe("hang_is_killed", (Claim.WALL_LIMIT,), judge_hang),
     Probe("mounts_isolated", (Claim.FILESYSTEM_VIEW,), judge_mounts),
@@ -323,6 +325,7 @@ PROBES: Final = (
     Probe("denials_named", (Claim.NAMED_DENIALS,), judge_names),
     Probe("landlock", (Claim.LANDLOCK,), judge_landlock),
     Probe("rights_dropped", (Claim.NO_CAPABILITIES,), judge_rights),
+    Probe("runs_apart", (Claim.RUNS_APART,), judge_apart, _APART),
     Probe("fork_bomb_held", (Claim.PROCESS_LIMIT,), judge_bomb, _LIMITS),
     Probe("memory_held", (Claim.MEMORY_LIMIT,), judge_memory, _LIMITS),
     Probe("cpu_held", (Claim.CPU_LIMIT,), judge_cpu),

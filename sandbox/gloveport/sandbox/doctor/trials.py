@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ HANG_LIMITS: Final = Limits(wall_s=0.5)
 GRACE_S: Final = 0.2
 TRIAL_S: Final = 25.0
 """A trial that a broken rung does not end is ended by its own stop after this time."""
+BYSTANDER_S: Final = 600
+"""How long the canary process would last if nobody ended it."""
 INSIDE: Final = "/mnt/probe"
 MIB: Final = 1024 * 1024
 BOMB_MAX: Final = 12
@@ -77,7 +80,8 @@ _PROGRAMS: Final[Mapping[str, str]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """What was placed outside: a file, a folder that is mounted, a repository, listening sockets, a secret word."""
+    """What was placed outside: a file, a folder that is mounted, a repository, listening sockets, a secret word, and a
+    process, which is known by `bystander_word` in its command line."""
 
     outside: Path
     mounted: Path
@@ -86,6 +90,8 @@ class Canaries:
     unix: socket.socket
     unix_path: Path
     secret: str
+    bystander: "subprocess.Popen[bytes]"
+    bystander_word: str
 
 
 @dataclass(slots=True)
@@ -98,6 +104,7 @@ class Seen:
     results: dict[str, Result | str] = field(default_factory=dict)
     reached: bool = False
     unix_reached: bool = False
+    signalled: bool = False
     survivors: int = 0
     collected: Mapping[str, bytes] | str = ""
     set_id_left: bool = False
@@ -126,7 +133,14 @@ def place_canaries(token: str) -> Iterator[Canaries]:
         unix.bind(str(Path(folder, "daemon.sock")))
         unix.listen(4)
         unix.setblocking(False)
-        yield Canaries(outside, mounted, hook, listener, unix, Path(folder, "daemon.sock"), f"canary-{token}")
+        word = f"{BYSTANDER_S}.{int(token, 16)}"
+        bystander = subprocess.Popen(["sleep", word], stdin=subprocess.DEVNULL)
+        path = Path(folder, "daemon.sock")
+        try:
+            yield Canaries(outside, mounted, hook, listener, unix, path, f"canary-{token}", bystander, word)
+        finally:
+            bystander.kill()
+            bystander.wait()
 
 
 class Trials:
@@ -141,6 +155,7 @@ class Trials:
         canaries = self._canaries
         through = [f"{INSIDE}/link/outside", str(canaries.hook), *(str(path) for path in self._hidden)]
         request = {
+            "process": [str(canaries.bystander.pid), canaries.bystander_word],
             "host_ports": [str(canaries.listener.getsockname()[1])],
             "unix_sockets": [str(canaries.unix_path), f"{INSIDE}/link/daemon.sock", *map(str, self._hidden)],
             "reads": [str(canaries.outside), *through, "/proc/1/maps"],
@@ -151,6 +166,7 @@ class Trials:
         self.seen.look = found if isinstance(found, str) else read_report(found)
         self.seen.look_result = None if isinstance(found, str) else found
         self.seen.reached, self.seen.unix_reached = was_reached(canaries.listener), was_reached(canaries.unix)
+        self.seen.signalled = canaries.bystander.poll() is not None
 
     async def pass_limits(self) -> None:
         """One run for each limit, which tries to pass it."""

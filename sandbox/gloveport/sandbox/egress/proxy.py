@@ -7,7 +7,6 @@ Must never: connect to a name, follow a redirect, or let one connection's end ha
 """
 
 import itertools
-import logging
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from gloveport.sandbox.egress.credentials import CredentialRefused, Loan, Scrub, inject
+from gloveport.sandbox.egress.edge import end_alone
 from gloveport.sandbox.egress.entries import Entry, Via, decide
 from gloveport.sandbox.egress.exchange import carry
 from gloveport.sandbox.egress.head import (
@@ -49,8 +49,6 @@ GRANTED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _PHRASES: Final = MappingProxyType(
     {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
 )
-
-_log = logging.getLogger("gloveport.egress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +101,16 @@ class Proxy:
         client = Wire(stream, self._limits.idle_s)
         self._open += 1
         try:
+            await end_alone(self._talk(client), self._trace)
+        finally:
+            await client.close()
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    async def _talk(self, client: Wire) -> None:
+        try:
             if self._open > self._limits.connections_max:
                 await anyio.sleep(BUSY_S)  # so that asking again and again costs its time and not the daemon's
                 raise Blocked(None, f"limit connections_max of {self._limits.connections_max}", self._trace, 503)
@@ -112,15 +120,7 @@ class Proxy:
         except Blocked as blocked:
             await _say(client, blocked)
         except (WireEnd, OSError):
-            pass
-        except Exception:  # noqa: BLE001 - outer edge: hostile bytes end their own connection and nothing else
-            _log.exception("a connection of %s ended unexpectedly", self._trace)
-        finally:
-            await client.close()
-            self._open -= 1
-            if not self._open:
-                self._idle.set()
-                self._idle = anyio.Event()
+            return
 
     # ---- the ways in ----
 

@@ -22,14 +22,15 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.entries import Entry, EntryError, read_entries
+from gloveport.sandbox.egress.handover import SECRET_SOCKET, hand_over
 from gloveport.sandbox.egress.limits import EgressLimits
-from gloveport.sandbox.egress.proxy import Proxy
 from gloveport.sandbox.egress.resolver import Resolver, SystemResolver
 from gloveport.sandbox.egress.watch import Watch
 from gloveport.sandbox.profile import Access, Forward, Mount, Profile, WayOut, is_below
 
 if TYPE_CHECKING:
     from gloveport.sandbox.egress.opener import TlsOpener
+    from gloveport.sandbox.egress.proxy import Proxy
 
 WAY_TARGET: Final = "/run/gloveport/out"
 """Where a jail finds the folder."""
@@ -60,11 +61,15 @@ async def open_way_out(
     limits: EgressLimits | None = None,
     loans: tuple[Loan, ...] = (),
     trust: ssl.SSLContext | None = None,
+    secret: bytes = b"",
 ) -> AsyncIterator[WayOut]:
     """Serve a list of hosts on a socket in a new folder `parent/name`. Raises SandboxError for a wrong list.
 
+    `secret` is given to the first who asks for it at the folder's other socket, and to nobody after.
     While it is open the daemon's loop serves it; connections that are open when it is left end within `drain_s`.
     """
+    from gloveport.sandbox.egress.proxy import Proxy  # few sessions have a way out
+
     entries = check_egress(egress)
     limits = limits or EgressLimits()
     folder = await anyio.to_thread.run_sync(_make_folder, parent, name)
@@ -75,6 +80,9 @@ async def open_way_out(
         async with await _listen(folder / "way") as listener, anyio.create_task_group() as connections:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_accept, listener, proxy, connections, limits)
+                if secret:
+                    once = await _listen(folder / "way", SECRET_SOCKET)
+                    tasks.start_soon(hand_over, once, folder / "way" / SECRET_SOCKET, secret)
                 try:
                     yield WayOut(str(folder / "way"), plan_forwards(entries), has_bundle=opener is not None)
                 except GloveportError as error:  # else it would leave as a group
@@ -90,7 +98,7 @@ async def open_way_out(
         raise failure
 
 
-async def _accept(listener: SocketListener, proxy: Proxy, connections: TaskGroup, limits: EgressLimits) -> None:
+async def _accept(listener: SocketListener, proxy: "Proxy", connections: TaskGroup, limits: EgressLimits) -> None:
     """Take connections as long as there is room; whoever comes beyond that waits in the kernel's line.
 
     A few more than `connections_max` are taken, so that the reason can be told.
@@ -230,11 +238,11 @@ def _open_tls(entries: tuple[Entry, ...], way: Path, trust: ssl.SSLContext | Non
     return TlsOpener(authority, trust)
 
 
-async def _listen(folder: Path) -> SocketListener:
+async def _listen(folder: Path, name: str = SOCKET_FILE) -> SocketListener:
     """Listen in a folder of any length: the socket is bound by way of the folder's descriptor."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return await anyio.create_unix_listener(f"/proc/self/fd/{fd}/{SOCKET_FILE}", mode=0o666, backlog=_BACKLOG)
+        return await anyio.create_unix_listener(f"/proc/self/fd/{fd}/{name}", mode=0o666, backlog=_BACKLOG)
     except OSError as error:
         words = f"The way out cannot listen ({error.strerror}); nothing was started."
         raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words) from error

@@ -59,7 +59,8 @@ LEVELS: Final[Mapping[Level, Row]] = MappingProxyType(
         ),
         Level.HOSTILE: Row(
             "several different calls that serve nothing but a way out were refused",
-            "its outcome is policy however it ended: told to the user and the model, and in the audit log",
+            "its outcome is policy however it ended; the session is frozen, what runs of it is ended, and a security "
+            "event stands in the record and in the audit log; nothing begins until the user thaws it",
             "It tried several ways out of the sandbox, and none succeeded. Look at what it is before it runs again.",
         ),
     }

@@ -37,6 +37,9 @@ PROGRAMS: Final = Thresholds(False, None, 3.0, 1 / 1.2, 1_000)
 HANDS: Final[Mapping[str, Thresholds]] = MappingProxyType(
     {
         "file_reader": SMALL,
+        "file_reader_large": COMPUTING,
+        "file_reader_lean": SMALL,
+        "archive": COMPUTING,
         "execution": COMPUTING,
         "plot": COMPUTING,
         "http": SMALL,

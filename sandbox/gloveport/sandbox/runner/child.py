@@ -14,6 +14,7 @@ from typing import Final
 
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, WATCH_FD, RunLimits, RunRequest
 from gloveport.sandbox.runner import prctl
+from gloveport.sandbox.runner.apart import keep_apart
 from gloveport.sandbox.runner.groups import join_groups
 
 _HIGH_FD: Final = 200
@@ -69,6 +70,9 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         _restore_signals()
         prctl.die_with_parent(signal.SIGKILL)
         prctl.forbid_new_privileges()
+        if request.apart:
+            step = "keep it apart"
+            keep_apart()
         step = "join control groups"
         if request.cgroup is not None:
             join_groups(request.cgroup)

@@ -19,10 +19,11 @@ from typing import Any, Final
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, quote, remove_container
+from gloveport.sandbox.runner.engine_memory import MemoryEar
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
 from gloveport.sandbox.runner.supervise import Run
-from gloveport.sandbox.runner.verdict import Ending
+from gloveport.sandbox.runner.verdict import SIGNALLED, Ending
 
 AWAY_S: Final = 10.0
 """How long an engine may be away before its run counts as lost."""
@@ -30,6 +31,8 @@ ASK_AGAIN_S: Final = 0.25
 DRAIN_S: Final = 5.0
 """How long output may still come after the container's end."""
 KILL_ENGINE_AGAIN_S: Final = 2.0
+KILLED_STATUS: Final = SIGNALLED + signal.SIGKILL
+"""What engines report of a command that was killed, and of one that ended itself with this number."""
 _FRAME_HEAD: Final = 8
 
 
@@ -70,6 +73,7 @@ class EngineRun(Run):
         self._path = f"/containers/{plan.name}"
         self._watch = EngineWatch(request, self._engine, plan.name)
         self.watchdog = self._watch
+        self._ear = MemoryEar(self._engine, plan.name)
         self._exec_id = ""
         self._stream: socket.socket | None = None
         self._waiting: socket.socket | None = None
@@ -101,6 +105,9 @@ class EngineRun(Run):
         return self._describe(failure, kills, None)
 
     def _start(self) -> None:
+        has_memory_limit = self.limits.memory_bytes_max is not None
+        if has_memory_limit:
+            self._ear.listen()
         try:
             stream = self._start_inside() if self._plan.execute else None
         except EngineError:
@@ -110,6 +117,9 @@ class EngineRun(Run):
             remove_container(self._plan)
             stream = None
         self._follow(stream or self._start_new())
+        if has_memory_limit:
+            self._ear.find_group()
+            self._ear.follow(self.poller)
         self.began = self.last_output = time.monotonic()
 
     def _start_inside(self) -> socket.socket:
@@ -157,7 +167,7 @@ class EngineRun(Run):
             self._read_end(self._waiting)
         elif fd == self.output:
             self._read_output()
-        else:
+        elif not self._ear.is_from(fd):
             super()._serve(fd, event)
 
     def _reap(self) -> None:
@@ -294,14 +304,17 @@ class EngineRun(Run):
         return self._watch.cpu_s, self._watch.peak_bytes or None
 
     def _conclude(self) -> int:
-        """See the container dead; 1 when the engine says that it was killed for its memory."""
-        try:
+        """See the container dead; how many processes the kernel killed for its memory, as far as anybody says."""
+        kills = 0
+        with contextlib.suppress(EngineError, OSError, KeyError, TypeError):
             if self._exec_id:
                 self._signal(signal.SIGKILL)
                 self._engine.call("POST", f"{self._path}/wait?condition=not-running")
-            return int(bool(self._engine.call("GET", f"{self._path}/json")["State"]["OOMKilled"]))
-        except (EngineError, OSError, KeyError, TypeError):
-            return 0
+            kills = int(bool(self._engine.call("GET", f"{self._path}/json")["State"]["OOMKilled"]))
+        unexplained = self.main_status == KILLED_STATUS and self.ending is None
+        kills = max(kills, self._ear.count_kills(wait=unexplained and not kills))
+        self._ear.close()
+        return kills
 
     def tidy(self) -> None:
         """Remove the container: nothing runs in it any more, or it never began."""

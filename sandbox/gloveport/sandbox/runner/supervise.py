@@ -333,6 +333,7 @@ class Run:
                 wrapper_reported=b'"exit-code"' in self.wrapper_words,
                 denied=denied[0][0] if denied else "",
                 denied_decides=self.request.breaker is not None and self.request.breaker.ends,
+                by_engine=self.request.engine is not None,
             )
         )
         return RunExit(

@@ -7,8 +7,12 @@ Must never: read a meaning into numbers such as 137, 143 or 255.
 
 import signal
 from dataclasses import dataclass
+from typing import Final
 
 from gloveport.protocol.jail.replies import ExitKind
+
+SIGNALLED: Final = 128
+"""What stands before a signal's number in the status of a wrapper or an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Seen:
 
     `denied` is the first refused call in words, `denied_decides` whether a hand of this kind is never refused one.
     `wrapped`: a wrapper stands between and reports a signal as 128+n; `wrapper_reported` whether it said that
-    the command was run at all.
+    the command was run at all. `by_engine`: an engine gives the status, and has one number for both.
     """
 
     wait_status: int
@@ -39,6 +43,7 @@ class Seen:
     wrapper_reported: bool
     denied: str = ""
     denied_decides: bool = False
+    by_engine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,17 @@ def decide_verdict(seen: Seen) -> Verdict:
         return Verdict(ExitKind.POLICY, code, number, f"it failed after the sandbox refused: {seen.denied}")
     if number is not None:
         return Verdict(ExitKind.FAILED, None, number, f"ended by signal {number}, not sent by the supervisor")
+    return Verdict(ExitKind.FAILED, code, None, _describe_status(seen, code))
+
+
+def _describe_status(seen: Seen, code: int | None) -> str:
+    """A status in words, with what it may stand for where a wrapper or an engine reports it."""
     words = f"exit status {code}"
-    if seen.wrapped and code is not None and code > 128:
-        words += f" (the jail's init reports an end by signal {code - 128} with the same number)"
-    return Verdict(ExitKind.FAILED, code, None, words)
+    if seen.wrapped and code is not None and code > SIGNALLED:
+        words += f" (the jail's init reports an end by signal {code - SIGNALLED} with the same number)"
+    if seen.by_engine and code == SIGNALLED + signal.SIGKILL:
+        words += " (its own, or it was killed and the engine does not say why)"
+    return words
 
 
 def _split(wait_status: int) -> tuple[int | None, int | None]:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 import time
 from collections import Counter
 from types import MappingProxyType
@@ -28,6 +29,9 @@ REPORTS_MAX: Final = 20_000
 """Refusals that are answered one by one; then the listener is let go, and the kernel refuses by itself (ENOSYS)."""
 PATH_BYTES_MAX: Final = 256
 _SET_ID_BITS: Final = 0o6000
+_WRITE_BITS: Final = 3
+_AT_FDCWD: Final = (1 << 32) - 100
+_ADDRESS_BYTES: Final = 28
 _FAMILIES: Final = MappingProxyType({
     16: "netlink", 17: "packet", 29: "can", 31: "bluetooth", 38: "alg", 40: "vsock", 44: "xdp", 15: "key", 9: "x25",
     30: "tipc", 21: "rds",
@@ -45,6 +49,8 @@ class Watch:
         self._refused = {int(number): name for number, name in plan.refused}
         self._counted = {int(number): name for number, name in plan.counted}
         self._set_id = {int(number): int(index) for number, index in plan.set_id}
+        self._reaching = {int(number): name for number, name in plan.reaching}
+        self._writable = plan.writable
         self.saw_set_id = False
         self._channel = channel
         self.channel_fd = channel.fileno()
@@ -87,6 +93,8 @@ class Watch:
             self.saw_set_id |= index is not None and (index < 0 or bool(arguments[index] & _SET_ID_BITS))
             if number in self._counted:
                 self._count(self._counted[number])
+            if number in self._reaching:
+                self._name(describe_reach(self._reaching[number], pid, arguments, self._writable))
             answer = _ANSWER.pack(ident, 0, 0, _CONTINUE)
         try:
             fcntl.ioctl(self.listener, _SEND, bytearray(answer))
@@ -113,8 +121,10 @@ class Watch:
 
     def _note(self, name: str, pid: int, arguments: list[int]) -> None:
         self._refusals += 1
-        words = describe_call(name, pid, arguments)
-        if words in self._denied or len(self._denied) < NAMED_MAX:
+        self._name(describe_call(name, pid, arguments))
+
+    def _name(self, words: str) -> None:
+        if words and (words in self._denied or len(self._denied) < NAMED_MAX):
             self._denied[words] += 1
 
     def _count(self, name: str) -> None:
@@ -140,13 +150,57 @@ def describe_call(name: str, pid: int, arguments: list[int]) -> str:
     return name
 
 
-def _read_path(pid: int, address: int) -> str:
-    """What the run says at that address, made printable; empty where it cannot be read."""
-    try:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            raw = memory.read(PATH_BYTES_MAX)
-    except (OSError, ValueError, OverflowError):
+def describe_reach(name: str, pid: int, arguments: list[int], writable: tuple[str, ...]) -> str:
+    """What a call reaches for that the jail does not give, such as `connect 192.0.2.1:443` or `write /etc/hosts`.
+
+    Empty for what is inside: the kernel judges each, whatever is said here.
+    """
+    if name == "connect":
+        return _describe_place(_read_memory(pid, arguments[1], min(arguments[2] & 0xFFFFFFFF, _ADDRESS_BYTES)))
+    flags, at = (arguments[1], 0) if name == "open" else (arguments[2], 1)
+    path = _read_path(pid, arguments[at]) if flags & _WRITE_BITS else ""
+    if path and not path.startswith("/"):
+        if at and arguments[0] & 0xFFFFFFFF != _AT_FDCWD:
+            return ""
+        try:
+            path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)
+        except OSError:
+            return ""
+    path = os.path.normpath(path) if path else ""
+    inside = any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in writable)
+    return "" if not path or inside else f"write {path}"
+
+
+def _describe_place(address: bytes) -> str:
+    """A place that is not of the jail's own loopback; empty for one that is, and for another family."""
+    family = int.from_bytes(address[:2], sys.byteorder)
+    port = int.from_bytes(address[2:4], "big")
+    if family == socket.AF_INET and len(address) >= 8:
+        host = socket.inet_ntop(socket.AF_INET, address[4:8])
+        is_own = host.startswith("127.") or host == "0.0.0.0"  # noqa: S104 - compared, not bound
+    elif family == socket.AF_INET6 and len(address) >= 24:
+        host = socket.inet_ntop(socket.AF_INET6, address[8:24])
+        is_own = host in ("::1", "::") or host.startswith("::ffff:127.")
+        host = f"[{host}]"
+    else:
         return ""
+    return "" if is_own else f"connect {host}:{port}"
+
+
+def _read_memory(pid: int, address: int, count: int) -> bytes:
+    """What the run says at that address; empty where it cannot be read."""
+    try:
+        fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, count, address)
+        finally:
+            os.close(fd)
+    except (OSError, ValueError, OverflowError):
+        return b""
+
+
+def _read_path(pid: int, address: int) -> str:
+    """A path that the run says, made printable; empty where it cannot be read."""
+    raw = _read_memory(pid, address, PATH_BYTES_MAX)
     text = raw.split(b"\0")[0].decode("utf-8", "replace")
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -24,12 +24,10 @@ from anyio.abc import TaskGroup
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import DAEMON_STREAM
-from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.app.front import Front, Late
+from gloveport.server.app.front import Front, Late, LateMethods
 from gloveport.server.app.live_settings import LiveSettings, secret_values
 from gloveport.server.client.paths import Places, other_data_dirs
 from gloveport.server.commands.buffers import BufferTable
-from gloveport.server.commands.standing import notice_of
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.journal.store import Journal
@@ -111,6 +109,8 @@ def _older_data(places: Places) -> tuple[Path, ...]:
 
 def _tell_standing(front: Front) -> None:
     """The journal stopped, or accepts again: every client hears of it, and followers that waited read on."""
+    from gloveport.server.commands.standing import notice_of  # with the wire's words, which the first clients need not
+
     health = front.journal.health()
     _log.warning("the journal %s", "accepts again" if health.accepting else f"stopped: {health.stopped_reason}")
     front.hub.pause(paused=not health.accepting)
@@ -122,7 +122,9 @@ async def _accept(stack: AsyncExitStack, front: Front, late: Late) -> GloveportE
     head = await front.journal.head(DAEMON_STREAM)
     epoch = head.epoch if head is not None else 1
     about = About(server_version=build_version(), epoch=epoch, decision_token=write_token(front.places.token))
-    service = Service(METHODS, late, front.hub, front.buffers, about, bulletin=front.bulletin, changes=front.changes)
+    service = Service(
+        LateMethods(), late, front.hub, front.buffers, about, bulletin=front.bulletin, changes=front.changes
+    )
     socket_file = bind_socket(front.places.socket, front.lease)
     stack.callback(socket_file.close)
     endpoint = Endpoint(service, socket_file.listener)

@@ -5,13 +5,13 @@ Invariant: a request is answered by the rooms alone; until they are open it wait
 Must never: answer in their place.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-from pydantic import BaseModel
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
@@ -24,8 +24,11 @@ from gloveport.server.secrets.detect import Redactor
 from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.news import News
-from gloveport.server.transports.port import Caller, SessionPort
+from gloveport.server.transports.port import Caller, MethodShape, SessionPort
 from gloveport.server.transports.source import ProjectedView, Projections, dump_each
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def _nobody() -> int:
@@ -67,6 +70,25 @@ class Rooms(Protocol):
         """The views."""
 
 
+class LateMethods(Mapping[str, MethodShape]):
+    """The wire's table of methods, loaded when one is asked for: the first answers need none of it."""
+
+    @cached_property
+    def _table(self) -> Mapping[str, MethodShape]:
+        from gloveport.protocol.wire.methods import METHODS
+
+        return METHODS
+
+    def __getitem__(self, name: str) -> MethodShape:
+        return self._table[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
 class Late:
     """Stands in for the rooms (`SessionPort`); every call waits until they are open."""
 
@@ -91,7 +113,7 @@ class Late:
             raise self._failure or GloveportError(ErrorCode.SHUTTING_DOWN, "the daemon ends")
         return self._rooms
 
-    async def call(self, method: str, params: BaseModel, caller: Caller) -> BaseModel:
+    async def call(self, method: str, params: "BaseModel", caller: Caller) -> "BaseModel":
         """Answer one valid request, by the rooms."""
         return await (await self._open_rooms()).commands.call(method, params, caller)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.sandbox.backends.select import NAMES
-from gloveport.sandbox.egress.entries import EntryError, read_entries
+from gloveport.sandbox.backends.names import NAMES
+from gloveport.server.accounts import Account
 from gloveport.server.settings import SETTINGS_FILE, Settings, load_settings
 
 _NAMES_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
@@ -61,16 +61,28 @@ def check_rungs(settings: Settings) -> None:
 
 def check_places(settings: Settings) -> None:
     """Raise GloveportError (INVALID_PARAMS) where the settings name what is no place."""
+    if not settings.places and not settings.credentials and not _accounts(settings):
+        return
+    from gloveport.sandbox.egress.entries import EntryError, read_entries  # most users set none
+
     try:
         read_entries(settings.places)
         read_entries(one.place for one in settings.credentials)
+        read_entries(one.place for one in _accounts(settings))
     except EntryError as error:
         words = f"settings: not a place: {error}"
         raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Mend the settings file.") from error
+
+
+def _accounts(settings: Settings) -> list[Account]:
+    """Every server that the user has an account at."""
+    mail = [] if settings.mail is None else [settings.mail.account]
+    return mail + [one.account for one in settings.databases]
 
 
 def secret_values(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What must never be shown: the models' keys, and what the daemon's environment holds under a secret's name."""
     keys = [choice.key.reveal() for choice in settings.models if choice.key is not None]
     keys += [one.value.reveal() for one in settings.credentials if one.value]
+    keys += [one.password.reveal() for one in _accounts(settings) if one.password is not None]
     return keys + [value for name, value in environment.items() if _NAMES_SECRET.search(name) and value]

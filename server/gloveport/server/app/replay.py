@@ -21,11 +21,11 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
-from gloveport.server.commands.view_answers import redacted_parts
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
+from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.session.views.context import ContextProjection
 from gloveport.server.session.views.metrics import MetricsProjection
 from gloveport.server.session.views.placed import Projection

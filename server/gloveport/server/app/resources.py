@@ -22,7 +22,8 @@ import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
-from gloveport.sandbox.backends.select import NAMES, open_backend
+from gloveport.sandbox.backends.names import NAMES
+from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
 from gloveport.server.cli.demo_repo import SCRIPT
@@ -32,6 +33,7 @@ from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
 from gloveport.server.engine.way_out import erase_lines
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
+from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import MINIMUM_STRENGTH
@@ -43,6 +45,8 @@ from gloveport.server.workspace.fit import refuse_root
 from gloveport.server.workspace.layers import drop_layers
 
 RULES_FILE: Final = "rules.toml"
+MANAGED_RULES: Final = Path("/etc/gloveport") / RULES_FILE
+"""Rules of whoever owns the machine; the user's own can only add to what they ask for and refuse."""
 CONTENTS_DIR: Final = "contents"
 OWED: Final = "owed"
 UNRECORDED: Final = "unrecorded"
@@ -60,14 +64,26 @@ def readable_roots() -> tuple[str, ...]:
     return tuple(root for root in roots if not any(root != other and is_below(root, other) for other in roots))
 
 
-def load_rules(settings_home: Path) -> RuleSet:
-    """The built-in rules and the user's own (`rules.toml` beside the settings). Raises PolicyError (RULES_INVALID)."""
+def load_rules(settings_home: Path, managed: Path = MANAGED_RULES) -> RuleSet:
+    """The built-in rules, those of the machine's owner, and the user's own (`rules.toml` beside the settings).
+
+    Raises PolicyError (RULES_INVALID), also for managed rules that somebody but root could have written.
+    """
     builtin = importlib.resources.files("gloveport.server.policy.rules").joinpath("builtin.toml").read_text("utf-8")
     texts = {Source.builtin: builtin}
+    if os.path.lexists(managed):
+        texts[Source.managed] = _read_managed(managed)
     own = settings_home / RULES_FILE
     if own.is_file():
         texts[Source.user] = own.read_text("utf-8")
     return ruleset_from_texts(texts)
+
+
+def _read_managed(path: Path) -> str:
+    state, folder = path.stat(), path.parent.stat()
+    if any(one.st_uid != 0 or one.st_mode & 0o022 for one in (state, folder)):
+        raise RulesInvalidError(Source.managed, "-", f"{path} has to belong to root, and nobody else may write there")
+    return path.read_text("utf-8")
 
 
 class Ladder:
@@ -124,6 +140,10 @@ class Ladder:
             ),
         )
 
+    async def find_image(self, name: str, reference: str) -> str:
+        """The id of an image in a rung that works and has it; else empty."""
+        return await self.backend(name).find_image(reference) if (await self.availability(name)).ok else ""
+
     async def doctor(self, name: str) -> SandboxDoctorResult:
         """Probe a rung's claims from outside."""
         from gloveport.sandbox.doctor.examine import examine
@@ -139,7 +159,7 @@ class Ladder:
 
     def rungs(self) -> Rungs:
         """What commands may ask."""
-        return Rungs(NAMES, self.describe, self.doctor)
+        return Rungs(NAMES, self.describe, self.doctor, self.find_image)
 
     async def reap(self) -> None:
         """End every run of an earlier daemon that no session follows."""

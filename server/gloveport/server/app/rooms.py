@@ -112,7 +112,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await anyio.to_thread.run_sync(clear_ways, data_dir)  # before any call goes on and opens its own
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
-    trust = Trust(front.journal, front.settings().default_trust, front.now_us)
+    trust = Trust(front.journal, front.settings().default_trust, front.now_us, room.rights)
     await trust.load()
 
     audit_path = data_dir / AUDIT_FILE
@@ -199,7 +199,12 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         read_only_roots=readable_roots(),
         editors=front.buffers,
         ways=WaysOut(
-            front.places.data_dir, front.now_us, lambda: front.settings().places, lambda: front.settings().credentials
+            front.places.data_dir,
+            front.now_us,
+            lambda: front.settings().places,
+            lambda: front.settings().credentials,
+            lambda: front.settings().mail,
+            lambda: front.settings().databases,
         ),
     )
 

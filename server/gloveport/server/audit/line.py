@@ -49,6 +49,8 @@ class Action(StrEnum):
     RECONCILE = "reconcile"
     RELEASE = "release"
     SESSION_DELETE = "session_delete"
+    SESSION_FREEZE = "session_freeze"
+    SESSION_THAW = "session_thaw"
     TAIL_TORN = "tail_torn"
     TAIL_LOST = "tail_lost"
     LOG_DAMAGED = "log_damaged"

@@ -16,6 +16,11 @@ from typing import Any, Final
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
 from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line
 
+PROVES: Final = (
+    "That finds edits, reordering and cuts by whoever lacks the key; this user and root hold it, so against them only "
+    "a checkpoint that was copied to another machine proves anything"
+)
+"""What a chain with a signed checkpoint can prove, and what not."""
 _LOSSES_TOLD_MAX: Final = 5
 _BACKWARD_BYTES: Final = 256 * 1024
 _STEP_BYTES: Final = LINE_BYTES_MAX + 2

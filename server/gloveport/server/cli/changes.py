@@ -22,7 +22,7 @@ from gloveport.protocol.wire.change import (
     Selection,
 )
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.diffs import below_root, hunk_digest, pending, show_diffs, write_patch
+from gloveport.server.cli.diffs import below_root, decided_digests, hunk_digest, pending, show_diffs, write_patch
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -123,7 +123,7 @@ def reject(paths: Paths = None, hunk: Hunks = None, session: Session = "", root:
 
 def undo(
     paths: Annotated[list[str] | None, typer.Argument(help="Files as seen from here; none: the last decision.")] = None,
-    hunk: Annotated[list[str] | None, typer.Option("--hunk", help="Only this hunk, by its whole digest.")] = None,
+    hunk: Annotated[list[str] | None, typer.Option("--hunk", help="Only this hunk, by what its id began with.")] = None,
     turn: Annotated[str, typer.Option("--turn", help="All decisions on what this turn proposed.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="All decisions in force.")] = False,
     session: Session = "",
@@ -139,7 +139,7 @@ def undo(
             turn_id=turn or None,
             all=everything,
             paths=tuple(below_root(path, info, root) for path in paths) if paths else None,
-            hunk_digests=tuple(hunk) if hunk else None,
+            hunk_digests=await decided_digests(client, info, hunk) if hunk else None,
         )
         result = await client.call("change/undo", params)
         out().print(plain(decided_words("undone", result.paths, info), "green"))

@@ -9,6 +9,7 @@ import base64
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams
+from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams, EndedHunkInfo
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.link import err, out, plain
 from gloveport.server.cli.seen import note_shown
@@ -24,6 +25,8 @@ from gloveport.server.client.connect import Client
 
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
 _ID_CHARACTERS_MIN: Final = 4
+_WHOLE_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_TOLD_MAX: Final = 5
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _PATCH_HEADER: Final = re.compile(rb"@@ -(\d+),(\d+) \+\d+,\d+ @@")
 
@@ -102,20 +105,51 @@ def hunk_digest(change: ChangeInfo, name: str) -> str:
     raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"{change.path} {words} {name!r}", hint="See gloveport diff.")
 
 
+async def decided_digests(client: Client, session: SessionInfo, names: Sequence[str]) -> tuple[str, ...]:
+    """The digests of decided hunks whose ids or digests begin so, each of one alone. Raises GloveportError."""
+    ended = (await client.call("change/list", SessionParams(session_id=session.session_id))).ended
+    decided = [hunk for hunk in ended if hunk.state in ("accepted", "rejected")]
+    return tuple(_decided_digest(decided, name) for name in names)
+
+
+def _decided_digest(decided: Sequence[EndedHunkInfo], name: str) -> str:
+    if _WHOLE_DIGEST.fullmatch(name):
+        return name  # also of one that was decided too long ago to be listed
+    begun = name.removeprefix("hunk-")
+    found = [hunk for hunk in decided if begun and hunk.digest.startswith(begun)]
+    if len(found) == 1:
+        return found[0].digest
+    if not found:
+        words, hint = f"no decided hunk begins with {name!r}", "gloveport undo takes the last decision back."
+    else:
+        words = f"{len(found)} decided hunks begin with {name!r}"
+        hint = f"Name one: {', '.join(f'{hunk.digest[:12]} of {hunk.path}' for hunk in found[:_TOLD_MAX])}."
+    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, words, hint=hint)
+
+
 async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
     """Print proposals for a person."""
     console = out()
     for change in changes:
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
         preview = await client.call("change/preview", params)
-        names = iter(hunk_names(preview.change).values())
+        states = {hunk.hunk_id: hunk.state for hunk in preview.change.hunks}
+        names = iter([f"{name}{_state_words(states[hunk])}" for hunk, name in hunk_names(preview.change).items()])
         for line in preview.diff.splitlines():
             note = f" hunk {next(names, '')}" if line.startswith("@@") else ""
             style = "bold" if line.startswith(("+++", "---", "diff ")) else _STYLES.get(line[:1], "")
             console.print(plain(line + note, style))
         if change.runs_by_itself:
             console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
+        ended = Counter(hunk.state for hunk in preview.ended)
+        if ended:
+            words = ", ".join(f"{count} {state}" for state, count in sorted(ended.items()))
+            console.print(plain(f"before, of {change.path}: {words}", "dim"))
         note_shown(session.session_id, (preview.change,))
+
+
+def _state_words(state: str) -> str:
+    return " (conflicted: you changed these lines too)" if state == "conflicted" else ""
 
 
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:

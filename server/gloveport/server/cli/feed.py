@@ -152,6 +152,8 @@ class Feed:
             "TurnFailed": self._turn_failed,
             "TurnCancelled": self._turn_cancelled,
             "RecoverySummarised": self._recovered,
+            "SessionFrozen": self._frozen,
+            "SessionThawed": self._thawed,
             "PlanUpdated": self._plan,
             "UserMessageAdded": self._message,
             "UserMessageQueued": self._queued,
@@ -265,6 +267,16 @@ class Feed:
 
     def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"↺ {fields['text']}", "magenta")
+
+    def _frozen(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("freeze/"):
+            self.prose(f"⛔ This session is frozen. {fields['words']}", "bold red", indent="  ")
+            self.prose(f"  {fields['evidence']}", indent="  ")
+            self.line("  what it did: gloveport why; to let it work again: gloveport thaw")
+
+    def _thawed(self, item: str, fields: Mapping[str, Any]) -> None:
+        if item.startswith("freeze/"):
+            self.line(f"⛔ the session may work again (by {fields['by']})", "yellow")
 
     def _plan(self, _item: str, fields: Mapping[str, Any]) -> None:
         marks = {"done": "✓", "running": "▸", "pending": "○", "dropped": "✗", "superseded": "✗"}

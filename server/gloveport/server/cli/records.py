@@ -6,6 +6,7 @@ Must never: print a secret that redaction knows, unless asked for the raw log.
 """
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -136,14 +137,25 @@ def verify() -> None:
     raise typer.Exit(with_client(work))
 
 
+class Form(StrEnum):
+    """Shapes in which audit lines are printed."""
+
+    LINES = "lines"
+    OCSF = "ocsf"
+
+
 @audit.command("export")
-def export_lines() -> None:
+def export_lines(
+    form: Annotated[Form, typer.Option("--format", help="lines: as they are recorded; ocsf: as OCSF events.")] = (
+        Form.LINES
+    ),
+) -> None:
     """Print the audit lines as NDJSON."""
 
     async def work(client: Client) -> None:
         after: int | None = 0
         while after is not None:
-            page = await client.call("audit/export", AuditExportParams(after_line=after))
+            page = await client.call("audit/export", AuditExportParams(after_line=after, format=form.value))
             for line in page.lines:
                 print_json(line)
             after = page.next_line

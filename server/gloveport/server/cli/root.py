@@ -21,11 +21,13 @@ from gloveport.server.cli import (
     deleting,
     demo,
     doctor,
+    policy,
     records,
     restoring,
     run,
     sessions,
     steering,
+    thawing,
 )
 from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
@@ -81,7 +83,7 @@ def command_line(doors: Doors) -> typer.Typer:
             LOOK,
             (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),
         ),
-        (SET_UP, (choices.trust, doctor.doctor, deleting.delete)),
+        (SET_UP, (choices.trust, doctor.doctor, deleting.delete, thawing.thaw)),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),
     )
     for panel, commands in groups:
@@ -92,6 +94,7 @@ def command_line(doors: Doors) -> typer.Typer:
     app.add_typer(choices.models, name="models", rich_help_panel=SET_UP)
     app.add_typer(_daemon(doors), name="daemon", rich_help_panel=SET_UP)
     app.add_typer(records.audit, name="audit", rich_help_panel=DEVELOPERS)
+    app.add_typer(policy.policy, name="policy", rich_help_panel=SET_UP)
 
     @app.command(rich_help_panel=DEVELOPERS)
     def lsp() -> None:

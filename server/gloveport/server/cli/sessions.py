@@ -150,6 +150,8 @@ def _notes(item: ViewItem) -> list[tuple[str, str]]:
     fields = item.fields
     if item.kind == "recovery":
         return [(f"↺ {fields['text']}", "magenta")]
+    if item.kind == "freeze":
+        return [(f"⛔ {fields['state']}: {fields['words']}", "bold red")]
     if item.kind == "steering":
         return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
     return []

@@ -29,7 +29,6 @@ from gloveport.protocol.wire.place import (
     ModelChooseParams,
     ModelInfo,
     ModelListResult,
-    PolicyShowResult,
     SandboxChooseParams,
     SandboxDoctorParams,
     SandboxDoctorResult,
@@ -39,6 +38,7 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
+from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyExplainResult, PolicyShowResult
 from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
@@ -53,6 +53,7 @@ from gloveport.protocol.wire.session import (
     SessionListResult,
     SessionRenameParams,
     SessionStartParams,
+    SessionThawParams,
     SubscribeParams,
     SubscribeResult,
     SubscriptionParams,
@@ -126,6 +127,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/thaw"], params: SessionThawParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
 
     @overload
     async def call(
@@ -349,6 +355,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["policy/show"], params: Empty | None = None, *, timeout_s: float | None = None
     ) -> PolicyShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["policy/explain"], params: PolicyExplainParams, *, timeout_s: float | None = None
+    ) -> PolicyExplainResult: ...
 
     @overload
     async def call(

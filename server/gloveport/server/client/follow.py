@@ -144,9 +144,9 @@ class Follow(AsyncIterator[Update]):
         items = [item.model_dump() for item in result.snapshot.items]
         first = result.snapshot.items_before
         if self._newest_only:
-            self.view.load(items, 0, first)
+            self.view.load(items, result.seq, first)
         else:
-            self.view.load([*await self._older_items(first), *items], 0)
+            self.view.load([*await self._older_items(first), *items], result.seq)
         return Update((), result.cursor, None, caught_up=False, in_sync=False, began_anew=True)
 
     async def _begin_anew(self) -> Update:

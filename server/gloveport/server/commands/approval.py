@@ -19,8 +19,9 @@ from gloveport.protocol.wire.turn import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.engine.judging import grant_in_force, issue_grant
+from gloveport.server.engine.judging import issue_grant, rights_in_force
 from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.policy.answer import grant_sentence
 from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApprovalAnswered
@@ -64,21 +65,19 @@ async def resolve(house: House, params: ApprovalResolveParams, caller: Caller, o
 
 
 async def grants(house: House, params: SessionParams, caller: Caller) -> GrantListResult:
-    """The rights in force."""
+    """The rights in force: the session's own, and those of its workspace."""
     actor = await house.sessions.open(params.session_id)
     rows = []
-    for issued in actor.state.grants.values():
-        grant = grant_in_force(actor.state, issued, house.sessions.room.now_us())
-        if grant is not None:
-            rows.append(
-                GrantInfo(
-                    grant_id=issued.grant_id,
-                    scope=issued.scope,
-                    sentence=issued.sentence,
-                    expires_at=grant.expires_at,
-                    uses_left=grant.uses_left,
-                )
+    for grant in rights_in_force(actor, house.sessions.room.now_us()):
+        rows.append(
+            GrantInfo(
+                grant_id=grant.grant_id,
+                scope=grant.scope.value,
+                sentence=grant_sentence(grant),
+                expires_at=grant.expires_at,
+                uses_left=grant.uses_left,
             )
+        )
     return GrantListResult(grants=tuple(rows))
 
 
@@ -88,7 +87,8 @@ async def revoke(house: House, params: GrantRevokeParams, caller: Caller, once: 
     reason = f"revoked by {caller.client_name or 'client'}"
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
-        if params.grant_id not in state.grants:
+        shared = actor.room.rights.holds(state.workspace_id, params.grant_id)
+        if params.grant_id not in state.grants and not shared:
             raise GloveportError(ErrorCode.APPROVAL_UNKNOWN, "there is no such right", hint="List them: grant/list.")
         return (GrantRevoked(grant_id=params.grant_id, reason=reason),)
 

@@ -5,6 +5,7 @@ Invariant: what is decided is what was shown: a selection names digests; the pla
 Must never: answer before the outcome is on disk.
 """
 
+import dataclasses
 from base64 import b64encode
 from dataclasses import replace
 from typing import Final
@@ -23,10 +24,12 @@ from gloveport.protocol.wire.change import (
     ChangeListResult,
     ChangePreviewParams,
     ChangePreviewResult,
+    EndedHunkInfo,
     HunkInfo,
 )
 from gloveport.server.commands.documents import SIDES, document_uri
 from gloveport.server.commands.house import House
+from gloveport.server.commands.hunks import standing
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.perform import start as start_effects
@@ -57,10 +60,20 @@ def _info(change: ChangeProposed) -> ChangeInfo:
     )
 
 
+def _ended(actor: Actor, change_id: str | None = None) -> tuple[EndedHunkInfo, ...]:
+    """The hunks that are pending no more, of one proposal or of all; those that ended last stand last."""
+    return tuple(
+        EndedHunkInfo.model_validate(dataclasses.asdict(hunk))
+        for hunk in actor.state.ended_hunks.values()
+        if change_id in (None, hunk.change_id)
+    )
+
+
 async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeListResult:
     """All pending proposals."""
     actor = await house.sessions.open(params.session_id)
-    return ChangeListResult(changes=tuple(_info(change) for change in actor.state.changes.values()))
+    changes = tuple(_info(change) for change in actor.state.changes.values())
+    return ChangeListResult(changes=changes, ended=_ended(actor))
 
 
 async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> ChangePreviewResult:
@@ -74,7 +87,11 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
         raise GloveportError(ErrorCode.CHANGE_SUPERSEDED, "the proposal is just changing; look again")
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
     documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
-    return ChangePreviewResult(change=_info(change), diff=shown.diff, patch=patch, documents=documents)
+    states = await standing(actor, change)
+    info = _info(change)
+    hunks = tuple(one.model_copy(update={"state": how.value}) for one, how in zip(info.hunks, states, strict=True))
+    info, ended = info.model_copy(update={"hunks": hunks}), _ended(actor, change.change_id)
+    return ChangePreviewResult(change=info, ended=ended, diff=shown.diff, patch=patch, documents=documents)
 
 
 def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:

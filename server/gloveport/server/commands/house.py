@@ -40,6 +40,7 @@ class Rungs:
     names: tuple[str, ...]
     describe: Callable[[str], Awaitable[SandboxInfo]]
     doctor: Callable[[str], Awaitable[SandboxDoctorResult]]
+    find_image: Callable[[str, str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,17 @@ Must never: write, or hold what it read.
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeProposed, HunkRecord
-from gloveport.protocol.wire.change import ChangeHunksParams, ChangeHunksResult, PendingHunk
+from gloveport.protocol.wire.change import ChangeHunksParams, ChangeHunksResult, PendingHunk, PendingState
 from gloveport.server.commands.house import House
+from gloveport.server.edit.hunk_states import HunkState, shown_state
 from gloveport.server.edit.lines import split_lines
 from gloveport.server.edit.matching import changed_ranges
-from gloveport.server.edit.shift import place_lines
+from gloveport.server.edit.shift import Placed, place_lines
 from gloveport.server.engine.actor import Actor
 from gloveport.server.transports.port import Caller
 
@@ -37,7 +38,7 @@ async def hunks(house: House, params: ChangeHunksParams, caller: Caller) -> Chan
     found: list[PendingHunk] = []
     for actor in await _actors(house, params.session_id, wanted):
         for change in sorted(actor.state.changes.values(), key=lambda each: each.path):
-            target = actor.workspace.root / change.path
+            target = actor.workspace.root / (change.renamed_from or change.path)
             if wanted is None or os.path.realpath(target) == wanted:
                 found += await _placed(actor, change, params.uri or target.as_uri())
     return ChangeHunksResult(hunks=tuple(found))
@@ -66,21 +67,45 @@ class _Sides:
     user: bytes
 
 
-async def _placed(actor: Actor, change: ChangeProposed, uri: str) -> list[PendingHunk]:
+async def standing(actor: Actor, change: ChangeProposed) -> tuple[HunkState, ...]:
+    """Where each pending hunk of a proposal stands beside what the user has now, in order."""
+    sides = await _sides(actor, change)
+    return tuple(shown_state(meets=placed.meets) for hunk, placed in _places(change, sides) if hunk is not None)
+
+
+async def _sides(actor: Actor, change: ChangeProposed) -> _Sides:
     workspace = actor.workspace
     base = await workspace.content(change.base_hash)
     result = await workspace.content(change.result_hash)
-    user = await workspace.user_bytes(change.path)
-    sides = _Sides(base or b"", result or b"", user or b"")
-    return list(_each(actor, change, sides, uri))
+    user = await workspace.user_bytes(change.renamed_from or change.path)
+    return _Sides(base or b"", result or b"", user or b"")
+
+
+async def _placed(actor: Actor, change: ChangeProposed, uri: str) -> list[PendingHunk]:
+    return list(_each(actor, change, await _sides(actor, change), uri))
+
+
+def _places(change: ChangeProposed, sides: _Sides) -> Iterator[tuple[HunkRecord | None, Placed]]:
+    """Each hunk with its lines in the user's text; what can be taken whole only stands at the beginning.
+
+    Where the user made the very same change, nothing meets.
+    """
+    if not change.hunks:
+        yield None, Placed(0, 0, meets=sides.user not in (sides.base, sides.result))
+        return
+    result, user = split_lines(sides.result), split_lines(sides.user)
+    changes = changed_ranges(split_lines(sides.base), user)
+    for hunk in change.hunks:
+        placed = place_lines(changes, hunk.old_start, hunk.old_start + hunk.old_count)
+        new = result[hunk.new_start : hunk.new_start + hunk.new_count]
+        same = placed.inside and user[placed.start : placed.end] == new
+        yield hunk, replace(placed, meets=placed.meets and not same)
 
 
 def _each(actor: Actor, change: ChangeProposed, sides: _Sides, uri: str) -> Iterator[PendingHunk]:
-    changes = changed_ranges(split_lines(sides.base), split_lines(sides.user))
     places = _Lines(sides.user)
-    for hunk in change.hunks or (None,):
-        start, end = (0, 0) if hunk is None else (hunk.old_start, hunk.old_start + hunk.old_count)
-        placed = place_lines(changes, start, end)
+    for hunk, placed in _places(change, sides):
+        start = 0 if hunk is None else hunk.old_start
         yield PendingHunk(
             session_id=actor.session_id,
             session_title=actor.state.title,
@@ -99,6 +124,8 @@ def _each(actor: Actor, change: ChangeProposed, sides: _Sides, uri: str) -> Iter
             new_text=None if hunk is None else _new_text(sides.result, hunk),
             runs_by_itself=change.runs_by_itself,
             meets=placed.meets,
+            state=cast("PendingState", shown_state(meets=placed.meets).value),
+            user_text=_text(sides.user, placed.start, placed.end - placed.start) if placed.meets else None,
         )
 
 

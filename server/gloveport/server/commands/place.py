@@ -1,4 +1,4 @@
-"""workspace/*, sandbox/*, model/*, policy/show, audit/*, daemon/*: the places work happens in.
+"""workspace/*, sandbox/*, model/*, audit/*, daemon/*: the places work happens in.
 
 Purpose: the handlers of choices and of what the daemon says of itself.
 Invariant: a choice is written with the words that told its difference.
@@ -21,8 +21,6 @@ from gloveport.protocol.wire.place import (
     ModelChooseParams,
     ModelInfo,
     ModelListResult,
-    PolicyShowResult,
-    RuleInfo,
     SandboxChooseParams,
     SandboxDoctorParams,
     SandboxDoctorResult,
@@ -32,12 +30,14 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
+from gloveport.server.audit.ocsf import ocsf_event
+from gloveport.server.audit.reading import PROVES
 from gloveport.server.commands.data import data_info
+from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, checked_root
 from gloveport.server.commands.trust import adopt_trust
-from gloveport.server.policy.explain import show as show_rules
 from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.state import folder_identity
@@ -82,6 +82,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
     _check_rung(house, params.sandbox)
     actor = await house.sessions.open(params.session_id)
     described = await house.rungs.describe(params.sandbox)
+    image = await pin_image(house, actor.state, params.sandbox, params.image) if params.image else ""
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
         if state.turn is not None:
@@ -89,8 +90,9 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
                 ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
             )
         check_strength(described, state.trust_level)
-        statement = described.statement
-        return (SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=statement),)
+        words = f"{described.statement} In the image {params.image} ({image})." if image else described.statement
+        chosen = SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=words, image=image)
+        return (chosen,)
 
     await actor.record(facts, once.request(described))
     return described
@@ -123,17 +125,10 @@ async def choose_model(house: House, params: ModelChooseParams, caller: Caller, 
     return info
 
 
-async def policy(house: House, params: Empty, caller: Caller) -> PolicyShowResult:
-    """The rules in force."""
-    shown = show_rules(house.sessions.room.rules)
-    rules = tuple(RuleInfo.model_validate(rule) for rule in shown["rules"])
-    return PolicyShowResult(rules_hash=shown["rules_hash"], rules=rules)
-
-
 async def verify_audit(house: House, params: Empty, caller: Caller) -> AuditVerifyResult:
     """Follow the audit chain."""
     report = await house.audit.verify()
-    words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint"
+    words = report.reason or f"{report.lines} lines follow from one another and agree with the checkpoint. {PROVES}"
     if report.findings:
         words += f"; lines {', '.join(map(str, report.findings))} tell of damage found earlier"
     if report.losses:
@@ -155,6 +150,8 @@ async def export_audit(house: House, params: AuditExportParams, caller: Caller) 
 
     lines = await anyio.to_thread.run_sync(read)
     shown = lines[: params.limit]
+    if params.format == "ocsf":
+        shown = [ocsf_event(line) for line in shown]
     return AuditExportResult(
         lines=tuple(shown), next_line=params.after_line + len(shown) if len(lines) > params.limit else None
     )

@@ -21,15 +21,16 @@ from gloveport.server.commands import (
     approval,
     change,
     data,
+    devcontainer,
     documents,
     hunks,
     place,
+    policy,
     restoring,
     session,
     tool,
     turn,
     undoing,
-    views,
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
@@ -38,19 +39,31 @@ from gloveport.server.transports.port import Caller
 Read = Callable[[House, Any, Caller], Awaitable[BaseModel]]
 Change = Callable[[House, Any, Caller, Once], Awaitable[BaseModel]]
 
+
+def _projected(method: str) -> Read:
+    """The handler of a projection; what makes them is loaded when the first one is asked for."""
+
+    async def answer(house: House, params: Any, caller: Caller) -> BaseModel:
+        from gloveport.server.commands.views import HANDLERS
+
+        return await HANDLERS[method](house, params, caller)
+
+    return answer
+
+
 READS: Final[Mapping[str, Read]] = MappingProxyType(
     {
         "session/list": session.listed,
         "session/show": session.show,
         "session/item/list": session.items,
         "session/export": session.export,
-        "session/transcript": views.transcript,
-        "task/show": views.shower("task/show"),
-        "plan/show": views.shower("plan/show"),
-        "usage/show": views.shower("usage/show"),
-        "trace/show": views.shower("trace/show"),
-        "sample/list": views.shower("sample/list"),
-        "metrics/show": views.metrics,
+        "session/transcript": _projected("session/transcript"),
+        "task/show": _projected("task/show"),
+        "plan/show": _projected("plan/show"),
+        "usage/show": _projected("usage/show"),
+        "trace/show": _projected("trace/show"),
+        "sample/list": _projected("sample/list"),
+        "metrics/show": _projected("metrics/show"),
         "approval/list": approval.listed,
         "grant/list": approval.grants,
         "change/list": change.listed,
@@ -62,9 +75,11 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "tool/why": tool.why,
         "workspace/list": place.workspaces,
         "sandbox/list": place.sandboxes,
+        "sandbox/devcontainer": devcontainer.show,
         "sandbox/doctor": place.doctor,
         "model/list": place.models,
-        "policy/show": place.policy,
+        "policy/show": policy.show,
+        "policy/explain": policy.explained,
         "audit/verify": place.verify_audit,
         "audit/export": place.export_audit,
         "daemon/status": place.status,
@@ -75,6 +90,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/start": session.start,
         "session/rename": session.rename,
+        "session/thaw": session.thaw,
         "session/delete": data.delete,
         "turn/start": turn.start,
         "turn/queue": turn.queue,

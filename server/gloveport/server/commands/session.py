@@ -29,18 +29,22 @@ from gloveport.protocol.wire.session import (
     SessionListResult,
     SessionRenameParams,
     SessionStartParams,
+    SessionThawParams,
     ViewItem,
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.view_answers import redacted_parts
 from gloveport.server.engine.actor import Actor, index_state
+from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.sessions import Choice
 from gloveport.server.journal.records import SessionRow
+from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.transports.port import Caller
+from gloveport.server.turn.inputs import ThawSession
 from gloveport.server.workspace.state import folder_identity
 
 EXPORT_BYTES_MAX = 4 * 1024 * 1024
+THAW_CHARACTERS = 6
 RUNNING_LEVELS = ("trusted", "restricted")
 
 
@@ -71,6 +75,17 @@ def check_strength(rung: SandboxInfo, level: str) -> None:
         words = f"{rung.name} is too weak for a folder that is {level}: every program would be refused"
         hint = "Choose a stronger sandbox, or trust the folder further if you know its code."
         raise GloveportError(ErrorCode.SANDBOX_REFUSED, words, hint=hint)
+
+
+async def thaw(house: House, params: SessionThawParams, caller: Caller, once: Once) -> Empty:
+    """Let a frozen session work again, since the user typed its mark. Raises GloveportError."""
+    mark = params.session_id[-THAW_CHARACTERS:]
+    if params.typed != mark:
+        words = "what was typed is not the end of the session's id; it stays frozen"
+        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Type its last {THAW_CHARACTERS} characters.")
+    actor = await house.sessions.open(params.session_id)
+    start_effects(actor, await actor.submit(ThawSession(caller.client_name or "client"), once.request(Empty())))
+    return Empty()
 
 
 async def start(house: House, params: SessionStartParams, caller: Caller, once: Once) -> SessionInfo:

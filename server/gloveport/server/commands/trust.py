@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.ids import WorkspaceId, workspace_stream
-from gloveport.protocol.journal.envelope import NewEvent
-from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxChosen, WorkspaceTrusted, encode_body
+from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxChosen, WorkspaceTrusted
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.engine.rights import Rights, stream_part
 from gloveport.server.journal.errors import JournalError
-from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
+from gloveport.server.journal.records import Append, ClientRequest
 from gloveport.server.journal.store import Journal
 from gloveport.server.session.state import SessionState
 from gloveport.server.settings import Settings
@@ -24,6 +23,7 @@ from gloveport.server.settings import Settings
 READ_EVENTS = 500
 READ_BYTES = 1024 * 1024
 PREFIX = "workspace/"
+TRUST_CHANGED = "trust in the workspace changed"
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Known:
 class Trust:
     """All trust levels; `default` holds where the user has said nothing."""
 
-    def __init__(self, journal: Journal, default: str, now_us: Callable[[], int]) -> None:
-        self._journal, self._default, self._now_us = journal, default, now_us
+    def __init__(self, journal: Journal, default: str, now_us: Callable[[], int], rights: Rights) -> None:
+        self._journal, self._default, self._now_us, self._rights = journal, default, now_us, rights
         self._known: dict[str, Known] = {}
 
     async def load(self) -> None:
@@ -59,6 +59,7 @@ class Trust:
                 raise
             # What the user said last cannot be read: nothing holds until it is said again.
             self._known.pop(stream.removeprefix(PREFIX), None)
+            self._rights.forget(stream.removeprefix(PREFIX))
             await self._journal.set_aside(stream, 1, error.message)
 
     async def _read(self, stream: str) -> None:
@@ -71,6 +72,9 @@ class Trust:
                     self._known[body.workspace_id] = Known(body.workspace_id, body.root, body.trust_level, seq)
                 elif body is None:  # erased, or of a newer version: it may have taken the level before it back
                     self._known.pop(stream.removeprefix(PREFIX), None)
+                    self._rights.forget(stream.removeprefix(PREFIX))
+                else:
+                    self._rights.take(stream.removeprefix(PREFIX), body)
             known = self._known.get(stream.removeprefix(PREFIX))
             if known is not None:
                 known.seq = seq
@@ -85,15 +89,16 @@ class Trust:
         return tuple(sorted(self._known.values(), key=lambda known: known.root))
 
     async def give(self, workspace_id: str, root: str, level: str, by: str, request: ClientRequest) -> None:
-        """Write a level; durable when this returns."""
-        stream = workspace_stream(WorkspaceId(workspace_id))
-        head = await self._journal.head(stream)
-        body = storable_body(WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by))
-        event = NewEvent(type(body).__name__, body.version, encode_body(body))
-        next_seq = head.next_seq if head is not None else 1
-        part = StreamAppend(stream, next_seq, (event,))
-        await self._journal.append(Append((part,), self._now_us(), request=request))
-        self._known[workspace_id] = Known(workspace_id, root, level, next_seq)
+        """Write a level; durable when this returns. Rights that were given under another level end with it."""
+        said = storable_body(WorkspaceTrusted(workspace_id=workspace_id, root=root, trust_level=level, by=by))
+        async with self._rights.lock:
+            issued = self._rights.issued(workspace_id) if level != self.level(workspace_id) else ()
+            ended = tuple(GrantRevoked(grant_id=one.grant_id, reason=TRUST_CHANGED) for one in issued)
+            (part,) = await stream_part(self._journal, workspace_id, (said, *ended))
+            await self._journal.append(Append((part,), self._now_us(), request=request))
+            for body in ended:
+                self._rights.take(workspace_id, body)
+        self._known[workspace_id] = Known(workspace_id, root, level, part.expected_next_seq + len(ended))
 
 
 async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
@@ -103,10 +108,10 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
         return
     sandbox = settings.sandbox[level]
     statement = actor.room.sandboxes.backend(sandbox).statement
-    chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement)
+    chosen = SandboxChosen(sandbox=sandbox, trust_level=level, statement=statement, image="")
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
-        ended = (GrantRevoked(grant_id=name, reason="trust in the workspace changed") for name in state.grants)
+        ended = (GrantRevoked(grant_id=name, reason=TRUST_CHANGED) for name in state.grants)
         return (chosen, *ended)
 
     await actor.record(facts)

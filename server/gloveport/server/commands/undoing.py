@@ -56,6 +56,8 @@ def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:
         found = standing(applied)
         if params.turn_id is not None:
             found = [each for each in found if params.turn_id in _names(each, "turns")]
+        elif params.hunk_digests is not None and not params.all:
+            found = [each for each in found if not _digests(each).isdisjoint(params.hunk_digests)]
         elif params.paths is not None and not params.all:
             found = [each for each in found if set(params.paths) & set(each.paths)][-1:]
         elif not params.all:
@@ -106,6 +108,12 @@ def _targets(applied: Sequence[ChangeApplied], at: int, stands: dict[str, bool])
         turned = _turned(each)
         found = (one for one in reversed(applied[:at]) if stands[one.apply_id] and _ends(one) == turned)
         yield from (one.apply_id for one in [next(found, None)] if one is not None)
+
+
+def _digests(each: ChangeApplied) -> set[str]:
+    """The hunks that a decision was on."""
+    choices: Any = each.record.get("decided", ())
+    return {digest for choice in choices for digest in choice["digests"]}
 
 
 def _names(each: ChangeApplied, field_name: str) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ Invariant: a session is read and not opened: nothing of it is taken up, and no d
 Must never: write.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -79,11 +80,6 @@ async def show(method: str, house: House, params: Any, caller: Caller) -> WireMo
     return shown.answer(projection, params, aids)
 
 
-def shower(method: str) -> Callable[[House, Any, Caller], Awaitable[WireModel]]:
-    """The handler of one of the methods in `SHOWN`."""
-    return partial(show, method)
-
-
 async def transcript(house: House, params: wire.TranscriptParams, caller: Caller) -> wire.TranscriptResult:
     """A page of the session in words."""
     projection = TranscriptProjection(params.format)
@@ -111,3 +107,12 @@ async def metrics(house: House, params: wire.MetricsShowParams, caller: Caller) 
         await read_into(_stream(house, name), projection)
         total.join(projection.finish())
     return metrics_answer(total, len(names))
+
+
+HANDLERS: Final[Mapping[str, Callable[[House, Any, Caller], Awaitable[WireModel]]]] = MappingProxyType(
+    {
+        **{method: partial(show, method) for method in SHOWN},
+        "session/transcript": transcript,
+        "metrics/show": metrics,
+    }
+)

@@ -13,11 +13,15 @@ from gloveport.server.edit.matching import Range
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Lines of the changed text, the end exclusive; `meets`: a change touches or adjoins this place."""
+    """Lines of the changed text, the end exclusive; `meets`: a change touches or adjoins this place.
+
+    `inside`: no line outside of the place was changed by those that touch it.
+    """
 
     start: int
     end: int
     meets: bool
+    inside: bool = True
 
 
 def place_lines(changes: Sequence[Range], start: int, end: int) -> Placed:
@@ -31,4 +35,6 @@ def place_lines(changes: Sequence[Range], start: int, end: int) -> Placed:
     if not touching:
         return Placed(start + moved, end + moved, meets=False)
     first, last = touching[0], touching[-1]
-    return Placed(min(start + moved, first.new_start), max(last.new_end, end + last.new_end - last.old_end), meets=True)
+    inside = first.old_start >= start and last.old_end <= end
+    place = min(start + moved, first.new_start), max(last.new_end, end + last.new_end - last.old_end)
+    return Placed(*place, meets=True, inside=inside)

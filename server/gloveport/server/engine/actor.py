@@ -6,6 +6,7 @@ Must never: perform an effect while holding the lock, or go on after a failed ap
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,11 +27,11 @@ from gloveport.protocol.journal.events import (
     encode_body,
 )
 from gloveport.protocol.journal.events.base import blobs_of, storable_body
-from gloveport.server.engine.editors import texts_below
 from gloveport.server.engine.folding import Loaded
 from gloveport.server.engine.keeping import Keeper, try_write
 from gloveport.server.engine.paged import PagedView, StalePageError
 from gloveport.server.engine.room import Room
+from gloveport.server.engine.unsaved import texts_below
 from gloveport.server.engine.way_out import Notes
 from gloveport.server.journal.records import Append, Appended, ClientRequest, IndexUpdate, StreamAppend
 from gloveport.server.session.fold import fold_event
@@ -234,13 +235,19 @@ class Actor:
             raise GloveportError(ErrorCode.NOT_SAVED, "the session could not be saved and has to be read again")
 
     async def _append(self, decided: Step, asked: Asked) -> None:
-        loaded, now = self._loaded, self.room.now_us()
         request = asked(decided) if callable(asked) else asked
+        rights, workspace = self.room.rights, decided.state.workspace_id
+        async with rights.sharing(self.room.journal, workspace, decided.events) as shared:
+            await self._write(decided, request, shared)
+
+    async def _write(self, decided: Step, request: ClientRequest | None, shared: tuple[StreamAppend, ...]) -> None:
+        """Append the session's events, and what of them belongs to its workspace, in one transaction."""
+        loaded, now = self._loaded, self.room.now_us()
         relaxed = request is None and all(isinstance(body, _RELAXED) for body in decided.events)
         news = tuple(NewEvent(type(body).__name__, body.version, encode_body(body)) for body in decided.events)
         blobs = tuple(digest for body in decided.events for digest in blobs_of(body))
         batch = Append(
-            streams=(StreamAppend(self.stream, loaded.seq + 1, news, blobs=blobs),) if news else (),
+            streams=(StreamAppend(self.stream, loaded.seq + 1, news, blobs=blobs), *shared) if news else (),
             at=now,
             durability=Durability.RELAXED if relaxed else Durability.FULL,
             request=request,
@@ -256,6 +263,8 @@ class Actor:
                     raise
                 if appended.answered is not None:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
+                own = tuple(event for event in appended.events if event.stream == self.stream)
+                appended = dataclasses.replace(appended, events=own)
                 try:
                     await self._adopt(decided, appended)
                 except (StalePageError, GloveportError):

@@ -12,12 +12,11 @@ from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplyStarted, ChangeWithdrawn, EventBody, HunkDecided
-from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.handing import hand_over, take_back
+from gloveport.server.engine.labelling import note_labels, written_label
 from gloveport.server.engine.looking import look
 from gloveport.server.engine.proposals import Origin
-from gloveport.server.session.state import SessionState
 from gloveport.server.turn.effects import ApplyChanges, Effect
 from gloveport.server.turn.inputs import ApplyDone, ApplyRefused, ApplyUnsettled, Input
 from gloveport.server.workspace.applying import Applied
@@ -47,7 +46,9 @@ async def apply_changes(actor: Actor, effect: ApplyChanges) -> tuple[Effect, ...
     if started is None:
         return ()
     try:
-        applied = await _carried_out(actor, Plan.from_json(started.plan))
+        plan = Plan.from_json(started.plan)
+        await note_labels(actor, plan)
+        applied = await _carried_out(actor, plan)
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -192,7 +193,7 @@ def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
 async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) -> tuple[EventBody, ...]:
     """What is still pending; when the decision `holds`, what it ended is withdrawn also where no look is possible."""
     state = actor.state
-    looked = await look(actor, _origin(state, started))
+    looked = await look(actor, _origin(actor, started))
     verb = _verb(started)
     reason: Literal["accepted", "rejected", "reverted"] = "reverted" if verb == "undone" else verb
     facts = [
@@ -212,11 +213,11 @@ async def _pending(actor: Actor, started: ChangeApplyStarted, *, holds: bool) ->
     return tuple(facts)
 
 
-def _origin(state: SessionState, started: ChangeApplyStarted) -> Origin:
+def _origin(actor: Actor, started: ChangeApplyStarted) -> Origin:
     """The call that proposed what is decided here; an undone change comes back under the call it came from."""
+    state, label = actor.state, written_label(actor)
     for choice in _choices(started):
         known = state.changes.get(choice["change_id"])
         if known is not None:
-            return Origin(known.turn_id, known.goal_revision, known.call_id, known.label)
-    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+            return Origin(known.turn_id, known.goal_revision, known.call_id, label)
     return Origin(started.apply_id, max(1, state.goal_revision), started.apply_id, label)

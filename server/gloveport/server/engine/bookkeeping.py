@@ -6,16 +6,21 @@ Must never: decide, or read the audit log.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.sandbox.contract import Claim
 from gloveport.server.audit.line import Action, Entry
 from gloveport.server.audit.log import AuditLog
+from gloveport.server.tools.programs import REFUSED
 
 TEXT_CHARACTERS_MAX: Final = 2_000
 PARAMS_CHARACTERS_MAX: Final = 48_000
+STARTED_KEPT_MAX: Final = 1_000
+_NOTHING: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {
         "ToolExecutionStarted": Action.EXEC_START,
@@ -27,6 +32,10 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "ChangeRefused": Action.CHANGE_APPLY,
         "ToolReconciled": Action.RECONCILE,
         "SessionDeleted": Action.SESSION_DELETE,
+        "ReleaseIssued": Action.RELEASE,
+        "ReleaseUsed": Action.RELEASE,
+        "SessionFrozen": Action.SESSION_FREEZE,
+        "SessionThawed": Action.SESSION_THAW,
     }
 )
 _OUTCOMES: Final[Mapping[str, Action]] = MappingProxyType({"oom": Action.OOM_KILL, "timeout": Action.TIMEOUT})
@@ -62,14 +71,38 @@ AUDITED: Final = tuple(sorted(_ACTIONS))
 """Types of the events that have a line."""
 
 
-def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
-    """The audit line of an event, known secrets taken out; None for one that is no action."""
+def entries_of(
+    event: StoredEvent, redact: Callable[[str], str], started: Mapping[str, Mapping[str, Any]] = _NOTHING
+) -> tuple[Entry, ...]:
+    """The audit lines of an event, known secrets taken out; none for one that is no action.
+
+    `started` are the security contexts of calls by their id, for the line of their end. A line about a run is the
+    daemon's own word alone, `self_report`, where nothing keeps the run from the log, or nobody knows what kept it.
+    """
     action = _ACTIONS.get(event.type)
     if action is None:
-        return None
+        return ()
     body = _redacted(json.loads(event.payload), redact)
-    context = body.get("security_context") or {}
+    context = body.get("security_context") or started.get(body.get("call_id", ""), {})
     params = _fitting({key: _bounded(value) for key, value in body.items() if key not in _LEFT_OUT})
+    first = _entry(event, action, body, context, params)
+    return (first, *(replace(first, action=more, params=named) for more, named in _beside(event, body)))
+
+
+def _beside(event: StoredEvent, body: Mapping[str, Any]) -> Iterator[tuple[Action, dict[str, Any]]]:
+    """What an event tells beside its own action: credentials that were used, calls that the sandbox refused."""
+    about = {"event": event.type, "seq": event.seq, "call_id": body.get("call_id", "")}
+    for place in body.get("places") or () if event.type == "EgressRecorded" else ():
+        for name in place["credentials"]:
+            yield Action.SECRET_USE, {**about, "credential": name, "host": place["host"], "port": place["port"]}
+    if event.type == "ToolExecutionFinished" and REFUSED in (evidence := str(body.get("evidence", ""))):
+        yield Action.SECCOMP_VIOLATION, {**about, "refused": _bounded(evidence[evidence.index(REFUSED) :])}
+
+
+def _entry(
+    event: StoredEvent, action: Action, body: Mapping[str, Any], context: Mapping[str, Any], params: dict[str, Any]
+) -> Entry:
+    ran = event.type in ("ToolExecutionStarted", "ToolExecutionFinished")
     return Entry(
         at=event.at,
         action=_OUTCOMES.get(body.get("outcome", ""), action),
@@ -80,7 +113,13 @@ def entry_of(event: StoredEvent, redact: Callable[[str], str]) -> Entry | None:
         decision=str(body.get("verdict") or body.get("decision") or body.get("outcome") or body.get("finding") or ""),
         params={"event": event.type, "seq": event.seq, **params},
         security_context=context,
+        self_report=ran and not _is_kept_apart(context),
     )
+
+
+def _is_kept_apart(context: Mapping[str, Any]) -> bool:
+    """True if what ran could not reach the log: a jail with its own view of files, or nothing but the daemon ran."""
+    return context.get("runs_in") == "daemon" or Claim.FILESYSTEM_VIEW.value in context.get("holds", ())
 
 
 class Bookkeeper:
@@ -88,9 +127,20 @@ class Bookkeeper:
 
     def __init__(self, audit: AuditLog, redact: Callable[[str], str]) -> None:
         self._audit, self._redact = audit, redact
+        self._started: dict[str, Mapping[str, Any]] = {}
 
     async def take(self, events: Sequence[StoredEvent]) -> None:
         """Write a line for each action among `events`. Raises AuditError (NOT_SAVED, DATA_FULL)."""
-        entries = [entry for event in events if (entry := entry_of(event, self._redact)) is not None]
+        entries: list[Entry] = []
+        for event in events:
+            if event.type == "ToolExecutionStarted":
+                self._remember(json.loads(event.payload))
+            entries += entries_of(event, self._redact, self._started)
         if entries:
             await self._audit.record_all(entries)
+
+    def _remember(self, body: Mapping[str, Any]) -> None:
+        """Keep what was in force for the line of its end; the oldest goes first."""
+        self._started[body["call_id"]] = _redacted(body.get("security_context") or {}, self._redact)
+        while len(self._started) > STARTED_KEPT_MAX:
+            del self._started[next(iter(self._started))]

@@ -10,8 +10,8 @@ from typing import Final
 import anyio
 
 from gloveport.protocol.journal.events import EditsTaken
-from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.labelling import written_label
 from gloveport.server.engine.looking import look, told
 from gloveport.server.engine.proposals import Origin
 from gloveport.server.workspace.drift import Refreshed
@@ -64,8 +64,7 @@ def _taken(actor: Actor, refreshed: Refreshed, left_out: tuple[NotCovered, ...],
 async def _show(actor: Actor) -> None:
     state = actor.state
     turn_id = state.turn.turn_id if state.turn is not None else ""
-    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
-    origin = Origin(turn_id, max(1, state.goal_revision), turn_id, label)
+    origin = Origin(turn_id, max(1, state.goal_revision), turn_id, written_label(actor))
     looked = await look(actor, origin)
     if looked.facts:
         await actor.record(looked.facts)

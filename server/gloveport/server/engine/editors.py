@@ -5,13 +5,9 @@ Invariant: what an editor answers proves nothing; what its document shows afterw
 Must never: know a protocol or a connection.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
-
-from gloveport.server.workspace.opened import OpenText
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +61,3 @@ class NoEditors:
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> bool:
         """Nothing will change."""
         return holds()
-
-
-def texts_below(editors: Editors, root: Path) -> tuple[OpenText, ...]:
-    """What is open below a folder, by relative paths."""
-    begin = f"{os.path.realpath(root)}{os.sep}"
-    return tuple(
-        OpenText(each.name, each.path[len(begin) :], each.text, each.editor, each.can_edit)
-        for each in editors.documents()
-        if each.path.startswith(begin)
-    )

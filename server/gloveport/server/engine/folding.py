@@ -27,7 +27,7 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.text import utf16_length
 from gloveport.server.engine.paged import PagedView
-from gloveport.server.engine.quick import answer_piece, quick_ops, raw_ops
+from gloveport.server.engine.quick import answer_piece, joined_piece, quick_ops, raw_ops
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
@@ -99,9 +99,7 @@ def decode_stored(events: Iterable[StoredEvent]) -> list[Decoded]:
     """The events as they are folded."""
     decoded: list[Decoded] = []
     for first, last, texts in _runs(events):
-        body = body_of(first)
-        if len(texts) > 1 and body is not None:
-            body = body.model_copy(update={"text": "".join(texts)})
+        body = body_of(first if len(texts) < 2 else joined_piece(first, "".join(texts)))
         decoded.append(Decoded(last, body, project_ops(body, last.type, last.seq)))
     return decoded
 
@@ -173,6 +171,8 @@ def _fold_pieces(state: SessionState, pieces: list[ModelTextDelta]) -> SessionSt
     """Fold pieces of text that follow one another at once, and empty the list: most of a log is such pieces."""
     if not pieces:
         return state
-    whole = pieces[0].model_copy(update={"text": "".join(piece.text for piece in pieces)})
+    whole = pieces[0]
+    if len(pieces) > 1:
+        whole = whole.model_copy(update={"text": "".join(piece.text for piece in pieces)})
     pieces.clear()
     return fold_event(state, whole)

@@ -5,6 +5,7 @@ Invariant: a run's name is its call's id; what was asked to stop is dead when `r
 Must never: fall back to another rung than the session's.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,11 @@ from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.way import equip
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import COVERED_MAX, Access, Limits, Mount, Profile, is_below
+from gloveport.server.accounts import Database, MailAccount
 from gloveport.server.engine.way_out import Notes, WaysOut
+from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Found, Lent, RunRequest
+from gloveport.server.workspace.repository import PLACE
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -37,9 +41,8 @@ BUILD_MEMORY_BYTES_MAX: Final = 4 * 1024**3
 BUILD_PROCESSES_MAX: Final = 512
 BUILD_FILE_BYTES_MAX: Final = 1024**3
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
-HAND_MEMORY_BYTES_MAX: Final = 256 * 1024**2
-HAND_PROCESSES_MAX: Final = 16
-HAND_OUTPUT_BYTES_MAX: Final = 4 * 1024**2
+HAND_FILE_BYTES_MAX: Final = 64 * 1024**2
+HAND_TMP_BYTES_MAX: Final = 64 * 1024**2
 LOOK_S: Final = 0.5
 MACHINE_WENT_DOWN: Final = "it had ended, and the machine went down before what it changed was recorded"
 
@@ -81,6 +84,7 @@ class Hands:
     ways: WaysOut | None = None
     notes: Notes = field(default_factory=Notes)
     loans: list[Loan] = field(default_factory=list)
+    image: str = ""
 
     @property
     def name(self) -> str:
@@ -110,6 +114,7 @@ class Hands:
             "holds": sorted(claim.value for claim in self.available.holds),
             "does_not_hold": sorted(claim.value for claim, _ in self.available.does_not_hold),
             "root": self.root,
+            **({"image": self.image} if self.image else {}),
         }
 
     def _profile(self, request: RunRequest) -> Profile:
@@ -123,6 +128,7 @@ class Hands:
             there = {mount.target for mount in beside}
             tools = [path for path in dict.fromkeys(request.shown) if path not in there]
             mounts += [*beside, *(Mount(path, path, Access.READ_ONLY) for path in tools)]
+            mounts += [Mount(request.repository, PLACE, Access.READ_WRITE)] if request.repository else []
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,
@@ -138,25 +144,45 @@ class Hands:
             limits=limits,
             environment={**self.environment, **dict(request.environment)},
             covered=self._covered(request),
+            image=self.image,
         )
 
     def _hand_profile(self, request: RunRequest) -> Profile:
-        """A jail that sees nothing of the user's: the interpreter, its own temporary folder, small limits."""
-        held = self.available.holds
+        """A jail that sees nothing of the user's but what the row of the hand says."""
+        held, hand = self.available.holds, HANDS[request.hand]
         limits = Limits(
             wall_s=request.wall_s,
-            memory_bytes_max=HAND_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held else None,
-            processes_max=HAND_PROCESSES_MAX if Claim.PROCESS_LIMIT in held else None,
-            file_bytes_max=OUTPUT_BYTES_MAX if Claim.FILE_LIMIT in held else None,
-            output_bytes_max=HAND_OUTPUT_BYTES_MAX,
+            memory_bytes_max=hand.memory_bytes_max if Claim.MEMORY_LIMIT in held else None,
+            processes_max=hand.processes_max if Claim.PROCESS_LIMIT in held else None,
+            file_bytes_max=HAND_FILE_BYTES_MAX if Claim.FILE_LIMIT in held else None,
+            output_bytes_max=hand.output_bytes_max,
+            tmp_bytes_max=HAND_TMP_BYTES_MAX,
         )
         return Profile(
             label=request.run_id,
             tool_kind="small",
-            mounts=find_interpreter().mounts,
-            working_dir="/",
+            hand=request.hand,
+            mounts=self._hand_mounts(request),
+            working_dir=self.root if hand.looks else "/",
             limits=limits,
             environment=dict(request.environment),
+            covered=self._covered(request) if hand.looks else (),
+        )
+
+    def _hand_mounts(self, request: RunRequest) -> tuple[Mount, ...]:
+        """The interpreter and what the hand needs beside it, each at its own place, read-only."""
+        if HANDS[request.hand].looks:
+            return (Mount(self.place.worktree, self.root, Access.READ_ONLY),)
+        own = find_interpreter().mounts
+        asked = (Mount(os.path.realpath(path), path, Access.READ_ONLY) for path in dict.fromkeys(request.shown))
+        system = ("/usr",)
+        return (
+            *own,
+            *(
+                one
+                for one in asked
+                if not any(is_below(one.target, top) for top in (*system, *(m.target for m in own)))
+            ),
         )
 
     def refuse_places(self, places: tuple[str, ...]) -> None:
@@ -173,6 +199,14 @@ class Hands:
         self.loans.append(loan)
         value = credential.form.replace("{}", loan.stand_in)
         return Lent(credential.place, credential.header, value, credential.variable, loan.stand_in)
+
+    def mail(self) -> MailAccount:
+        """The account by which the user's mail goes out. Raises SandboxError where there is none to use."""
+        return self._ways().mail_account()
+
+    def database(self, name: str) -> Database:
+        """A database of the user's. Raises SandboxError naming those that there are."""
+        return self._ways().database(name)
 
     def _ways(self) -> WaysOut:
         if self.ways is None:
@@ -198,7 +232,7 @@ class Hands:
         if not call.places:
             return await self._run(call, self._profile(call), show)
         self.refuse_places(call.places)
-        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans))
+        egress, opening = self._ways().open(call.run_id, call.places, self.notes, tuple(self.loans), call.account)
         profile = replace(self._profile(call), egress=egress)
         async with opening as way:
             return await self._run(call, equip(profile, way), show)
@@ -207,7 +241,7 @@ class Hands:
         lease = await self.backend.prepare(profile, call.run_id)
         if self.stop.is_set():
             raise SandboxError(ErrorCode.CANCELLED, "stopped before it began")
-        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand else ()
+        interpreter = (find_interpreter().path, "-I", "-S", "-B") if call.hand and not HANDS[call.hand].looks else ()
         return await self._follow(await lease.start(Command((*interpreter, *call.argv), call.run_id, call.stdin)), show)
 
     async def look(self, run_id: str) -> Found:

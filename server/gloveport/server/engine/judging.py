@@ -6,19 +6,20 @@ Must never: decide anything itself.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
+from gloveport.protocol.ids import SessionId, Sha256, TurnId, WorkspaceId
 from gloveport.protocol.journal.events import ApprovalRequested, GrantIssued
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import SANDBOX, Hands
+from gloveport.server.engine.labelling import tree_label
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
-from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.effects import EffectKind
@@ -26,8 +27,9 @@ from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import Integrity
-from gloveport.server.policy.request import Context, Request
+from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
+from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
@@ -59,10 +61,17 @@ def context_of(actor: Actor) -> Context:
         turn_id=TurnId(state.turn.turn_id if state.turn is not None else ""),
         goal_revision=state.goal_revision,
         trust_level=level,
-        worktree=Integrity.WORKSPACE if level in (TrustLevel.trusted, TrustLevel.restricted) else Integrity.UNTRUSTED,
+        worktree=Integrity(tree_label(actor).integrity),
         now=actor.room.now_us(),
         builtin_tools=actor.room.toolbox.names,
     )
+
+
+def rights_in_force(actor: Actor, now: int) -> tuple[Grant, ...]:
+    """The rights that may answer for a call of this session: its own, and those of its workspace."""
+    own = (grant_in_force(actor.state, issued, now) for issued in actor.state.grants.values())
+    shared = actor.room.rights.in_force(actor.state.workspace_id, now)
+    return (*(grant for grant in own if grant is not None), *shared)
 
 
 def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant | None:
@@ -73,7 +82,7 @@ def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant 
     return None if grant.expires_at is not None and grant.expires_at <= now else grant
 
 
-def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> Request:
+def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Request:
     request = request_from_plan(
         call_id=call.call_id,
         tool=call.tool,
@@ -87,8 +96,19 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands) -> R
         reversible=plan.reversible,
         sandbox=sandbox_facts(hands) if _is_jailed(plan) else None,
         sends=plan.sends,
+        understood=understood,
     )
-    return dataclasses.replace(request, intent=intent_of(state.user_messages[-1:], request.effects))
+    intent = intent_of(state.user_messages[-1:], request.effects)
+    return dataclasses.replace(request, intent=intent, payload=leaving_of(plan))
+
+
+def leaving_of(plan: ToolPlan) -> Leaving | None:
+    """What leaves, as policy sees it."""
+    sent = plan.payload
+    if sent is None:
+        return None
+    digest = Sha256(hashlib.sha256(sent.data).hexdigest())
+    return Leaving(sent.effect, sent.scheme, sent.host, sent.port, digest, len(sent.data))
 
 
 def _is_jailed(plan: ToolPlan) -> bool:
@@ -101,12 +121,10 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
     return tuple(one.target for one in plan.effects if one.kind == "network")
 
 
-def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
+def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks."""
-    state, room = actor.state, actor.room
-    request, context = _request(state, call, plan, hands), context_of(actor)
-    grants = [grant_in_force(state, issued, context.now) for issued in state.grants.values()]
-    decision = decide(request, room.rules, [grant for grant in grants if grant is not None], context)
+    request, context = _request(actor.state, call, plan, hands, understood), context_of(actor)
+    decision = decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
     return CallJudged(
         call_id=call.call_id,
         plan=Plan(
@@ -132,6 +150,13 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands) -> CallJudged:
     )
 
 
+def decision_on(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Decision:
+    """The whole decision on a planned call, for those who only want to know."""
+    context = context_of(actor)
+    request = _request(actor.state, call, plan, hands, understood)
+    return decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
+
+
 def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:
     """Secrets that policy saw in the command line: what is allowed with the call belongs to its intent."""
     known = {(effect.kind, effect.target) for effect in plan.effects}
@@ -147,10 +172,6 @@ def _card(request: Request, decision: Decision, context: Context, plan: ToolPlan
     if decision.need is None:
         return None
     card = build_card(request, decision, context, summary=plan.title, diff=plan.diff)
-    # Rights live in the session's own stream: one that outlives the session is not offered.
-    card["options"] = [option for option in card["options"] if option["scope"] != Scope.workspace]
-    if not any(one["scope"] == Scope.workspace for one in card["refused_scopes"]):
-        card["refused_scopes"].append({"scope": str(Scope.workspace), "reason": "rights end with their session"})
     return CardShown(card=card, card_digest=card_digest(card), expires_at=None)
 
 

@@ -29,6 +29,8 @@ from gloveport.server.models.contract import (
     UsagePart,
 )
 from gloveport.server.models.failures import model_error
+from gloveport.server.policy.sinks import provider_reader
+from gloveport.server.session.state import SessionState
 from gloveport.server.turn.effects import CallModel, Effect
 from gloveport.server.turn.inputs import (
     ModelCall,
@@ -109,6 +111,7 @@ def _trouble(error: ModelError, now_us: int) -> Trouble:
 async def _ask(actor: Actor, request_id: str, reply: _Reply) -> None:
     """Send the request once it may be sent. Raises ModelError, also for a stream without an end."""
     state, room = actor.state, actor.room
+    _check_reader(state)
     provider = room.providers.provider(state.provider, state.model)
     lane = room.providers.lane(state.provider, state.model)
     async with room.pacing.passage(lane, actor.session_id) as passage:
@@ -116,6 +119,16 @@ async def _ask(actor: Actor, request_id: str, reply: _Reply) -> None:
         await _read(actor, request_id, stream, reply, passage)
         if reply.stop is None:
             raise model_error(ErrorClass.TRUNCATED, "the stream ended without an end")
+
+
+def _check_reader(state: SessionState) -> None:
+    """What the user let one provider's model read is not sent to another one. Raises GloveportError."""
+    readers = state.label.readers
+    if readers is not None and provider_reader(state.provider) not in readers:
+        words = f"this conversation holds what {state.provider} may not read ({', '.join(readers) or 'nobody may'})"
+        raise GloveportError(
+            ErrorCode.POLICY_DENIED, words, hint="Choose the provider that read it, or begin a new session."
+        )
 
 
 async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply, passage: Passage | None) -> None:

@@ -252,6 +252,8 @@ class PagedView:
 
     def _candidates(self, item: str) -> list[int]:
         """The indexes of cold items that may be this one."""
+        if not self._cold_ids:
+            return []
         low = _key(item, 0)
         at = bisect_left(self._cold_ids, low)
         found = []

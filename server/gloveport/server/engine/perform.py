@@ -14,9 +14,10 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ToolExecutionStarted
 from gloveport.server.engine.actor import Actor, Running, is_fatal
 from gloveport.server.engine.apply_run import apply_changes, settle_apply
+from gloveport.server.engine.labelling import written_label
 from gloveport.server.engine.model_run import call_model
 from gloveport.server.engine.retry_run import shrink_context, wait_retry
-from gloveport.server.engine.tool_run import forget_run, judge_call, run_tool, workspace_label
+from gloveport.server.engine.tool_run import forget_run, judge_call, run_tool
 from gloveport.server.turn.effects import (
     ApplyChanges,
     AttachTool,
@@ -202,7 +203,7 @@ async def _failed(actor: Actor, effect: Effect, words: str) -> tuple[Effect, ...
                 output_blob=None,
                 output_bytes=0,
                 duration_us=None,
-                label=workspace_label(actor.state),
+                label=written_label(actor),
             )
         case _:
             return ()

@@ -13,6 +13,7 @@ from gloveport.protocol.journal.events import ChangeProposed, ChangeWithdrawn, E
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.policy.protected import is_never_written, marks, runs_by_itself
 from gloveport.server.policy.protected_table import PathClass
+from gloveport.server.session.fold_labels import join_all_labels
 from gloveport.server.session.state import SessionState
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.proposal import Proposal
@@ -28,7 +29,7 @@ class Origin:
     label: LabelRecord
 
 
-def _proposed(proposal: Proposal, origin: Origin, note: str | None) -> ChangeProposed:
+def _proposed(proposal: Proposal, origin: Origin, note: str | None, label: LabelRecord) -> ChangeProposed:
     return ChangeProposed(
         turn_id=origin.turn_id,
         goal_revision=origin.goal_revision,
@@ -54,7 +55,7 @@ def _proposed(proposal: Proposal, origin: Origin, note: str | None) -> ChangePro
         ),
         digest=proposal.digest,
         runs_by_itself=note,
-        label=origin.label,
+        label=label,
     )
 
 
@@ -115,7 +116,7 @@ async def changed_facts(
         known = pending.pop(proposal.change_id, None)
         if known is None or known.digest != proposal.digest:
             fresh.append(proposal)
-    facts = await _proposed_all(workspace, fresh, origin)
+    facts = await _proposed_all(workspace, fresh, origin, state)
     gone = [each for each in pending.values() if not workspace.is_unknown(each.path)]
     moved = {proposal.renamed_from for proposal in proposals}
     return (
@@ -130,13 +131,18 @@ async def changed_facts(
 
 
 async def _proposed_all(
-    workspace: SessionWorkspace, fresh: Sequence[Proposal], origin: Origin
+    workspace: SessionWorkspace, fresh: Sequence[Proposal], origin: Origin, state: SessionState
 ) -> tuple[ChangeProposed, ...]:
     if not fresh:
         return ()
     links = {path: one.is_link_at(path) for one in fresh for path in one.paths}
     found = await places(workspace, links)
-    return tuple(_proposed(one, origin, _note(found, one.paths)) for one in fresh)
+    return tuple(_proposed(one, origin, _note(found, one.paths), _label(state, one, origin)) for one in fresh)
+
+
+def _label(state: SessionState, proposal: Proposal, origin: Origin) -> LabelRecord:
+    """What is proposed again may still hold what it held before."""
+    return join_all_labels(origin.label, *(state.file_labels.get(path) for path in proposal.paths))
 
 
 def _note(found: Mapping[str, Place], paths: Sequence[str]) -> str | None:

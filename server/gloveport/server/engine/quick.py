@@ -21,7 +21,15 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.session.views.ops import Op, projector_of
 
 _NESTED: Final = frozenset(
-    {"TestRunFinished", "EgressRecorded", "PlanUpdated", "ChangeProposed", "ChangeUnsettled", "RecoverySummarised"}
+    {
+        "TestRunFinished",
+        "EgressRecorded",
+        "PlanUpdated",
+        "ChangeProposed",
+        "ChangeUnsettled",
+        "RecoverySummarised",
+        "InjectionSuspected",
+    }
 )
 """Their operations are made from records within the body."""
 
@@ -43,6 +51,8 @@ _PIECES: Final[Mapping[str, tuple[int, re.Pattern[bytes], bytes]]] = MappingProx
     }
 )
 """Version, stored form and operation of each kind of piece."""
+_ANSWER: Final = ev.ModelTextDelta.__name__
+_ANSWER_VERSION, _ANSWER_FORM, _ = _PIECES[_ANSWER]
 
 
 def raw_ops(events: Iterable[StoredEvent]) -> list[bytes | None]:
@@ -68,13 +78,21 @@ class Piece(NamedTuple):
 
 def answer_piece(event: StoredEvent) -> Piece | None:
     """The piece of an answer that is stored, if it is one as this version writes them."""
-    version, form, _ = _PIECES[ev.ModelTextDelta.__name__]
-    if event.type != ev.ModelTextDelta.__name__ or event.version != version or event.erased is not None:
+    _, _, _, type_name, version, _, payload, _, erased = event
+    if type_name != _ANSWER or version != _ANSWER_VERSION or erased is not None:
         return None
-    found = form.fullmatch(event.payload)
-    if found is None or not _is_text(event.payload):
+    found = _ANSWER_FORM.fullmatch(payload)
+    if found is None or not _is_text(payload):
         return None
-    return Piece(event.payload[: found.start(2)], int(found[2]), orjson.loads(found[3]))
+    return Piece(payload[: found.start(2)], int(found[2]), orjson.loads(found[3]))
+
+
+def joined_piece(event: StoredEvent, text: str) -> StoredEvent:
+    """A stored piece of an answer with another text."""
+    found = _ANSWER_FORM.fullmatch(event.payload)
+    if found is None:
+        raise ValueError("this is no piece of an answer")
+    return event._replace(payload=b"%b%b}" % (event.payload[: found.start(3)], orjson.dumps(text)))
 
 
 def _is_text(payload: bytes) -> bool:

@@ -20,7 +20,7 @@ import anyio.to_thread
 from gloveport.server.audit.line import Action, Entry, read_line
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.audit.reading import iterate_backward
-from gloveport.server.engine.bookkeeping import AUDITED, entry_of
+from gloveport.server.engine.bookkeeping import AUDITED, entries_of
 from gloveport.server.journal.records import Loss, Unsettled
 from gloveport.server.journal.store import Journal
 
@@ -117,7 +117,7 @@ async def _write_late(
     while count < most and after_seq < last:
         events = await journal.read(stream, after_seq, min(READ_EVENTS, last - after_seq))
         after_seq = events[-1].seq if events else last
-        entries = [_late(entry) for event in events if (entry := entry_of(event, redact)) is not None]
+        entries = [_late(entry) for event in events for entry in entries_of(event, redact)]
         await audit.record_all(entries[: most - count])
         count += len(entries)
     return count

@@ -17,7 +17,9 @@ from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.server.engine.daemon_facts import DaemonFacts
 from gloveport.server.engine.editors import Editors, NoEditors
 from gloveport.server.engine.keeping import Form, make_form
+from gloveport.server.engine.label_book import LabelBook
 from gloveport.server.engine.pacing import Pacing
+from gloveport.server.engine.rights import Rights
 from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
@@ -101,15 +103,20 @@ class Room:
     editors: Editors = field(default_factory=NoEditors)
     """What is open in editors, and the door to change it there."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    rights: Rights = field(default_factory=Rights)
+    """What the user allowed in every session of a folder."""
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""
 
     daemon: DaemonFacts = field(init=False)
     """Facts that belong to no session."""
+    labels: LabelBook = field(init=False)
+    """With which label content was written, over sessions."""
     pacing: Pacing = field(init=False)
     """Breakers and lines before what all sessions share."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reading", Reading(self.rules))
         object.__setattr__(self, "daemon", DaemonFacts(self.journal, self.now_us))
+        object.__setattr__(self, "labels", LabelBook(self.journal, self.daemon))
         object.__setattr__(self, "pacing", Pacing(self.now_us, self.daemon.tell))

@@ -78,6 +78,7 @@ class Sessions:
     async def create(self, choice: Choice, request: ClientRequest | None, session_id: SessionId) -> Actor:
         """Take the snapshot, then write the session's first facts. Raises GloveportError."""
         await self.journal_ready()
+        await self.room.labels.ready()
         workspace = await self.room.create_workspace(choice.root, session_id)
         actor = Actor(session_id, self.room, Loaded(), workspace, self._keeper(session_id))
         created = SessionCreated(
@@ -137,6 +138,7 @@ class Sessions:
                     start(known, await settle_waiting(known))
                 return known
             await self.journal_ready()
+            await self.room.labels.ready()
             if known is not None:
                 await known.wait_quiet()
             keeper = self._keeper(name)

@@ -6,7 +6,7 @@ Must never: decide whether a call is allowed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,19 +14,25 @@ from typing import Any, Final
 import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ApprovalRequested, ToolExecutionStarted
+from gloveport.protocol.journal.events import ApprovalRequested, SessionFrozen, ToolExecutionStarted
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
+from gloveport.sandbox.monitor.levels import LEVELS, Level
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
+from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge
+from gloveport.server.engine.labelling import result_label, workspace_label, written_label
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
+from gloveport.server.engine.understanding import understand_plan
+from gloveport.server.policy.sinks import provider_reader
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.stream import StreamRedactor
+from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import Arguments, Performed, Tool, ToolContext, parse
 from gloveport.server.tools.output import OutputCleaner
@@ -51,12 +57,6 @@ class Bench:
     arguments: Arguments
     context: ToolContext
     hands: Hands
-
-
-def workspace_label(state: SessionState) -> LabelRecord:
-    """The label of what lies in the session's workspace."""
-    integrity = 1 if state.trust_level in ("trusted", "restricted") else 2
-    return LabelRecord(integrity=integrity, readers=None, provenance=("workspace",))
 
 
 async def _show_nothing(_piece: bytes) -> None:
@@ -87,7 +87,7 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
     available = await room.sandboxes.availability(rung)
     hands = Hands(backend, available, place, state.trust_level, running.stop, _is_killable(call))
     running.notes.session_id = actor.session_id
-    hands.ways, hands.notes = room.ways, running.notes
+    hands.ways, hands.notes, hands.image = room.ways, running.notes, state.image
     context = ToolContext(
         call_id=call.call_id,
         turn_id=_turn_id(actor),
@@ -103,6 +103,8 @@ async def lay_out(actor: Actor, call: Call, running: Running, show: Show = _show
         is_stopped=running.stop.is_set,
         fingerprint=call.started.fingerprint if call.started is not None else (),
         planned=call.started.effects if call.started is not None else (),
+        model_reader=provider_reader(state.provider),
+        released=await room.blobs.get(call.release.payload_blob) if call.release is not None else None,
     )
     return Bench(tool, arguments, context, hands)
 
@@ -149,27 +151,37 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
     if call is None:
         return ()
     while True:
-        seen = _footing(actor.state)
+        seen = _footing(actor, actor.state)
         try:
             bench = await lay_out(actor, call, running)
             plan = await bench.tool.plan(bench.arguments, bench.context)
-            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands)
+            if plan.payload is not None:
+                await actor.room.blobs.put(plan.payload.data)  # before anything refers to it
+            known = await understand_plan(plan, bench.hands, actor.workspace)
+            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands, known)
         except GloveportError as error:
             if is_fatal(error):
                 raise
             given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
-        due = await actor.submit_if(partial(_stands_on, seen), given)
+        try:
+            due = await actor.submit_if(partial(_stands_on, actor, seen), given)
+        except GloveportError as error:
+            if error.code is not ErrorCode.SUPERSEDED:
+                raise
+            continue  # another session used the right first
         if due is not None:
             return due
 
 
-def _stands_on(seen: tuple[object, ...], state: SessionState) -> bool:
-    return _footing(state) == seen
+def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> bool:
+    return _footing(actor, state) == seen
 
 
-def _footing(state: SessionState) -> tuple[object, ...]:
+def _footing(actor: Actor, state: SessionState) -> tuple[object, ...]:
     """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
-    return state.trust_level, state.sandbox, tuple(state.grants), tuple(state.grant_uses.items())
+    shared = actor.room.rights.footing(state.workspace_id)
+    rights = (tuple(state.grants), tuple(state.grant_uses.items()), shared)
+    return (state.trust_level, state.sandbox, state.image, *rights)
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:
@@ -188,9 +200,11 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         done = await _perform(actor, call, running, shower.show, attach=attach)
         await shower.finish()
     blob = await _kept(actor, done)
+    done = replace(done, label=await result_label(actor, call, done))
     if not _may_change(call.started.effects):
         return await actor.submit(_ended(actor, call, running, done, blob, began))
-    origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, workspace_label(actor.state))
+    label = join_labels(done.label, written_label(actor))
+    origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, label)
     async with actor.reviewing:
         looked = await look(actor, origin)
         try:
@@ -216,18 +230,35 @@ def _ended(
     asked = asked or (turn is not None and turn.cancelled_by is not None)
     stopped = asked and _is_killable(call) and done.outcome in ("killed", "failed")
     outcome = "cancelled" if stopped else done.outcome
+    text = actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words))))
+    about = _turn_id(actor), call.goal_revision, call.call_id
     return ToolEnded(
         call_id=call.call_id,
         outcome=outcome,
-        text=actor.room.redactor.redact("\n".join(filter(None, (done.text, running.notes.words(), looked.words)))),
+        text=text,
         evidence=done.evidence,
         exit_code=done.exit_code,
         output_blob=blob,
         output_bytes=done.output_bytes,
         duration_us=done.lasted_us if began is None else max(0, actor.room.now_us() - began),
         label=done.label,
-        facts=(*done.facts, *running.notes.fact(_turn_id(actor), call.goal_revision, call.call_id), *looked.facts),
+        facts=(
+            *done.facts,
+            *running.notes.fact(*about),
+            *hint_facts(call, about[0], text),
+            *looked.facts,
+            *_freeze(actor, call, done),
+        ),
     )
+
+
+def _freeze(actor: Actor, call: Call, done: Performed) -> tuple[SessionFrozen, ...]:
+    """The security event of a call that looked like an attack; a session is frozen once."""
+    if not done.hostile or actor.state.frozen:
+        return ()
+    evidence = actor.room.redactor.redact(done.hostile)
+    words = LEVELS[Level.HOSTILE].words
+    return (SessionFrozen(freeze_id=call.call_id, call_id=call.call_id, evidence=evidence, words=words),)
 
 
 def _is_killable(call: Call) -> bool:
@@ -330,7 +361,8 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
         return False
     try:
         bench = await lay_out(actor, call, Running())
-        judged = judge(actor, call, await bench.tool.plan(bench.arguments, bench.context), bench.hands)
+        plan = await bench.tool.plan(bench.arguments, bench.context)
+        judged = judge(actor, call, plan, bench.hands, await understand_plan(plan, bench.hands, actor.workspace))
     except GloveportError as error:
         if is_fatal(error):
             raise

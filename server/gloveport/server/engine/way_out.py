@@ -21,12 +21,13 @@ from gloveport.protocol.journal.events import EgressPlace, EgressRecorded
 from gloveport.sandbox.contract import SandboxError
 from gloveport.sandbox.egress.credentials import Loan
 from gloveport.sandbox.egress.entries import WILDCARD, Entry, EntryError, read_entry
-from gloveport.sandbox.egress.hosts import Authority
+from gloveport.sandbox.egress.hosts import Authority, Reach
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.egress.resolver import Resolver, SystemResolver
 from gloveport.sandbox.egress.watch import Contact, ContactEnd
 from gloveport.sandbox.egress.way import open_way_out
 from gloveport.sandbox.profile import WayOut
+from gloveport.server.accounts import Account, Database, MailAccount
 from gloveport.server.settings import Credential
 
 LOG_FILE: Final = "egress.jsonl"
@@ -108,14 +109,27 @@ class WaysOut:
     now_us: Callable[[], int]
     known: Callable[[], tuple[str, ...]] = tuple
     credentials: Callable[[], tuple[Credential, ...]] = tuple
+    mail: Callable[[], MailAccount | None] = lambda: None
+    databases: Callable[[], tuple[Database, ...]] = tuple
     resolver: Resolver = field(default_factory=SystemResolver)
     limits: EgressLimits = field(default_factory=EgressLimits)
 
     def open(
-        self, call_id: str, places: tuple[str, ...], notes: Notes, loans: tuple[Loan, ...] = ()
+        self,
+        call_id: str,
+        places: tuple[str, ...],
+        notes: Notes,
+        loans: tuple[Loan, ...] = (),
+        account: Account | None = None,
     ) -> tuple[tuple[str, ...], AbstractAsyncContextManager[WayOut]]:
-        """The list for these places (`host:port`), and the way out that holds it. Raises SandboxError."""
-        entries = map(self.entry_of, places)
+        """The list for these places (`host:port`), and the way out that holds it. Raises SandboxError.
+
+        With an `account` its place carries the hand's own protocol, and its password is handed over once.
+        """
+        own = None if account is None else account.place
+        entries = (
+            replace(self.entry_of(place), raw=True) if place == own else self.entry_of(place) for place in places
+        )
         lent = {loan.place for loan in loans}
         egress = tuple(str(replace(one, broker=Authority(one.host, one.port) in lent or one.broker)) for one in entries)
         watch = _Noting(self, call_id, notes)
@@ -127,6 +141,7 @@ class WaysOut:
             resolver=self.resolver,
             limits=self.limits,
             loans=loans,
+            secret=b"" if account is None or account.password is None else account.password.reveal().encode(),
         )
 
     def entry_of(self, place: str) -> Entry:
@@ -158,6 +173,36 @@ class WaysOut:
             return Loan(name, stand_in, value, place_of, credential.methods, credential.path), credential
         except ValueError as error:
             raise SandboxError(ErrorCode.SANDBOX_REFUSED, str(error), hint="Set its variable and restart.") from error
+
+    def mail_account(self) -> MailAccount:
+        """How the user's mail goes out. Raises SandboxError where it is not set up, or would go out in the clear."""
+        known = self.mail()
+        if known is None:
+            words = "no mail account is set up"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="The user writes [mail] into the settings.")
+        self._check(known.account)
+        return known
+
+    def database(self, name: str) -> Database:
+        """The database of this name. Raises SandboxError."""
+        known = self.databases()
+        found = next((one for one in known if one.name == name), None)
+        if found is None:
+            names = ", ".join(sorted(one.name for one in known)) or "none"
+            words = f"there is no database {name!r}; there are: {names}"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="The user names databases in the settings.")
+        self._check(found.account)
+        return found
+
+    def _check(self, account: Account) -> None:
+        """Raise SandboxError where an account's place cannot carry its protocol, or a password would be readable."""
+        entry = self.entry_of(account.place)
+        if entry.terminates:
+            words = f"{account.place} is listed for single requests, so nothing else is carried there"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Mend its line in [network] places.")
+        if account.tls == "none" and entry.reach is not Reach.LOOPBACK:
+            words = f"what is said to {account.place} without TLS could be read on the way"
+            raise SandboxError(ErrorCode.SANDBOX_REFUSED, words, hint="Set its tls in the settings.")
 
     def recall(self, call_id: str, notes: Notes) -> None:
         """Take into the notes what an earlier daemon wrote down of this call; what did not end has no bytes."""

@@ -23,6 +23,10 @@ RESCUED_FILE: Final = "journal.db.rescued"
 APPLICATION_ID: Final = 0x474C5650  # "GLVP", in the database's header
 BUSY_TIMEOUT_MS: Final = 5_000
 WAL_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+WRITER_CACHE_KIB: Final = 1_024
+READER_CACHE_KIB: Final = 256
+"""Pages that a connection keeps. A reader goes through a log once, in order: what it kept it would not read again, and
+the system keeps the file's pages as well. SQLite's own default is 2 MiB for each connection, for good."""
 
 Migration = Callable[[sqlite3.Connection], None]
 
@@ -123,6 +127,12 @@ def set_writer_pragmas(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA wal_autocheckpoint=0")  # `Checkpoints` says when; the hook would drop their errors
     connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES_MAX}")
+    keep_pages(connection, WRITER_CACHE_KIB)
+
+
+def keep_pages(connection: sqlite3.Connection, kib: int) -> None:
+    """How much of the file a connection keeps. It reads the schema: only for a file that was found whole."""
+    connection.execute(f"PRAGMA cache_size=-{kib}")
 
 
 def stored_version(connection: sqlite3.Connection) -> int:

@@ -22,11 +22,12 @@ from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.offers import LIFETIME_S, Offer, suggest
 from gloveport.server.policy.protected import marks
 from gloveport.server.policy.protected_table import PathClass
-from gloveport.server.policy.request import TEST_TOOL, Context, Request
+from gloveport.server.policy.request import TEST_TOOL, Context, Leaving, Request
 from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, strength_words
 from gloveport.server.policy.words import effect_words
 
 CARD_VERSION: Final = 1
+SHOWN_HASH_CHARACTERS: Final = 16
 EGRESS_LIST: Final = "egress_list"
 """The claim of a rung that lets single hosts through and keeps the others out."""
 
@@ -82,6 +83,7 @@ def build_card(
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
         "notes": [*_notes(request, decision), *_lasting_notes(offers)],
         "provenance": _provenance(request.label),
+        "release": _release(request),
         "intent": request.intent,
         "reversible": request.reversible,
         "risk": decision.risk,
@@ -161,6 +163,8 @@ def _sandbox(facts: SandboxFacts | None, needed: int) -> dict[str, Any] | None:
 def _notes(request: Request, decision: Decision) -> Iterator[str]:
     """What a person should know beside the effects: what will not work, and what the sandbox does not hold."""
     sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
+    if request.payload is not None:
+        yield _release_words(request.payload)
     if sandbox is None:
         return
     places = [one for one in decision.effects if one.kind is EffectKind.network and one.fact("from") is None]
@@ -180,6 +184,30 @@ def _lasting_notes(offers: tuple[Offer, ...]) -> Iterator[str]:
     """What a right to run that lasts means beside its sentence."""
     if any(offer.scope is not Scope.once and EffectKind.execute in offer.capability.kinds for offer in offers):
         yield "A right that lasts also holds when files that the program runs or reads have changed."
+
+
+def _release(request: Request) -> dict[str, Any] | None:
+    """What an answer for this call alone releases; null where what leaves is not known to the byte."""
+    leaving = request.payload
+    if leaving is None:
+        return None
+    return {
+        "effect": leaving.effect,
+        "scheme": leaving.scheme,
+        "host": leaving.host,
+        "port": leaving.port,
+        "sha256": leaving.sha256,
+        "bytes": leaving.size,
+        "label": request.label.to_plain(),
+    }
+
+
+def _release_words(leaving: Leaving) -> str:
+    place = escape_display(f"{leaving.scheme}://{leaving.host}:{leaving.port}")
+    return (
+        f"Allowed once, exactly what is shown goes to {place}: {leaving.size} stored bytes, SHA-256 "
+        f"{leaving.sha256[:SHOWN_HASH_CHARACTERS]}…; no redirect is followed."
+    )
 
 
 def _provenance(label: Label) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Final
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.commands import asks_each_time, is_empty, is_oversized, loader_variable
 from gloveport.server.policy.display import escape_display
-from gloveport.server.policy.effects import OUTGOING_KINDS, RUNNING_KINDS, SINK_KINDS, Effect, EffectKind
+from gloveport.server.policy.effects import RUNNING_KINDS, SINK_KINDS, Effect, EffectKind
 from gloveport.server.policy.findings import Finding, ask, deny
 from gloveport.server.policy.labels import Integrity
 from gloveport.server.policy.names import path_facts
@@ -23,6 +23,7 @@ from gloveport.server.policy.rung import (
     strength_words,
     trust_in_force,
 )
+from gloveport.server.policy.sinks import EFFECT_SINKS, SINKS, accepts_data, accepts_word
 
 EFFECTS_MAX = 4096
 CHANGING_KINDS: Final = frozenset({EffectKind.write, EffectKind.delete})
@@ -81,7 +82,7 @@ def _known(request: Request, _effects: Effects, context: Context) -> Iterator[Fi
         yield ask("unknown-effect", f"It declares an effect nobody knows: {escape_display(one)}.")
     if request.tool not in context.builtin_tools:
         words = f"{escape_display(request.tool)} is no tool of ours; what it really does can't be checked."
-        yield ask("unknown-tool", words, ceiling=Scope.session)
+        yield ask("unknown-tool", words)  # what it does may change under its name, so no answer lasts
 
 
 def _trust(_request: Request, effects: Effects, context: Context) -> Iterator[Finding]:
@@ -116,7 +117,7 @@ def _command(request: Request, _effects: Effects, _context: Context) -> Iterator
     if request.argv is None:
         return
     each_time = asks_each_time(request.argv)
-    if each_time is not None:
+    if each_time is not None and not request.only_looks:
         yield ask("each-time", f"{escape_display(each_time)}.")
     variable = loader_variable([name for name, _ in request.environment])
     if variable is not None:
@@ -125,10 +126,15 @@ def _command(request: Request, _effects: Effects, _context: Context) -> Iterator
 
 
 def _label(request: Request, effects: Effects, _context: Context) -> Iterator[Finding]:
+    lent = {destination_host(effect) for effect in effects if effect.kind is EffectKind.publish}
     for effect in effects:
-        if effect.kind in SINK_KINDS and request.label.integrity is not Integrity.USER:
+        name = EFFECT_SINKS.get(effect.kind)
+        if name is None:
+            continue
+        sink, target = SINKS[name], destination_host(effect)
+        if not accepts_word(request.label, sink):
             yield ask("not-your-word", "Text that you did not type may have chosen what goes there.", effect)
-        if effect.kind in OUTGOING_KINDS and not request.label.readable_by(destination_host(effect)):
+        if not accepts_data(request.label, sink, target, own_account=target in lent):
             yield _leak(request, effect)
     open_network = request.sandbox is not None and request.sandbox.network
     if request.label.readers is not None and open_network and runs_program(effects):

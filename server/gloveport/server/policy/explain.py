@@ -5,12 +5,14 @@ Invariant: what is shown is what decides: every rule of every source, and the ke
 Must never: judge again; a recorded decision is explained as it was recorded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from gloveport.server.policy.display import command_display, escape_display
 from gloveport.server.policy.findings import KERNEL
+from gloveport.server.policy.rules.rule import Rule, Verdict
 from gloveport.server.policy.rules.ruleset import RuleSet
 
 KERNEL_CHECKS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -93,12 +95,38 @@ def explain(decided: Decided) -> Explanation:
 def show(rules: RuleSet) -> dict[str, Any]:
     """The data of `policy/show`: the hash and every rule with its source, the kernel's checks last."""
     kernel = [_info(check, KERNEL, verdict, words) for check, (verdict, words) in KERNEL_CHECKS.items()]
-    stated = [_info(one.rule_id, str(one.source), str(one.verdict), one.justification) for one in rules.rules]
-    return {"rules_hash": str(rules.hash), "rules": [*stated, *kernel]}
+    return {"rules_hash": str(rules.hash), "rules": [*map(_stated, rules.rules), *kernel]}
 
 
-def _info(rule_id: str, source: str, verdict: str, words: str) -> dict[str, str]:
+def _info(rule_id: str, source: str, verdict: str, words: str) -> dict[str, Any]:
     return {"rule_id": rule_id, "source": source, "verdict": verdict, "justification": words}
+
+
+def _stated(rule: Rule) -> dict[str, Any]:
+    is_ask = rule.verdict is Verdict.ask
+    return {
+        **_info(rule.rule_id, str(rule.source), str(rule.verdict), rule.justification),
+        "effects": sorted(rule.kinds),
+        "conditions": list(_conditions(rule)),
+        "ceiling": str(rule.ceiling) if is_ask else "",
+    }
+
+
+def _conditions(rule: Rule) -> Iterator[str]:
+    named = (
+        ("tool", rule.tools),
+        ("class of path", sorted(rule.classes)),
+        ("path", rule.paths),
+        ("command", tuple(command_display(words) for words in rule.argv)),
+        ("host", rule.hosts),
+    )
+    yield from (f"{name}: {escape_display(', '.join(values))}" for name, values in named if values)
+    if rule.mass is not None:
+        yield "many files at once" if rule.mass else "few files"
+    if rule.only_looks is not None:
+        yield "a command that only looks" if rule.only_looks else "a command that may do more than look"
+    if rule.fallback:
+        yield "no other rule speaks"
 
 
 def _hint(decided: Decided) -> str:

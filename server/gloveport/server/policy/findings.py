@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.effects import Effect
 from gloveport.server.policy.request import Request
-from gloveport.server.policy.rules.rule import Rule, Subject, Verdict, subject_of
+from gloveport.server.policy.rules.rule import CommandLine, Rule, Subject, Verdict, subject_of
 from gloveport.server.policy.rules.ruleset import RuleSet
 
 KERNEL = "kernel"
@@ -47,11 +47,12 @@ def ask(check: str, words: str, effect: Effect | None = None, ceiling: Scope = S
 def rule_findings(request: Request, effects: tuple[Effect, ...], rules: RuleSet) -> Iterator[Finding]:
     """What the rules say about each effect, or about a call without any."""
     if not effects and not request.unknown:
-        found = tuple(_said(rules.matching(subject_of(request.tool, None, request.argv)), None))
+        found = tuple(_said(rules.matching(subject_of(request.tool, None)), None))
         yield from found or (ask("no-effect", "The tool does not say what it does."),)
     totals = Counter(effect.kind for effect in effects)
+    line = CommandLine(request.argv, request.commands, request.only_looks)
     for effect in effects:
-        subject = subject_of(request.tool, effect, request.argv, totals[effect.kind])
+        subject = subject_of(request.tool, effect, line, totals[effect.kind])
         yield from _about(subject, effect, rules)
 
 

@@ -16,6 +16,7 @@ from gloveport.server.policy.effects import OUTGOING_KINDS, Effect, EffectKind
 from gloveport.server.policy.labels import RecordedLabel, join_all, label_from_record
 from gloveport.server.policy.request import Intent, Request, effects_of
 from gloveport.server.policy.rung import SandboxFacts
+from gloveport.server.policy.shell.understood import Understood
 
 _KINDS: Final = MappingProxyType({str(kind): kind for kind in EffectKind})
 
@@ -48,6 +49,7 @@ def request_from_plan(
     sandbox: SandboxFacts | None = None,
     intent: Intent = "implied",
     sends: str = "",
+    understood: Understood | None = None,
 ) -> Request:
     """The request of one planned call. `labels`: of the model's context and of the plan; they are joined.
 
@@ -64,6 +66,7 @@ def request_from_plan(
         call_id=CallId(call_id),
         tool=tool,
         effects=tuple(known),
+        understood=understood,
         unknown=tuple(sorted({f"{one.kind}:{one.target}" for one in effects if one.kind not in _KINDS})),
         label=join_all(label_from_record(label) for label in labels),
         arguments_digest=Sha256(arguments_digest),

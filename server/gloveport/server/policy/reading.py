@@ -42,5 +42,5 @@ class Reading:
         return any(rule.globs and (not rule.classes or rule.classes & classes) for rule in rules)
 
     def _asks(self, tool: str, kind: EffectKind, path: str) -> bool:
-        found = self._rules.matching(subject_of(tool, Effect(kind, path), None))
+        found = self._rules.matching(subject_of(tool, Effect(kind, path)))
         return not found or any(rule.verdict is not Verdict.allow for rule in found)

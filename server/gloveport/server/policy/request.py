@@ -17,6 +17,7 @@ from gloveport.server.policy.commands import derived_effects, program_of, run_ef
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
+from gloveport.server.policy.shell.understood import Understood
 
 Intent = Literal["named", "implied", "absent"]
 MAIN_AGENT: Final = "main"
@@ -31,7 +32,7 @@ class Request:
     the join of everything in the model's context. `argv` is what is started, if anything; `environment` are the
     variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names. `sandbox` is where
     it would run; None: the daemon itself, which starts no program. `intent`: whether the user's own words of this goal
-    name the effect, imply it, or neither.
+    name the effect, imply it, or neither. `understood` is the command line taken apart; None: nobody looked.
     """
 
     call_id: CallId
@@ -48,6 +49,30 @@ class Request:
     file_digests: tuple[tuple[str, Sha256], ...] = ()
     sandbox: SandboxFacts | None = None
     unknown: tuple[str, ...] = ()
+    payload: "Leaving | None" = None
+    understood: Understood | None = None
+
+    @property
+    def only_looks(self) -> bool:
+        """True if the command line does nothing beside the effects that are named with it."""
+        return self.understood is not None and self.understood.only_looks
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """The simple commands that were found in the command line."""
+        return () if self.understood is None else self.understood.commands
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The very bytes that would leave, by their hash and size, and where to; `effect` is the kind by which."""
+
+    effect: str
+    scheme: str
+    host: str
+    port: int
+    sha256: Sha256
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +81,8 @@ class Context:
 
     `trust_level`: the user's level for this workspace identity (None: never asked). `trust_generation` rises with every
     change of that level. `worktree` is the integrity of what lies in the worktree (None: unknown). `builtin_tools` are
-    the names of our own tools; every other tool is unknown. `now`: UTC microseconds.
+    the names of our own tools; every other tool is unknown. `now`: UTC microseconds. `ancestors`: the agents that
+    this one works for, up to the user's own; its rights are no more than theirs.
     """
 
     workspace_id: WorkspaceId
@@ -69,12 +95,13 @@ class Context:
     builtin_tools: frozenset[str] = frozenset()
     agent: str = MAIN_AGENT
     trust_generation: int = 0
+    ancestors: tuple[str, ...] = ()
 
 
 def effects_of(request: Request) -> tuple[Effect, ...]:
     """All effects: the declared ones, and those its command line is known to have; one of each kind and target."""
     argv = request.argv
-    added = () if argv is None else (run_effect(argv), *derived_effects(argv))
+    added = () if argv is None else _effects_of_command(request, argv)
     found: dict[str, Effect] = {}
     for effect in (*request.effects, *added):
         # where the argv is known, it says what runs, not the tool's words for it
@@ -83,6 +110,16 @@ def effects_of(request: Request) -> tuple[Effect, ...]:
     if request.tool != TEST_TOOL or argv is None:
         return tuple(found.values())
     return tuple(_with_test_class(effect, argv) for effect in found.values())
+
+
+def _effects_of_command(request: Request, argv: tuple[str, ...]) -> tuple[Effect, ...]:
+    """What a command line is known to do: exactly where it was understood, else all that it may."""
+    if request.understood is None:
+        return (run_effect(argv), *derived_effects(argv))
+    if request.only_looks:
+        return (run_effect(argv), *request.understood.effects)
+    within = (effect for command in request.commands for effect in derived_effects(command))
+    return (run_effect(argv), *derived_effects(argv), *within, *request.understood.effects)
 
 
 def framework_of(argv: Sequence[str]) -> str:
@@ -110,6 +147,7 @@ def request_digest(request: Request) -> Sha256:
         "argv": request.argv,
         "cwd": request.cwd,
         "environment": sorted(request.environment),
+        "payload": None if request.payload is None else request.payload.sha256,
         "files": sorted(request.file_digests),
         "goal_revision": request.goal_revision,
     }

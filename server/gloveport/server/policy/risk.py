@@ -83,7 +83,7 @@ def risk_factors(request: Request, effects: tuple[Effect, ...], context: Context
         _destination(request, effects),
         _intent(request, effects),
         _sandbox(request, effects, context),
-        _history(effects, granted),
+        _history(request, effects, granted),
     )
 
 
@@ -94,11 +94,18 @@ def risk_level(factors: Iterable[Factor]) -> Level:
     return Level.high if many else max(levels, default=Level.low)
 
 
-def _history(effects: tuple[Effect, ...], granted: bool) -> Factor:
+def _history(request: Request, effects: tuple[Effect, ...], granted: bool) -> Factor:
     if granted:
         return Factor("history", Level.low, "a grant of yours covers it")
-    matters = any(EFFECT_LEVELS[effect.kind] > Level.low for effect in effects)
+    matters = any(_effect_level(request, effect) > Level.low for effect in effects)
     return Factor("history", Level.medium if matters else Level.low, "no grant of yours covers it")
+
+
+def _effect_level(request: Request, effect: Effect) -> Level:
+    """A command that is known to do no more than its other effects say is no risk beside them."""
+    if effect.kind is EffectKind.execute and request.only_looks:
+        return Level.low
+    return EFFECT_LEVELS[effect.kind]
 
 
 def _worst(name: str, found: Iterable[tuple[Level, str]], otherwise: str) -> Factor:
@@ -108,7 +115,7 @@ def _worst(name: str, found: Iterable[tuple[Level, str]], otherwise: str) -> Fac
 
 def _effect(request: Request, effects: tuple[Effect, ...]) -> Factor:
     found = [(Level.high, "it declares an effect nobody knows")] if request.unknown else []
-    found += [(EFFECT_LEVELS[effect.kind], f"it would {VERBS[effect.kind].rstrip(':')}") for effect in effects]
+    found += [(_effect_level(request, effect), f"it would {VERBS[effect.kind].rstrip(':')}") for effect in effects]
     return _worst("effect", found, "no effect")
 
 
@@ -116,7 +123,7 @@ def _scope(request: Request, effects: tuple[Effect, ...]) -> Factor:
     totals = {kind: sum(one.kind is kind for one in effects) for kind in {one.kind for one in effects}}
     found = []
     for effect in effects:
-        if subject_of(request.tool, effect, request.argv, totals[effect.kind]).mass and _changes(effect):
+        if subject_of(request.tool, effect, None, totals[effect.kind]).mass and _changes(effect):
             found.append((Level.medium, "many files at once"))
         if effect.kind in PATH_KINDS and effect.fact("from") is None:
             found += [(_class_level(effect, mark), escape_display(mark.words)) for mark in marks(effect.target)]
@@ -144,9 +151,18 @@ def _reversibility(request: Request, effects: tuple[Effect, ...]) -> Factor:
 
 def _sensitivity(request: Request, effects: tuple[Effect, ...]) -> Factor:
     leaves = any(effect.kind in OUTGOING_KINDS for effect in effects)
+    if any(_names_secret(effect) for effect in effects):
+        return Factor("sensitivity", Level.high, "what it names usually holds secrets")
     if request.label.readers is None:
         return Factor("sensitivity", Level.low, "nothing confidential has been read")
     return Factor("sensitivity", Level.high if leaves else Level.medium, "confidential data has been read")
+
+
+def _names_secret(effect: Effect) -> bool:
+    if effect.kind is EffectKind.secret_read:
+        return True
+    is_path = effect.kind in PATH_KINDS and effect.fact("from") is None
+    return is_path and any(mark.cls is PathClass.sensitive for mark in marks(effect.target))
 
 
 def _destination(request: Request, effects: tuple[Effect, ...]) -> Factor:

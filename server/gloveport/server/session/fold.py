@@ -14,10 +14,8 @@ from gloveport.protocol.journal.events import (
     ApprovalResolved,
     ChangeApplied,
     ChangeApplyStarted,
-    ChangeProposed,
     ChangeRefused,
     ChangeUnsettled,
-    ChangeWithdrawn,
     EventBody,
     FaultsFound,
     GoalRevised,
@@ -34,7 +32,9 @@ from gloveport.protocol.journal.events import (
     PlanUpdated,
     SandboxChosen,
     SessionCreated,
+    SessionFrozen,
     SessionRenamed,
+    SessionThawed,
     SteeringDecided,
     ToolCallProposed,
     ToolExecutionFinished,
@@ -52,9 +52,10 @@ from gloveport.protocol.journal.events import (
     UserMessageQueued,
     UserMessageUnqueued,
 )
-from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import utf16_length
 from gloveport.server.session.evolve import evolve
+from gloveport.server.session.fold_hunks import HUNK_HANDLERS
+from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels
 from gloveport.server.session.fold_retry import RETRY_HANDLERS
 from gloveport.server.session.fold_steering import goals_with, message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
@@ -92,18 +93,6 @@ def _drop(mapping: Mapping[str, K], key: str) -> Mapping[str, K]:
     return MappingProxyType(copy)
 
 
-def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
-    """The label of something made from both: least integrity, common readers, all provenance."""
-    if left.readers is None:
-        readers = right.readers
-    elif right.readers is None:
-        readers = left.readers
-    else:
-        readers = tuple(sorted(set(left.readers) & set(right.readers)))
-    provenance = tuple(sorted({*left.provenance, *right.provenance}))
-    return LabelRecord(integrity=max(left.integrity, right.integrity), readers=readers, provenance=provenance)
-
-
 def _turn(state: SessionState, **changes: Any) -> SessionState:
     if state.turn is None:
         return state
@@ -137,7 +126,7 @@ def _session_renamed(state: SessionState, body: SessionRenamed) -> SessionState:
 
 
 def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
-    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level)
+    return evolve(state, sandbox=body.sandbox, trust_level=body.trust_level, image=body.image)
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
@@ -255,10 +244,14 @@ def _approval_resolved(state: SessionState, body: ApprovalResolved) -> SessionSt
 
 
 def _grant_issued(state: SessionState, body: GrantIssued) -> SessionState:
+    if body.scope == "workspace":
+        return state  # it is the workspace's: what its stream says of it holds, and no session's copy
     return evolve(state, grants=_put(state.grants, body.grant_id, body))
 
 
 def _grant_used(state: SessionState, body: GrantUsed) -> SessionState:
+    if body.grant_id not in state.grants:
+        return state
     uses = state.grant_uses.get(body.grant_id, 0) + 1
     state = evolve(state, grant_uses=_put(state.grant_uses, body.grant_id, uses))
     return evolve(state, grants=_drop(state.grants, body.grant_id)) if body.uses_left == 0 else state
@@ -294,14 +287,6 @@ def _plan(state: SessionState, body: PlanUpdated) -> SessionState:
     return evolve(state, plan=body.items)
 
 
-def _change_proposed(state: SessionState, body: ChangeProposed) -> SessionState:
-    return evolve(state, changes=_put(state.changes, body.change_id, body))
-
-
-def _change_withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
-    return evolve(state, changes=_drop(state.changes, body.change_id))
-
-
 def _apply_started(state: SessionState, body: ChangeApplyStarted) -> SessionState:
     return evolve(state, applying=_put(state.applying, body.apply_id, body))
 
@@ -317,6 +302,14 @@ def _refused(state: SessionState, body: ChangeRefused) -> SessionState:
 
 def _unsettled(state: SessionState, body: ChangeUnsettled) -> SessionState:
     return state if body.waits else evolve(state, applying=_drop(state.applying, body.apply_id))
+
+
+def _frozen(state: SessionState, body: SessionFrozen) -> SessionState:
+    return evolve(state, frozen=body.freeze_id, frozen_words=body.words)
+
+
+def _thawed(state: SessionState, body: SessionThawed) -> SessionState:
+    return evolve(state, frozen="", frozen_words="") if state.frozen == body.freeze_id else state
 
 
 _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
@@ -350,18 +343,20 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ToolExecutionProgress: _execution_progress,
         ToolExecutionFinished: _execution_finished,
         PlanUpdated: _plan,
-        ChangeProposed: _change_proposed,
-        ChangeWithdrawn: _change_withdrawn,
         ChangeApplyStarted: _apply_started,
         ChangeApplied: _applied,
         ChangeRefused: _refused,
         ChangeUnsettled: _unsettled,
         ModelRequestReconciled: _request_reconciled,
         FaultsFound: _faults,
+        SessionFrozen: _frozen,
+        SessionThawed: _thawed,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        **HUNK_HANDLERS,
         **RETRY_HANDLERS,
+        **LABEL_HANDLERS,
     }
 )
 

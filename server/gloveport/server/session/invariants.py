@@ -37,6 +37,8 @@ def _goal(state: SessionState, body: ev.GoalRevised) -> str | None:
 def _turn_started(state: SessionState, body: ev.TurnStarted) -> str | None:
     if state.turn is not None:
         return f"turn {body.turn_id} began while {state.turn.turn_id} ran"
+    if state.frozen:
+        return f"turn {body.turn_id} began in a frozen session"
     return None if body.goal_revision == state.goal_revision else f"turn {body.turn_id} began under another goal"
 
 

@@ -17,12 +17,14 @@ from gloveport.protocol.journal.events import (
     ChangeApplyStarted,
     ChangeProposed,
     GrantIssued,
+    ReleaseIssued,
     RetryScheduled,
     ToolExecutionStarted,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import PlanItem
+from gloveport.server.edit.hunk_states import HunkState
 from gloveport.server.session.series import Series
 
 
@@ -64,6 +66,8 @@ class Call:
     is_unknown: bool = False
     """It ended, and whether it took effect is not known."""
     stop_requested: bool = False
+    release: ReleaseIssued | None = None
+    """What it may send: these stored bytes alone."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,17 @@ def _empty() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
+class EndedHunk:
+    """A hunk that is pending no more, and where it stands."""
+
+    digest: str
+    hunk_id: str
+    change_id: str
+    path: str
+    state: HunkState
+
+
+@dataclass(frozen=True)
 class SessionState:
     """A session, folded. Mappings are read-only; a fold replaces them."""
 
@@ -214,6 +229,7 @@ class SessionState:
     title: str = ""
     trust_level: str = "untrusted"
     sandbox: str = ""
+    image: str = ""
     provider: str = ""
     model: str = ""
     model_label: str = ""
@@ -229,6 +245,12 @@ class SessionState:
     grants: Mapping[str, GrantIssued] = field(default_factory=_empty)
     grant_uses: Mapping[str, int] = field(default_factory=_empty)
     changes: Mapping[str, ChangeProposed] = field(default_factory=_empty)
+    ended_hunks: Mapping[str, EndedHunk] = field(default_factory=_empty)
+    """By digest, those that ended last; a hunk of `changes` is not among them."""
+    file_labels: Mapping[str, LabelRecord] = field(default_factory=_empty)
+    """Labels of paths that calls of this session wrote, where they say more than that it is the workspace's."""
+    releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
+    """Releases that were not used, by their grant."""
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()
@@ -241,6 +263,9 @@ class SessionState:
     faults: tuple[str, ...] = ()
     """In what its record contradicts itself, as far as it was told."""
     sealed: bool = False
+    frozen: str = ""
+    """The freeze in force, by its id; empty where there is none."""
+    frozen_words: str = ""
 
     @property
     def phase(self) -> Phase:

@@ -16,6 +16,7 @@ from gloveport.protocol.journal.events import EventBody
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result
+from gloveport.server.accounts import Account, Database, MailAccount
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RESULT_CHARACTERS_MAX: Final = 24_000
@@ -41,7 +42,8 @@ class ToolPlan:
     """What a call will do, before it does it.
 
     `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
-    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card.
+    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card. `payload`: the very bytes
+    that leave, where they are known; they are stored, and what is released are the stored ones.
     """
 
     title: str
@@ -58,13 +60,26 @@ class ToolPlan:
     test_class: str | None = None
     diff: str = ""
     sends: str = ""
+    payload: "Payload | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes that leave, and for where."""
+
+    data: bytes
+    effect: str
+    scheme: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
 class Performed:
     """How a call ended. `output` is the whole captured output, `text` what the model is told.
 
-    `lasted_us` is what a program's own record says it took, in microseconds; null where there is none.
+    `hostile` is the evidence of an attack, empty where there was none: the session is then frozen. `lasted_us` is what
+    a program's own record says it took, in microseconds; null where there is none.
     """
 
     outcome: Outcome
@@ -76,6 +91,7 @@ class Performed:
     output_bytes: int = 0
     facts: tuple[EventBody, ...] = ()
     lasted_us: int | None = None
+    hostile: str = ""
 
 
 class SandboxHands(Protocol):
@@ -102,6 +118,12 @@ class SandboxHands(Protocol):
     def lend(self, name: str) -> "Lent":
         """A credential of the user's for the next run, at its own place. Raises SandboxError."""
 
+    def mail(self) -> MailAccount:
+        """The account by which the user's mail goes out. Raises SandboxError where there is none to use."""
+
+    def database(self, name: str) -> Database:
+        """A database of the user's. Raises SandboxError naming those that there are."""
+
     async def run(self, call: "RunRequest", show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Run to the end; pieces of output go to `show`. Raises SandboxError."""
 
@@ -110,6 +132,9 @@ class SandboxHands(Protocol):
 
     async def attach(self, run_id: str, show: Callable[[bytes], Awaitable[None]]) -> Result:
         """Wait for the end of a run that outlived the last daemon. Raises SandboxError (SANDBOX_LOST)."""
+
+    async def forget(self, run_id: str) -> None:
+        """Remove what an ended run left, so that its name can be used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +157,10 @@ class RunRequest:
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
-    `hand`: a small program of ours in a jail of its own, without the worktree; `argv` are then the interpreter's words.
+    `repository` is a folder with a repository of the session's own, which the worktree points to.
+    `hand`: the row of the table of hands, for a small program of ours in a jail of its own without the worktree: it has
+    the row's limits, `argv` are the interpreter's words, and `shown` may name single files. `account`: it speaks its
+    own protocol with this account's place, and is given the password once.
     """
 
     run_id: str
@@ -142,9 +170,11 @@ class RunRequest:
     tool_kind: Literal["small", "build"] = "build"
     environment: tuple[tuple[str, str], ...] = ()
     places: tuple[str, ...] = ()
-    hand: bool = False
+    hand: str = ""
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
+    account: Account | None = None
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +201,10 @@ class ToolContext:
     is_stopped: Callable[[], bool]
     fingerprint: tuple[FileFingerprint, ...] = ()
     planned: tuple[EffectRecord, ...] = ()
+    model_reader: str = ""
+    """Under which name the model's provider stands among readers."""
+    released: bytes | None = None
+    """What the user released for this call; it is sent as it is stored."""
 
     def was_judged(self, kind: str, path: str) -> bool:
         """True if this effect is among those that were judged."""

@@ -22,10 +22,13 @@ from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.egress.hosts import Authority, HostError, read_port, read_typed_host, split_port
 from gloveport.sandbox.egress.way import PROXY_PORT
 from gloveport.server.edit.render import visible
+from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import (
+    OWN_LABEL,
     Arguments,
     Found,
     Lent,
+    Payload,
     Performed,
     RunRequest,
     ToolContext,
@@ -37,7 +40,8 @@ from gloveport.server.tools.contract import (
 from gloveport.server.tools.output import clean_output
 from gloveport.server.tools.programs import how_it_ended, judged_places, outcome_of
 
-WALL_S: Final = 15.0
+HAND: Final = "http"
+WALL_S: Final = HANDS[HAND].wall_s
 URL_CHARACTERS_MAX: Final = 4_096
 BODY_CHARACTERS_MAX: Final = 16 * 1024
 HEADERS_MAX: Final = 32
@@ -118,40 +122,34 @@ class HttpRequest:
             recovery="probeable",
             stop_class="killable",
             executor=f"sandbox:{context.hands.name}",
-            label=context.label,
+            label=OWN_LABEL,
             reversible=arguments.method in _HARMLESS,
             sends=_sent_words(arguments, url),
+            payload=Payload(_asked(arguments), "network", scheme, place.host, place.port),
         )
 
     async def perform(self, arguments: HttpRequestArguments, context: ToolContext) -> Performed:
         """Make the request in a jail of its own."""
-        scheme, place, path = read_url(arguments.url)
-        headers = list(arguments.headers.items())
+        _scheme, place, _path = read_url(arguments.url)
+        stored = _asked(arguments) if context.released is None else context.released
+        asked: dict[str, Any] = json.loads(stored)
+        if (asked["host"], asked["port"]) != (place.host, place.port):
+            raise ToolError(ErrorCode.POLICY_DENIED, "what was released goes to another place", hint="Ask again.")
         if arguments.credential:
             lent = _borrow(arguments.credential, place, context)
-            headers.append((lent.header, lent.value))
-        asked = {
-            "method": arguments.method,
-            "scheme": scheme,
-            "host": place.host,
-            "port": place.port,
-            "path": path,
-            "headers": headers,
-            "body": base64.b64encode(arguments.body.encode()).decode("ascii"),
-            "timeout_s": WALL_S,
-            "bytes_max": ANSWER_BYTES_MAX,
-            "proxy_port": PROXY_PORT,
-        }
+            asked["headers"].append((lent.header, lent.value))
+        asked |= {"timeout_s": WALL_S, "bytes_max": ANSWER_BYTES_MAX, "proxy_port": PROXY_PORT}
         source = Path(__file__).with_name("http_inside.py").read_text(encoding="utf-8")
         request = RunRequest(
             context.call_id,
             ("-c", source),
             WALL_S,
             places=judged_places(context),
-            hand=True,
+            hand=HAND,
             stdin=json.dumps(asked).encode(),
         )
-        return _told(await context.hands.run(request, _show_nothing), place, context)
+        told = await context.hands.run(request, _show_nothing)
+        return _told(told, _label(place, arguments, context), context)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""
@@ -162,7 +160,8 @@ class HttpRequest:
     ) -> Performed:
         """Wait for the run that is there."""
         _scheme, place, _path = read_url(arguments.url)
-        return _told(await context.hands.attach(context.call_id, _show_nothing), place, context)
+        told = await context.hands.attach(context.call_id, _show_nothing)
+        return _told(told, _label(place, arguments, context), context)
 
 
 def _borrow(name: str, place: Authority, context: ToolContext) -> Lent:
@@ -198,11 +197,28 @@ def _sent_words(arguments: HttpRequestArguments, url: str) -> str:
     return "\n".join([*lines, *(["", arguments.body] if arguments.body else [])])
 
 
-def _label(place: Authority) -> LabelRecord:
-    return LabelRecord(integrity=2, readers=None, provenance=(f"http:{place}",))
+def _asked(arguments: HttpRequestArguments) -> bytes:
+    """The very bytes that the hand is given: all that leaves but a credential, which nobody here sees."""
+    scheme, place, path = read_url(arguments.url)
+    asked = {
+        "method": arguments.method,
+        "scheme": scheme,
+        "host": place.host,
+        "port": place.port,
+        "path": path,
+        "headers": list(arguments.headers.items()),
+        "body": base64.b64encode(arguments.body.encode()).decode("ascii"),
+    }
+    return json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _told(result: Result, place: Authority, context: ToolContext) -> Performed:
+def _label(place: Authority, arguments: HttpRequestArguments, context: ToolContext) -> LabelRecord:
+    """Text of strangers; what a credential of the user's opened is for that place and the model's provider alone."""
+    readers = (place.host, context.model_reader) if arguments.credential else None
+    return LabelRecord(integrity=2, readers=readers, provenance=(f"http:{place}",))
+
+
+def _told(result: Result, label: LabelRecord, context: ToolContext) -> Performed:
     """What came back, made safe to read."""
     told = _parse(result.output) if result.kind is ResultKind.OK and not result.truncated else {}
     taken = int(result.wall_s * 1e6) if result.kind is not ResultKind.LOST else None
@@ -215,12 +231,12 @@ def _told(result: Result, place: Authority, context: ToolContext) -> Performed:
         words = str(told.get("error") or how_it_ended(result))[:1000]
         outcome = "failed" if result.kind is ResultKind.OK else outcome_of(result)
         text = f"No answer: {clean_output(context.redact(words.encode()))}"
-        return Performed(outcome, text, evidence, _label(place), lasted_us=taken)
+        return Performed(outcome, text, evidence, label, lasted_us=taken)
     return Performed(
         "ok",
         bounded(text),
         evidence,
-        _label(place),
+        label,
         output=context.redact(body),
         output_bytes=len(body),
         lasted_us=taken,

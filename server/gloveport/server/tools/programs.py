@@ -97,6 +97,7 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
         output=context.redact(result.output + dump),
         output_bytes=result.output_bytes_total,
         lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
+        hostile=what_was_refused(result) if level_of(result) is Level.HOSTILE else "",
     )
 
 
@@ -145,6 +146,11 @@ async def hidden_files(context: ToolContext) -> tuple[str, ...]:
         ):
             hidden.append(path)
     return tuple(hidden)
+
+
+async def own_repository(context: ToolContext) -> str:
+    """The folder of the session's own repository, for a jail that has a view of files; else empty."""
+    return await context.workspace.repository(context.is_kept) if context.hands.hides else ""
 
 
 def _is_judged(path: str, context: ToolContext) -> bool:
@@ -274,8 +280,9 @@ class RunCommand:
         places = judged_places(context)
         lent = stand_ins(arguments.credentials, context)
         request = RunRequest(
-            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden, environment=lent, places=places
-        )
+            context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden,
+            environment=lent, places=places, repository=await own_repository(context),
+        )  # fmt: skip
         return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:

@@ -9,14 +9,21 @@ from typing import Any
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.models.contract import ToolSpec
+from gloveport.server.tools.archives import ListArchive, UnpackArchive
+from gloveport.server.tools.code import RunJavascript, RunPython
 from gloveport.server.tools.contract import Tool, ToolError
+from gloveport.server.tools.databases import QueryDatabase
+from gloveport.server.tools.documents import ReadDocument
 from gloveport.server.tools.edits import DeleteFile, EditFile, MoveFile, MultiEdit, WriteFile
 from gloveport.server.tools.files import ListFiles, ReadFile, Search
 from gloveport.server.tools.http import HttpRequest
+from gloveport.server.tools.mail import SendEmail
 from gloveport.server.tools.notebooks import EditNotebook
 from gloveport.server.tools.patches import ApplyDiff, ApplyPatch
 from gloveport.server.tools.plan import UpdatePlan
+from gloveport.server.tools.plots import Plot
 from gloveport.server.tools.programs import RunCommand
+from gloveport.server.tools.safe_command import LookWith
 from gloveport.server.tools.tests import RunTests
 
 
@@ -59,6 +66,10 @@ def builtin_toolbox() -> Toolbox:
             ReadFile(),
             ListFiles(),
             Search(),
+            LookWith(),
+            ReadDocument(),
+            ListArchive(),
+            UnpackArchive(),
             EditFile(),
             WriteFile(),
             DeleteFile(),
@@ -70,6 +81,11 @@ def builtin_toolbox() -> Toolbox:
             RunCommand(),
             RunTests(),
             HttpRequest(),
+            QueryDatabase(),
+            RunPython(),
+            RunJavascript(),
+            Plot(),
+            SendEmail(),
             UpdatePlan(),
         )
     )

@@ -41,6 +41,7 @@ from gloveport.server.tools.programs import (
     how_it_ended,
     judged_places,
     network_effects,
+    own_repository,
     performed,
     secrets_named,
 )
@@ -141,6 +142,7 @@ class RunTests:
         request = RunRequest(
             context.call_id, runner.argv, arguments.timeout_s, hidden,
             environment=runner.environment, places=judged_places(context), shown=runner.shown,
+            repository=await own_repository(context),
         )  # fmt: skip
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)

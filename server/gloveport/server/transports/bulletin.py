@@ -8,16 +8,17 @@ Must never: carry what the journal could hold, or keep more than the newest few 
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
-from gloveport.protocol.wire.place import DaemonTold
+if TYPE_CHECKING:
+    from gloveport.protocol.wire.place import DaemonTold
 
 NOTICES_MAX: Final = 8
 """A reader that is further behind misses the older ones; the newest says how it stands."""
 
-Tell = Callable[[DaemonTold], Awaitable[None]]
+Tell: TypeAlias = "Callable[[DaemonTold], Awaitable[None]]"
 
 
 class Bulletin:
@@ -28,7 +29,7 @@ class Bulletin:
         self._count = 0
         self._news = anyio.Event()
 
-    def post(self, notice: DaemonTold) -> None:
+    def post(self, notice: "DaemonTold") -> None:
         """Tell everybody; returns at once."""
         self._notices.append(notice)
         self._count += 1

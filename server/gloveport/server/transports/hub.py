@@ -7,6 +7,7 @@ Must never: keep events for a reader that is behind, interpret an event, or send
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import (
@@ -16,10 +17,12 @@ from gloveport.protocol.journal.envelope import (
     decode_cursor,
     encode_cursor,
 )
-from gloveport.protocol.wire.session import SubscribeResult, ViewSnapshot
 from gloveport.server.transports.source import EventSource, Projections
 from gloveport.server.transports.subscription import Place, Subscription, is_past
 from gloveport.server.transports.tail import Entry, Tail
+
+if TYPE_CHECKING:
+    from gloveport.protocol.wire.session import SubscribeResult, ViewSnapshot
 
 
 class Hub:
@@ -58,7 +61,7 @@ class Hub:
 
     async def subscribe(
         self, stream: str, after: str | None, window_bytes: int, *, newest_only: bool = False, items_from: int = 0
-    ) -> tuple[Subscription, SubscribeResult]:
+    ) -> "tuple[Subscription, SubscribeResult]":
         """Begin to follow `stream`; the caller runs the subscription once the result is on its way.
 
         `newest_only`: hold the newest items alone, after a cursor those from `items_from` on.
@@ -68,6 +71,8 @@ class Hub:
         Raises:
             GloveportError: SESSION_UNKNOWN when there is no such stream.
         """
+        from gloveport.protocol.wire.session import SubscribeResult  # the first clients are answered without it
+
         tail = self._tails.setdefault(stream, Tail(paused=self._paused))
         self._subscriptions += 1
         name = f"sub-{self._subscriptions}"
@@ -91,6 +96,7 @@ class Hub:
             subscription_id=name,
             mode="replay" if snapshot is None else "snapshot",
             cursor=subscription.place.cursor,
+            seq=subscription.place.seq,
             snapshot=snapshot,
         )
 
@@ -103,7 +109,7 @@ class Hub:
             if not tail.wakers:
                 del self._tails[subscription.stream]
 
-    async def _begin(self, stream: str, after: str | None) -> tuple[Cursor, ViewSnapshot | None]:
+    async def _begin(self, stream: str, after: str | None) -> "tuple[Cursor, ViewSnapshot | None]":
         cursor = await self._shared_past(stream, after)
         if cursor is not None:
             return cursor, None

@@ -7,9 +7,10 @@ Must never: grow a second method per feature; a feature is a method of the wire 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Caller:
 class SessionPort(Protocol):
     """The engine as a connection sees it."""
 
-    async def call(self, method: str, params: BaseModel, caller: Caller) -> BaseModel:
+    async def call(self, method: str, params: "BaseModel", caller: Caller) -> "BaseModel":
         """Answer one valid request. Raises GloveportError; cancelled when its sender cancels."""
         ...
 
@@ -33,10 +34,10 @@ class MethodShape(Protocol):
     """One row of the wire's method table."""
 
     @property
-    def params(self) -> type[BaseModel]: ...
+    def params(self) -> "type[BaseModel]": ...
 
     @property
-    def result(self) -> type[BaseModel]: ...
+    def result(self) -> "type[BaseModel]": ...
 
     @property
     def decides(self) -> bool: ...

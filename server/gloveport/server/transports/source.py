@@ -7,13 +7,15 @@ Must never: give the hub a way to write.
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import orjson
 
 from gloveport.protocol.journal.envelope import Cursor, StoredEvent
 from gloveport.protocol.journal.envelope import Head as Head
-from gloveport.protocol.wire.session import ViewSnapshot
+
+if TYPE_CHECKING:
+    from gloveport.protocol.wire.session import ViewSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class ProjectedView:
     """The view of a stream at `cursor`, ready for a client that begins anew."""
 
     cursor: Cursor
-    snapshot: ViewSnapshot
+    snapshot: "ViewSnapshot"
 
 
 class EventSource(Protocol):

@@ -65,6 +65,7 @@ class Subscription:
         self._flying_bytes = 0
         self._durable_told = -1
         self._caught_up_told = False
+        self._proven = False
         self._news = anyio.Event()
         self._closed = False
         self._at_hand = False
@@ -143,10 +144,14 @@ class Subscription:
         return True
 
     async def _send_rest(self, send: Send) -> bool:
-        """At the head: say once that the follower is in sync, and when what it has became durable."""
+        """At the head: say once that the follower is in sync, its digest once there is one, and what became durable.
+
+        The last event may be in the journal before the session stands at it, or be sent while nobody shows the session.
+        """
         durable_seq = min(self._tail.durable_seq, self.place.seq)
         grown = durable_seq > self._durable_told and durable_seq == self.place.seq
-        if self._caught_up_told and not grown:
+        provable = not self._proven and self._digest(self.place) is not None
+        if self._caught_up_told and not grown and not provable:
             return False
         durable = self.place if grown else None
         await send(self._frame(self.place, self.place, durable, []))
@@ -175,6 +180,9 @@ class Subscription:
     def _room_bytes(self) -> int:
         return min(self._window_bytes // 2, self._window_bytes - self._flying_bytes)
 
+    def _digest(self, place: Place) -> str | None:
+        return self._projections.digest(self.stream, place.seq, self.first)
+
     def _frame(
         self,
         after: Place,
@@ -194,9 +202,9 @@ class Subscription:
             fields.update(last_word)
         elif caught_up:
             fields["caughtUp"] = True
-            if (digest := self._projections.digest(self.stream, last.seq, self.first)) is not None:
+            if (digest := self._digest(last)) is not None:
                 fields["viewDigest"], fields["itemsFrom"] = digest, self.first
-        self._caught_up_told = caught_up
+        self._caught_up_told, self._proven = caught_up, "viewDigest" in fields
         if durable is not None:
             self._durable_told = durable.seq
         head = orjson.dumps(fields)[:-1]

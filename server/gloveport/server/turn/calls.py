@@ -18,12 +18,15 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
-from gloveport.server.turn.effects import AttachTool, JudgeCall, RunTool, StopTool
+from gloveport.server.turn.effects import AttachTool, DropWait, JudgeCall, RunTool, StopModel, StopTool
+from gloveport.server.turn.releases import issue_release, use_release
 from gloveport.server.turn.retry import Treatment, treatment_of
+from gloveport.server.turn.stopping import stop_running
 
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
 STOPPED_TEXT: Final = "Stopped by the user before it began."
+FROZEN_BY: Final = "the freeze"
 UNKNOWN_TEXT: Final = "Not run: the outcome of the call before it is unknown."
 OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
 
@@ -109,6 +112,19 @@ def withdraw_unstarted(
             finish_unrun(draft, call.call_id, call.tool, "cancelled", why)
 
 
+def stop_turn(draft: Draft, by: str) -> None:
+    """Stop everything of the turn: nothing starts from here on."""
+    turn = draft.turn
+    draft.emit(ev.TurnCancelRequested(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=by))
+    if turn.request is not None:
+        draft.need(StopModel(turn.request.request_id))
+    if turn.retry is not None:
+        draft.need(DropWait(turn.retry.request_id))
+    withdraw_unstarted(draft, STOPPED_TEXT)
+    stop_running(draft)
+    flow.end_cancelled(draft)
+
+
 def withdraw_cards(draft: Draft, decision: Literal["withdrawn", "superseded"], by: str) -> None:
     """Take every card back."""
     for approval in tuple(draft.state.approvals.values()):
@@ -184,6 +200,7 @@ def _start(draft: Draft, call: Call, given: inp.CallJudged) -> None:
     if judgement.grant_id is not None:
         used = ev.GrantUsed(grant_id=judgement.grant_id, call_id=call.call_id, uses_left=judgement.grant_uses_left)
         draft.emit(used)
+        use_release(draft, call.call_id, judgement.grant_id)
     draft.emit(
         ev.ToolExecutionStarted(
             **_born(draft, call.call_id),
@@ -236,6 +253,7 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
     if given.grant is not None:
         draft.emit(given.grant)
         resolve_card(draft, approval, "allowed", given.grant, given.by)
+        issue_release(draft, approval, given.grant)
         draft.need(JudgeCall(approval.call_id))
         return
     resolve_card(draft, approval, given.decision, None, given.by)
@@ -273,7 +291,9 @@ def ended(draft: Draft, given: inp.ToolEnded) -> None:
         )
     )
     _take_facts(draft, call, given.facts)
-    if treatment_of(given.outcome) is Treatment.ASK_USER:
+    if draft.state.frozen and draft.turn.cancelled_by is None:
+        stop_turn(draft, FROZEN_BY)
+    elif treatment_of(given.outcome) is Treatment.ASK_USER:
         _after_unknown(draft, call)
     else:
         flow.advance(draft)

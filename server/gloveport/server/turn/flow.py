@@ -108,7 +108,7 @@ def end_cancelled(draft: Draft) -> None:
     if turn.cancelled_by is None or turn.request is not None or turn.is_busy:
         return
     draft.emit(ev.TurnCancelled(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=turn.cancelled_by))
-    follows = draft.state.interrupting
+    follows = None if draft.state.frozen else draft.state.interrupting
     if follows is None or follows.next_turn_id is None:
         return_all(draft, STOPPED_REASON)
         return

@@ -70,6 +70,13 @@ class InterruptMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ThawSession:
+    """The user typed what lets a frozen session work again."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTurn:
     """Somebody pressed stop; `turn_id` null means whatever runs."""
 
@@ -348,6 +355,7 @@ Input = (
     | SteerMessage
     | InterruptMessage
     | CancelTurn
+    | ThawSession
     | RequestAccepted
     | TextArrived
     | ResponseEnded

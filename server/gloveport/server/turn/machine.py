@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import SessionState
-from gloveport.server.turn import calls, messages, restart, retrying, review
+from gloveport.server.turn import calls, freezing, messages, restart, retrying, review
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
 from gloveport.server.turn.draft import Draft, Step, read_only_refusal
@@ -114,6 +114,7 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.SteerMessage: messages.steer,
         inp.InterruptMessage: messages.interrupt,
         inp.CancelTurn: messages.cancel,
+        inp.ThawSession: freezing.thaw,
         inp.RequestAccepted: _accepted,
         inp.TextArrived: _text,
         inp.ResponseEnded: _response,
@@ -147,6 +148,8 @@ def step(state: SessionState, given: inp.Input) -> Step:
     """
     if state.read_only:
         raise read_only_refusal(state)
+    if state.frozen and isinstance(given, freezing.WAITS_FOR_THAW):
+        raise freezing.frozen_refusal(state)
     draft = Draft(state)
     _HANDLERS[type(given)](draft, given)
     return draft.done()

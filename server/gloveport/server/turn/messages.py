@@ -25,7 +25,7 @@ from gloveport.server.turn import calls, flow
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
-from gloveport.server.turn.effects import DropWait, StopModel
+from gloveport.server.turn.effects import StopModel
 from gloveport.server.turn.standing import standing_words
 from gloveport.server.turn.steering import read_message
 from gloveport.server.turn.stopping import manner_of, stop_running, stop_words
@@ -82,21 +82,9 @@ def cancel(draft: Draft, given: inp.CancelTurn) -> None:
     if turn is None or (given.turn_id is not None and given.turn_id != turn.turn_id):
         raise TurnError(ErrorCode.TURN_MISMATCH, "the turn to be stopped is not running")
     if turn.cancelled_by is None:
-        _stop(draft, given.by)
+        calls.stop_turn(draft, given.by)
     else:
         return_steering(draft, flow.STOPPED_REASON)
-
-
-def _stop(draft: Draft, by: str) -> None:
-    turn = draft.turn
-    draft.emit(ev.TurnCancelRequested(turn_id=turn.turn_id, goal_revision=turn.goal_revision, by=by))
-    if turn.request is not None:
-        draft.need(StopModel(turn.request.request_id))
-    if turn.retry is not None:
-        draft.need(DropWait(turn.retry.request_id))
-    calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)
-    stop_running(draft)
-    flow.end_cancelled(draft)
 
 
 def _expected_turn(draft: Draft, expected: str) -> Turn:
@@ -152,7 +140,7 @@ def interrupt(draft: Draft, given: inp.InterruptMessage) -> None:
     steered = Steered(given.message_id, text, "replace", given.turn_id)
     draft.emit(_decision(draft, steered, "", given.by))
     _supersede_plan(draft)
-    _stop(draft, given.by)
+    calls.stop_turn(draft, given.by)
 
 
 def _supersede_plan(draft: Draft) -> None:

@@ -107,6 +107,10 @@ class Contents:
         """How many bytes the name stands for; None when it is not here."""
         return self._store.size(digest)
 
+    def share(self, digest: str, fd: int) -> bool:
+        """Make an empty file hold the bytes of a name without a copy; False where that cannot be had."""
+        return self._store.share(digest, fd)
+
     def sync(self) -> None:
         """Make everything put so far durable."""
         with self._lock:

@@ -17,7 +17,7 @@ from gloveport.server.edit.merge import merge_texts
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
-from gloveport.server.workspace.look import Look, differing
+from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.plan import BaseStep, Plan, Step
 from gloveport.server.workspace.proposal import Proposal, settled_mode
 from gloveport.server.workspace.state import FileState, WorkspaceState
@@ -52,9 +52,11 @@ _NOTHING: Final[Unsaved] = MappingProxyType({})
 
 def find_drift(state: WorkspaceState, user: Look, unsaved: Unsaved = _NOTHING) -> tuple[Drift, ...]:
     """Every path where the user's content or executable bit is not the base's, ordered."""
-    current = user.current(state, strict=True) | {path: shown for path, (shown, _) in unsaved.items()}
+    current = user.current(state, strict=True)
+    if unsaved:
+        current = {**current, **{path: shown for path, (shown, _) in unsaved.items()}}
     found = []
-    for path in differing(state.base, current):
+    for path in user.differing(state.base, current):
         base, here = state.base.get(path), current.get(path)
         if base is not None and here is not None and settled_mode(base, here) == base:
             continue

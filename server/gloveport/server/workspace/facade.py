@@ -12,7 +12,7 @@ After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back
 import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
+from gloveport.server.workspace.repository import Repository, drop_repository
 from gloveport.server.workspace.seen_file import load_seen
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
@@ -96,7 +97,7 @@ class SessionWorkspace:
         self.session_dir = session_dir
         self._boot_id = boot_id
         self._state = state = taken.state
-        self._limits = limits
+        self._limits = limits = replace(limits, content_folders=state.committed)
         self._lock = anyio.Lock()
         self._stack = ExitStack()
         self._store = self._stack.enter_context(open_store(session_dir, contents))
@@ -106,6 +107,7 @@ class SessionWorkspace:
         self._look = Look(self._tree, limits, taken.seen, hidden=_hidden(state))
         self._comparison = Comparison(self._look, self._store)
         self._names = Names(self._store)
+        self._repository = Repository(session_dir)
         self.opened: Callable[[], Sequence[OpenText]] = tuple
         """What editors show of files below the root, as it is now; whoever knows it puts itself here."""
         # Handles go back when the last user of this object lets go of it, also where nobody closes it.
@@ -148,7 +150,7 @@ class SessionWorkspace:
         state = await to_thread.run_sync(load_state, session_dir)
         if state.boot_id != boot_id:
             (session_dir / WORKTREE_NAME).mkdir(mode=0o700, exist_ok=True)
-        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base)
+        seen = await to_thread.run_sync(load_seen, session_dir, boot_id, state.base, state.committed)
         return cls(session_dir, Taken(state, *seen), limits, boot_id, contents)
 
     def close(self) -> None:
@@ -184,6 +186,10 @@ class SessionWorkspace:
         """Where a jail's writes over the user's installed dependencies go: layer by folder, both absolute."""
         make = partial(_typed, make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
         return await to_thread.run_sync(make, abandon_on_cancel=True)  # no look waits for it, and it for none
+
+    async def repository(self, is_kept: Callable[[str], bool]) -> str:
+        """The folder that a jail shows at `repository.PLACE`; empty where there is no repository of the session."""
+        return await self._run(self._made_repository, is_kept)
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
         """The link-free path that `path` leads to; with `last` false its last part is taken as it is.
@@ -404,6 +410,12 @@ class SessionWorkspace:
         self._store.sync()  # what is told of a proposal holds after a power loss, and so must its content
         return found
 
+    def _made_repository(self, is_kept: Callable[[str], bool]) -> str:
+        kept, sides = self._names.kept(self._state, is_kept).origins.keys(), (self._tree, self._state, self._store)
+        with suppress(WorkspaceError), Root(self.root) as root:  # a program runs without git rather than not at all
+            return self._repository.made(root, *sides, kept, is_kept, partial(self._look.current, self._state))
+        return ""
+
     def _preview(self, change_id: str) -> Preview:
         known = self._comparison.still(change_id, self._state)
         known = known or next((each for each in self._proposals() if each.change_id == change_id), None)
@@ -412,7 +424,7 @@ class SessionWorkspace:
         return preview(known, self._store)
 
     def _planned(self, action: str, selections: Sequence[Selected], texts: Sequence[OpenText]) -> Plan:
-        planner = self._planner(self._proposals(), texts)
+        planner = Planner(self._state, self._tree, self._store, self._limits, texts, self._proposals())
         try:
             return planner.accept(selections) if action == "accept" else planner.reject(selections)
         except WorkspaceError as error:
@@ -423,9 +435,6 @@ class SessionWorkspace:
     def _back(self, texts: Sequence[OpenText]) -> TakingBack:
         return TakingBack(self._state, self._tree, self._store, self._limits, texts)
 
-    def _planner(self, proposals: Sequence[Proposal], texts: Sequence[OpenText]) -> Planner:
-        return Planner(self._state, self._tree, self._store, self._limits, texts, proposals)
-
     def _on_trees(self, plan: Plan, how: Callable[..., Result], *args: object) -> Result:
         with Trees.opened(plan, self._state, self._tree, self._store, self._limits, self._save) as trees:
             return how(plan, trees, *args)
@@ -433,7 +442,8 @@ class SessionWorkspace:
     def _mended(self, expected: Mapping[str, Expected]) -> tuple[str, ...]:
         if self._state.boot_id == self._boot_id:
             return ()
-        drop_layers(self.session_dir)
+        for drop in (drop_layers, drop_repository):
+            drop(self.session_dir)
         make_places(self._state, self._look)
         plan = plan_mending(self._state, self._look, self._store, expected)
         if plan.steps:

@@ -76,7 +76,7 @@ def resolve_path(root: Root, path: str, last: bool = True) -> str:
 
 def check_place(path: str, limits: WorkspaceLimits) -> None:
     """Refuse a link-free path that no look at the worktree would come to."""
-    _refuse_dependency(path)
+    _refuse_dependency(path, limits)
     if path.count("/") > limits.depth_max:
         raise WorkspaceError(
             ErrorCode.LIMIT,
@@ -135,7 +135,7 @@ def delete_file(root: Root, path: str, limits: WorkspaceLimits, expected: Sha256
     """Remove the file or link at `path` (a link itself, not what it leads to)."""
     real = resolve_path(root, path, last=False)
     name = real.rpartition("/")[2]
-    _refuse_dependency(real)
+    _refuse_dependency(real, limits)
     _expect(root, real, limits, expected)
     state = root.state(real)
     if state is None:
@@ -226,9 +226,10 @@ def _fitting(root: Root, pattern: str, limits: WorkspaceLimits) -> Iterator[Entr
             yield entry
 
 
-def _refuse_dependency(path: str) -> None:
-    for part in path.split("/")[:-1]:
-        if part in DEPENDENCY_FOLDERS:
+def _refuse_dependency(path: str, limits: WorkspaceLimits) -> None:
+    parts = path.split("/")
+    for depth, part in enumerate(parts[:-1], 1):
+        if part in DEPENDENCY_FOLDERS and "/".join(parts[:depth]) not in limits.content_folders:
             raise WorkspaceError(
                 ErrorCode.PROTECTED_PATH,
                 f"{path}: {part} holds installed dependencies; changes there never return",

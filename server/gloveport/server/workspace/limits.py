@@ -15,7 +15,8 @@ class WorkspaceLimits:
 
     Above `files_max` or `total_bytes_max` the snapshot is refused (`limit.reached`); a single file above
     `file_bytes_max`, and folders deeper than `depth_max`, are left out and told in `not_covered`. Of more than
-    `proposals_max` differences the rest is named and not proposed.
+    `proposals_max` differences the rest is named and not proposed. `content_folders` have a name of installed
+    dependencies and are content all the same, since they are in the history.
     """
 
     files_max: int = 200_000
@@ -24,6 +25,7 @@ class WorkspaceLimits:
     depth_max: int = 100
     not_covered_max: int = 1_000
     proposals_max: int = 10_000
+    content_folders: frozenset[str] = frozenset()
 
 
 DEFAULT_LIMITS: Final = WorkspaceLimits()

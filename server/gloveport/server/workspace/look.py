@@ -8,7 +8,7 @@ Must never: take a modification time alone as proof, or take what could not be r
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -25,6 +25,7 @@ from gloveport.server.workspace.sight import (
     Listing,
     Seen,
     Sight,
+    Told,
     content_hash,
     joined,
     list_folder,
@@ -73,25 +74,54 @@ class Look:
     unknown: Unknown = field(default_factory=Unknown)
     dependencies: tuple[str, ...] = ()
 
-    def current(self, state: WorkspaceState, *, strict: bool = False) -> dict[str, FileState]:
+    def current(self, state: WorkspaceState, *, strict: bool = False) -> Mapping[str, FileState]:
         """Every content file and link of the tree, and whatever lies at the paths of the base.
 
         What cannot be looked at is named, is `unknown`, and stays as the base has it: a failed look is no deletion.
         Where the whole tree cannot be gone through, only known paths are looked at; `strict` raises there instead.
+        The answer may be that of an earlier look, itself: it is not to be changed.
         Raises `workspace.missing` when the tree is no longer the one that was opened.
         """
         with self.sight.lock:
             return self._current(state, strict=strict)
 
-    def _current(self, state: WorkspaceState, *, strict: bool) -> dict[str, FileState]:
+    def differing(self, base: Mapping[str, FileState], current: Mapping[str, FileState]) -> Sequence[str]:
+        """Paths whose states differ, ordered. `current` is what was told, or a copy with changes."""
+        told = self.sight.told
+        if told is None or told.current is not current or told.base is not base:
+            return differing(base, current)
+        if told.differing is None:
+            told.differing = tuple(differing(base, current))
+        return told.differing
+
+    def _current(self, state: WorkspaceState, *, strict: bool) -> Mapping[str, FileState]:
         self.tree.check_still_there()
+        self.sight.is_under(self.limits.content_folders)
         known = _Known(state.base, state.forced)
         walk = Walk(self.tree, self.limits, skip=self.skip)
         self.unknown = Unknown()
-        current = self._met(walk, known, strict=strict)
+        met = self._met(walk, known, strict=strict)
         self.unknown.paths.update(walk.left_out)
-        # Below a folder that a rule of today ignores, the walk did not come.
-        missing = sorted((state.base.keys() | state.forced) - current.keys())
+        told = None if self.unknown.everything else self.sight.told_of(state.base, len(state.forced))
+        missing: list[str] = []
+        if told is None:
+            current = dict(met)
+            # Below a folder that a rule of today ignores, the walk did not come.
+            missing = sorted((state.base.keys() | state.forced) - current.keys())
+            self._look_for(missing, walk, current, state)
+            told = Told(self.sight.version, state.base, len(state.forced), current)
+            self.sight.told = None if missing or self.unknown.everything else told
+        self.tree.check_still_there()
+        self.not_covered, self.not_covered_total = tuple(walk.not_covered), walk.not_covered_total
+        self.dependencies = tuple(sorted(walk.dependencies))
+        loose = self.sight.loose
+        self.sight.loose = {path: loose[path] for path in missing if path in loose and path in told.current}
+        return told.current
+
+    def _look_for(
+        self, missing: Sequence[str], walk: Walk, current: dict[str, FileState], state: WorkspaceState
+    ) -> None:
+        """Look for what the walk did not meet."""
         for path in missing:
             if path not in self.unknown.paths:
                 self._take_known(path, walk, current, state.base)
@@ -99,12 +129,6 @@ class Look:
         for path in missing:
             if path in state.base and path in self.unknown and path not in current and not _is_replaced(path, current):
                 current[path] = state.base[path]
-        self.tree.check_still_there()
-        self.not_covered, self.not_covered_total = tuple(walk.not_covered), walk.not_covered_total
-        self.dependencies = tuple(sorted(walk.dependencies))
-        loose = self.sight.loose
-        self.sight.loose = {path: loose[path] for path in missing if path in loose and path in current}
-        return current
 
     def leave_out(self, path: str, reason: str) -> None:
         """Name a path that was met but cannot be spoken of."""
@@ -112,7 +136,7 @@ class Look:
         if len(self.not_covered) < self.limits.not_covered_max:
             self.not_covered = (*self.not_covered, NotCovered(path, reason))
 
-    def _met(self, walk: Walk, known: "_Known", *, strict: bool) -> dict[str, FileState]:
+    def _met(self, walk: Walk, known: "_Known", *, strict: bool) -> Mapping[str, FileState]:
         """What a walk comes to. Raises WorkspaceError where `strict`."""
         visited: dict[str, FolderSeen] = {}
         waiting: list[tuple[str, IgnoreRules]] = [("", NO_RULES)]
@@ -125,7 +149,7 @@ class Look:
                     waiting.extend((path, seen.rules) for path in reversed(seen.below))
         except WorkspaceError as error:
             self.sight.folders.update(visited)
-            self.sight.content.clear()  # it no longer says what the folders hold
+            self.sight.no_content()
             if strict:
                 raise
             walk.leave_out(".", str(error.data.get("limit", reason_of(error))))
@@ -138,12 +162,15 @@ class Look:
         try:
             fd = self.tree.enter(folder)
             try:
-                listing = list_folder(fd, folder, time.time_ns())
+                at_ns = time.time_ns()
                 before = self.sight.folders.get(folder)
+                glance = b"" if before is None or not before.is_under(rules, known) else self.sight.glance.at(fd)
+                if before is not None and glance and glance == before.glance:
+                    return _again(before, walk)
+                listing = list_folder(fd, folder, at_ns)
                 if before is not None and before.still_holds(listing, rules, known):
-                    walk.count(len(before.content))
-                    walk.remember(before.left_out, before.dependencies)
-                    return before
+                    before.glance = glance
+                    return _again(before, walk)
                 return _Reading(self, walk, known, fd, folder, listing, before).run(rules)
             finally:
                 os.close(fd)
@@ -202,6 +229,13 @@ class Look:
             return None
         read = read_entry(fd, name, path, self.limits.file_bytes_max)
         return read.data, FileState("file", Sha256(sha256(read.data).hexdigest()), read.info.st_mode & 0o777)
+
+
+def _again(before: FolderSeen, walk: Walk) -> FolderSeen:
+    """A folder that is as it was."""
+    walk.count(len(before.content))
+    walk.remember(before.left_out, before.dependencies)
+    return before
 
 
 @dataclass(slots=True)

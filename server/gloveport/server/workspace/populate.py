@@ -29,6 +29,9 @@ class Source(Protocol):
     def get(self, digest: str) -> bytes:
         """The bytes of a name, checked against it. Raises WorkspaceError."""
 
+    def share(self, digest: str, fd: int) -> bool:
+        """Make an empty file hold the bytes of a name without a copy; False where that cannot be had."""
+
 
 @dataclass(slots=True)
 class Populate:
@@ -57,7 +60,7 @@ class Populate:
 
         def write_part(part: list[str]) -> None:
             for path in part:
-                self._write(path, source.get(states[path].digest), states[path])
+                self._write(path, source.get(states[path].digest), states[path], source)
 
         if len(parts) <= 1:
             for part in parts:
@@ -89,7 +92,7 @@ class Populate:
             raise os_failure(error, folder, writing=True) from None
         self.made.add(folder)
 
-    def _write(self, path: str, data: bytes, state: FileState) -> None:
+    def _write(self, path: str, data: bytes, state: FileState, source: Source | None = None) -> None:
         target = f"{self.worktree}/{path}"
         try:
             if state.kind == "link":
@@ -97,7 +100,8 @@ class Populate:
                 return
             fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, state.mode | _OWNER_MAY)
             try:
-                view = memoryview(data)
+                shared = source is not None and source.share(state.digest, fd)
+                view = memoryview(data)[len(data) if shared else 0 :]
                 while view:
                     view = view[os.write(fd, view) :]
                 self.written[path] = os.fstat(fd)

@@ -22,7 +22,7 @@ from gloveport.server.edit.renames import LIKENESS_BYTES_MAX, Mark, find_renames
 from gloveport.server.edit.render import unified_diff, visible
 from gloveport.server.workspace.content import path_state
 from gloveport.server.workspace.limits import PREVIEW_BYTES_MAX
-from gloveport.server.workspace.look import Look, differing, reason_of
+from gloveport.server.workspace.look import Look, reason_of
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -142,7 +142,7 @@ class Comparison:
         for kept in (self.made, self.likes):
             if len(kept) > PROPOSALS_KEPT_MAX:
                 kept.clear()
-        changed = differing(state.base, current)
+        changed = self.look.differing(state.base, current)
         renamed = self._renamed(changed, state, current)
         moved = set(renamed.values())
         found: list[Proposal] = []

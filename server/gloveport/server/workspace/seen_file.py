@@ -41,9 +41,11 @@ def save_seen(session_dir: Path, boot_id: str, worktree: Sight, root: Sight) -> 
             file.write(raw)
 
 
-def load_seen(session_dir: Path, boot_id: str, base: Mapping[str, FileState]) -> tuple[Sight, Sight]:
+def load_seen(
+    session_dir: Path, boot_id: str, base: Mapping[str, FileState], content_folders: frozenset[str]
+) -> tuple[Sight, Sight]:
     """What was seen of worktree and root; nothing where that cannot be told. What `base` says too is shared with it."""
-    worktree, root = Sight(), Sight()
+    worktree, root = (Sight(content_folders=content_folders) for _ in range(2))
     known = _Known(base)
     try:
         body = orjson.loads((session_dir / SEEN_NAME).read_bytes())

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 from array import array
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -20,6 +20,7 @@ from operator import attrgetter, methodcaller
 from typing import Final
 
 from gloveport.server.workspace.errors import os_failure
+from gloveport.server.workspace.glance import Glance
 from gloveport.server.workspace.ignore import IgnoreRules
 from gloveport.server.workspace.state import FileState
 from gloveport.server.workspace.walk import NotCovered
@@ -77,14 +78,20 @@ class FolderSeen:
     bytes_total: int
     settled: bool
     digest: bytes
+    glance: bytes = b""
+    """Of a folder that was settled before the glance; empty where nobody has looked so."""
 
     def still_holds(self, listing: Listing, rules_above: IgnoreRules, known: Container[str]) -> bool:
         """True when nothing that was found here can be otherwise now."""
         return (
+            self.stamps == listing.stamps and self.names == joined(listing.names) and self.is_under(rules_above, known)
+        )
+
+    def is_under(self, rules_above: IgnoreRules, known: Container[str]) -> bool:
+        """True when a settled folder with the same names and stamps has the same content by these rules."""
+        return (
             self.settled
             and self.rules_above is rules_above
-            and self.stamps == listing.stamps
-            and self.names == joined(listing.names)
             and not any(path in known for path in self.ruled_out)
             and all(path in known for path in self.by_name)
         )
@@ -112,6 +119,17 @@ class Seen:
 
 
 @dataclass(slots=True)
+class Told:
+    """What a look told of a tree beside a base, where every path of the base was met."""
+
+    version: int
+    base: Mapping[str, FileState]
+    forced: int
+    current: Mapping[str, FileState]
+    differing: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
 class Sight:
     """All that is remembered of one tree; `lock` is held by the one who looks."""
 
@@ -119,14 +137,28 @@ class Sight:
     loose: dict[str, Seen] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     content: dict[str, FileState] = field(default_factory=dict)
-    """That of all folders together."""
+    """That of all folders together; `version` is another one when it is."""
+
+    version: int = 0
+    told: Told | None = None
+    content_folders: frozenset[str] = frozenset()
+    """Those of the limits under which it was seen."""
+
+    glance: Glance = field(default_factory=Glance)
 
     def copy(self) -> "Sight":
         """The same memories, to go on from by itself."""
-        return Sight(dict(self.folders), {}, content=self.content.copy())
+        return Sight(dict(self.folders), {}, content=self.content.copy(), content_folders=self.content_folders)
 
-    def moved_to(self, visited: dict[str, FolderSeen]) -> dict[str, FileState]:
-        """Remember these folders and no others; the content of all of them, as a dictionary of the caller's own."""
+    def is_under(self, content_folders: frozenset[str]) -> None:
+        """From now on these folders are content; what was seen under others is forgotten."""
+        if self.content_folders != content_folders:
+            self.folders.clear()
+            self.no_content()
+            self.content_folders = content_folders
+
+    def moved_to(self, visited: dict[str, FolderSeen]) -> Mapping[str, FileState]:
+        """Remember these folders and no others; the content of all of them, which changes with the next look."""
         before = self.folders
         gone = [seen for folder, seen in before.items() if visited.get(folder) is not seen]
         come = [seen for folder, seen in visited.items() if before.get(folder) is not seen]
@@ -137,12 +169,25 @@ class Sight:
                 self.content.pop(path, None)
         for seen in come:
             self.content.update(seen.content)
+        self.version += bool(gone or come)
         self.folders = visited
-        return self.content.copy()
+        return self.content
+
+    def told_of(self, base: Mapping[str, FileState], forced: int) -> Told | None:
+        """What was told of the same content beside the same base."""
+        told = self.told
+        if told is not None and told.base is base and (told.version, told.forced) == (self.version, forced):
+            return told
+        return None
+
+    def no_content(self) -> None:
+        """What is remembered of all folders together is not what they hold any more."""
+        self.content.clear()
+        self.version += 1
 
     def forget(self, folder: str) -> None:
         """Look at a folder anew the next time."""
-        self.content.clear()
+        self.no_content()
         self.folders.pop(folder, None)
 
     def bytes_total(self) -> int:

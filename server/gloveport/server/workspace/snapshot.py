@@ -35,9 +35,9 @@ from gloveport.server.workspace.state import (
     folder_keys,
     save_state,
 )
-from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, ContentStore
+from gloveport.server.workspace.store import INDEX_NAME, PACK_NAME, SHARED_BYTES_MIN, ContentStore
 from gloveport.server.workspace.syscalls import sync_folder
-from gloveport.server.workspace.tracked import tracked_paths
+from gloveport.server.workspace.tracked import read_tracked
 from gloveport.server.workspace.walk import over_limit
 
 WORKTREE_NAME: Final = "worktree"
@@ -69,8 +69,9 @@ class _Reader:
         if self.bytes_read > self.limits.total_bytes_max:
             raise over_limit("total_bytes_max", self.limits.total_bytes_max)
         self.store.put(data)
-        self.populate.write(path, data, state)
-        self.written.add(path)
+        if len(data) < SHARED_BYTES_MIN:  # the others come from the store, when it is on the disk
+            self.populate.write(path, data, state)
+            self.written.add(path)
 
 
 def take_snapshot(
@@ -86,7 +87,10 @@ def take_snapshot(
     real = Path(os.path.realpath(root))
     with Root(real) as handle:
         _prepare(session_dir)
-        state = WorkspaceState(real, identity, _NOTHING, {}, excluded=tuple(map(str, exclude)), boot_id=boot_id)
+        tracked = read_tracked(handle)
+        limits = replace(limits, content_folders=tracked.folders)
+        state = WorkspaceState(real, identity, _NOTHING, {}, set(tracked.paths), tuple(map(str, exclude)), boot_id)
+        state.committed = tracked.folders
         try:
             with _sight(contents, identity) as sight:
                 look = Look(handle, limits, sight, folder_keys((session_dir, *exclude)))
@@ -126,16 +130,16 @@ def _taken(look: Look, session_dir: Path, state: WorkspaceState, contents: Conte
         reader = _Reader(own if contents is None else contents, populate, look.limits)
         look.keep = reader.keep
         # What is in the history is content whatever a rule says; later it is known by the base.
-        base = look.current(replace(state, forced=set(tracked_paths(look.tree))), strict=True)
+        base = dict(look.current(state, strict=True))
         _read_missing(look, base, reader)
         populate.make_folders(look.sight.folders)
+        reader.store.sync()
         populate.run(reader.store, {path: base[path] for path in base.keys() - reader.written})
         _make_mount_points(worktree, look.dependencies)
-        reader.store.sync()
     if contents is not None:
         save_pins(session_dir, {each.digest for each in base.values()})
     info = _described(look, state.identity, base)
-    taken = WorkspaceState(state.root, state.identity, info, base, excluded=state.excluded, boot_id=state.boot_id)
+    taken = replace(state, snapshot=info, base=base, forced=set())
     save_state(session_dir, taken)
     _sync_names(session_dir)
     seen, seen_in_root = populate.sight(base), look.sight.copy()

@@ -76,6 +76,9 @@ class WorkspaceState:
     renamed: dict[str, str] = field(default_factory=dict)
     """Old names by new ones of files that the agent moved by name; it counts while the old one is gone there."""
 
+    committed: frozenset[str] = frozenset()
+    """Folders with a name of installed dependencies that are content: they were in the history at the beginning."""
+
     def moved(self, old: str, new: str) -> "WorkspaceState":
         """A copy that remembers a move in the worktree; moves of one file are one, a move back is none."""
         renamed = {name: origin for name, origin in self.renamed.items() if name not in (old, new)}
@@ -133,6 +136,7 @@ def save_state(folder: Path, state: WorkspaceState) -> None:
         "excluded": list(state.excluded),
         "boot_id": state.boot_id,
         "renamed": state.renamed,
+        "committed": sorted(state.committed),
     }
     fresh = folder / f"{STATE_NAME}.new"
     try:
@@ -188,7 +192,8 @@ def _state_in(body: Any) -> WorkspaceState:
         raise ValueError(root)
     excluded, boot_id = tuple(map(str, body["excluded"])), str(body.get("boot_id", ""))
     renamed = {_path_in(new): _path_in(old) for new, old in body.get("renamed", {}).items()}
-    return WorkspaceState(root, str(body["identity"]), info, base, forced, excluded, boot_id, renamed)
+    committed = frozenset(map(_path_in, body.get("committed", [])))
+    return WorkspaceState(root, str(body["identity"]), info, base, forced, excluded, boot_id, renamed, committed)
 
 
 def _path_in(raw: str) -> str:

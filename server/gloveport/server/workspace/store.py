@@ -16,10 +16,12 @@ from typing import Final, Protocol, Self
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
-from gloveport.server.workspace.syscalls import give_back, sync_folder
+from gloveport.server.workspace.syscalls import SHARED_BLOCK_BYTES, give_back, share_range, sync_folder
 
 PACK_NAME: Final = "objects.pack"
 INDEX_NAME: Final = "objects.index"
+SHARED_BYTES_MIN: Final = 64 << 10
+"""From this size on a content begins at a block, so that files can share its place: of each, all but the last block."""
 _RECORD: Final = struct.Struct(">32sQQ")
 
 
@@ -34,6 +36,9 @@ class Below(Protocol):
 
     def size(self, digest: str) -> int | None:
         """How many bytes the name stands for."""
+
+    def share(self, digest: str, fd: int) -> bool:
+        """Make an empty file hold the bytes of a name without a copy; False where that cannot be had."""
 
 
 class ContentStore:
@@ -73,6 +78,8 @@ class ContentStore:
         name = sha256(data)
         key = name.digest()
         if key not in self._places and not (key in self._pinned and self._has_below(name.hexdigest())):
+            if len(data) >= SHARED_BYTES_MIN:
+                self._end = -(-self._end // SHARED_BLOCK_BYTES) * SHARED_BLOCK_BYTES
             self._append(data)
             self._places[key] = (self._end, len(data))
             self._unsaved.append(_RECORD.pack(key, self._end, len(data)))
@@ -105,6 +112,24 @@ class ContentStore:
         if place is None and self._below is not None and key in self._pinned:
             return self._below.size(digest)
         return None if place is None else place[1]
+
+    def share(self, digest: str, fd: int) -> bool:
+        """Make an empty file hold the bytes of a name without a copy; False where that cannot be had.
+
+        The bytes are not checked. What was put since the last `sync` is written to the disk first.
+        """
+        key = bytes.fromhex(digest)
+        place = self._places.get(key)
+        if place is None and self._below is not None and key in self._pinned:
+            return self._below.share(digest, fd)
+        if place is None or place[1] < SHARED_BYTES_MIN:
+            return False
+        try:
+            share_range(self._pack, *place, fd)
+        except OSError:
+            os.ftruncate(fd, 0)
+            return False
+        return True
 
     @property
     def bytes_total(self) -> int:

@@ -1,14 +1,16 @@
 """The few system calls that the standard library does not offer, or not in one step.
 
 Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), give a part of a file
-back to the disk, make a folder's names durable.
+back to the disk or to another file without a copy, make a folder's names durable.
 Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
 Must never: hold state of its own beyond the handle of the C library.
 """
 
 import ctypes
 import errno
+import fcntl
 import os
+import struct
 import sys
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,10 @@ RENAME_NOREPLACE: Final = 1
 RENAME_EXCHANGE: Final = 2
 _PUNCH_HOLE_KEEP_SIZE: Final = 0x02 | 0x01
 _ZEROS_BYTES: Final = 1 << 20
+SHARED_BLOCK_BYTES: Final = 4096
+"""Where blocks are larger, nothing is shared."""
+_CLONE_RANGE: Final = 0x4020940D
+_CLONE: Final = struct.Struct("=qQQQ")
 _OPENAT2: Final = 437
 """One number on every architecture: the call is younger than the common table."""
 
@@ -64,6 +70,18 @@ def give_back(fd: int, offset: int, length: int) -> None:
     end = offset + length
     while offset < end:
         offset += os.pwrite(fd, bytes(min(_ZEROS_BYTES, end - offset)), offset)
+
+
+def share_range(source_fd: int, offset: int, length: int, target_fd: int) -> None:
+    """Make an empty file hold a part of another, the same places of the disk: what is written to either goes elsewhere.
+
+    `offset` lies at the beginning of a block. Raises OSError where the file system has no such thing.
+    """
+    size = os.fstat(source_fd).st_size
+    blocks = -(-length // SHARED_BLOCK_BYTES) * SHARED_BLOCK_BYTES
+    asked = 0 if offset + blocks > size else blocks  # to its end
+    fcntl.ioctl(target_fd, _CLONE_RANGE, _CLONE.pack(source_fd, offset, asked, 0))
+    os.ftruncate(target_fd, length)
 
 
 def sync_folder(folder: Path) -> None:

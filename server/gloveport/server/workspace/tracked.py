@@ -9,6 +9,7 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -26,16 +27,26 @@ _SHA1_BYTES: Final = 20
 _MODE_AT, _HASH_AT, _EXTENDED, _PLAIN_KINDS = 24, 40, 0x4000, (0o100000, 0o120000)
 
 
-def tracked_paths(root: Root) -> frozenset[str]:
-    """Paths of files and links in the index of a repository at the root itself."""
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """Paths of files and links in a history, and the folders with a name of installed dependencies that hold some."""
+
+    paths: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+
+
+def read_tracked(root: Root) -> Tracked:
+    """What the index of a repository at the root itself names; of the paths none below such a folder."""
     with suppress(OSError, WorkspaceError):
         fd = os.open(".git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root.fd)
         try:
             raw = read_entry(fd, "index", "index", INDEX_BYTES_MAX).data
         finally:
             os.close(fd)
-        return frozenset(filter(_is_fit, _paths(raw)))
-    return frozenset()
+        fit = set(filter(_is_fit, _paths(raw)))
+        below = {path: folders for path in fit if (folders := tuple(_dependency_folders(path)))}
+        return Tracked(frozenset(fit - below.keys()), frozenset().union(*below.values()))
+    return Tracked()
 
 
 def _paths(raw: bytes) -> Iterator[str]:
@@ -80,6 +91,10 @@ def _number(raw: bytes, at: int) -> tuple[int, int]:
 
 def _is_fit(path: str) -> bool:
     with suppress(EditError):
-        parts = split_path(path)
-        return not DEPENDENCY_FOLDERS.intersection(parts[:-1]) and not any(map(is_cache_name, parts))
+        return not any(map(is_cache_name, split_path(path)))
     return False
+
+
+def _dependency_folders(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    return ("/".join(parts[: at + 1]) for at, part in enumerate(parts[:-1]) if part in DEPENDENCY_FOLDERS)

@@ -158,7 +158,8 @@ class Walk:
         return True
 
     def _is_dependency(self, path: str, name: str, rules: IgnoreRules) -> bool:
-        if name in DEPENDENCY_FOLDERS:
+        committed = path in self.limits.content_folders and not rules.ignores(path, folder=True)
+        if name in DEPENDENCY_FOLDERS and not committed:
             return True
         if name in DEPENDENCY_FOLDERS_IF_IGNORED and rules.ignores(path, folder=True):
             return True

@@ -20,6 +20,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import LINKS_MAX
 from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.repository import GIT, is_pointer
 from gloveport.server.workspace.state import WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
@@ -139,11 +140,15 @@ class Names:
 
 
 def find_withheld(worktree: Path, content: KeptContent, is_kept: Rule) -> frozenset[str]:
-    """Every file of the worktree that is kept, by name or by content, in ignored folders too."""
+    """Every file of the worktree that is kept, by name or by content, in ignored folders too.
+
+    What points to the session's own repository is no secret.
+    """
+    own = {GIT} if is_pointer(worktree) else set()
     return frozenset(
         path
         for path, info in _files(worktree)
-        if is_kept(path) or (info.st_size in content.sizes and _holds(worktree / path, content))
+        if (is_kept(path) and path not in own) or (info.st_size in content.sizes and _holds(worktree / path, content))
     )
 
 

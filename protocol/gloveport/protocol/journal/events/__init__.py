@@ -24,6 +24,7 @@ from gloveport.protocol.journal.events.change import (
     SnapshotTaken,
 )
 from gloveport.protocol.journal.events.daemon import DaemonStarted, WorkspaceTrusted
+from gloveport.protocol.journal.events.freeze import SessionFrozen, SessionThawed
 from gloveport.protocol.journal.events.grant import (
     ApprovalRequested,
     ApprovalResolved,
@@ -31,6 +32,14 @@ from gloveport.protocol.journal.events.grant import (
     GrantRevoked,
     GrantUsed,
     PolicyDecided,
+)
+from gloveport.protocol.journal.events.label import (
+    ContentLabelled,
+    Hint,
+    InjectionSuspected,
+    LabelledFile,
+    ReleaseIssued,
+    ReleaseUsed,
 )
 from gloveport.protocol.journal.events.model import (
     ModelRequestAccepted,
@@ -110,6 +119,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
+    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
+    SessionFrozen, SessionThawed,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -129,6 +140,7 @@ __all__ = [
     "ChangeWithdrawn",
     "CompactionDiscarded",
     "CompactionStarted",
+    "ContentLabelled",
     "ContextCompacted",
     "ContextOverflowed",
     "DaemonStarted",
@@ -142,8 +154,11 @@ __all__ = [
     "GrantIssued",
     "GrantRevoked",
     "GrantUsed",
+    "Hint",
     "HunkDecided",
     "HunkRecord",
+    "InjectionSuspected",
+    "LabelledFile",
     "ModelRequestAccepted",
     "ModelRequestReconciled",
     "ModelRequestStarted",
@@ -156,13 +171,17 @@ __all__ = [
     "PolicyDecided",
     "RecoveredItem",
     "RecoverySummarised",
+    "ReleaseIssued",
+    "ReleaseUsed",
     "ResultSuperseded",
     "RetryScheduled",
     "RetryStarted",
     "SandboxChosen",
     "SessionCreated",
     "SessionDeleted",
+    "SessionFrozen",
     "SessionRenamed",
+    "SessionThawed",
     "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",

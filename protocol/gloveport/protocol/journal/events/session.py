@@ -5,6 +5,8 @@ Invariant: `goal_revision` only grows; a message id is delivered at most once.
 Must never: hold a provider key or a file's content.
 """
 
+from typing import ClassVar
+
 from gloveport.protocol.journal.events.base import EventBody, LabelRecord, TurnBody
 
 
@@ -29,11 +31,17 @@ class SessionRenamed(EventBody):
 
 
 class SandboxChosen(EventBody):
-    """The sandbox in force for this session's trust level changed; `statement` is what the user was told."""
+    """The sandbox in force for this session's trust level changed; `statement` is what the user was told.
+
+    `image` is the id of the image that its containers show; empty where they show the sandbox's own.
+    """
+
+    version: ClassVar[int] = 2
 
     sandbox: str
     trust_level: str
     statement: str
+    image: str
 
 
 class UserMessageAdded(TurnBody):

@@ -13,14 +13,15 @@ from gloveport.server.policy.display import argv_text
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.protected_table import PathClass
-from gloveport.server.policy.rules.rule import Rule, Source, Subject, Verdict, rule_matches, subject_of
+from gloveport.server.policy.rules.rule import CommandLine, Rule, Source, Subject, Verdict, rule_matches, subject_of
+from gloveport.server.policy.shell.understood import understand
 
 RULES_TEXT_CHARS_MAX = 262_144
 RULES_MAX = 1000
 ITEMS_MAX = 256
 RULES_VERSION = 1
 
-_CONDITIONS: Final = ("tools", "classes", "paths", "argv", "hosts", "mass")
+_CONDITIONS: Final = ("tools", "classes", "paths", "argv", "hosts", "mass", "only_looks")
 _KEYS: Final = frozenset(
     {"id", "effects", "verdict", "justification", *_CONDITIONS, "ceiling", "fallback", "match", "not_match"}
 )
@@ -76,6 +77,7 @@ def _build(table: Mapping[str, object], source: Source) -> Rule:
         argv=_commands(table.get("argv", [])),
         hosts=_texts(table.get("hosts", [])),
         mass=_flag(table["mass"]) if "mass" in table else None,
+        only_looks=_flag(table["only_looks"]) if "only_looks" in table else None,
         ceiling=Scope(_text(table.get("ceiling", "once"))),
         fallback=_flag(table.get("fallback", False)),
     )
@@ -110,12 +112,20 @@ def _example(example: object, rule: Rule) -> Subject:
     argv = _texts(example["argv"]) if "argv" in example else None
     tool = _text(example.get("tool", rule.tools[0] if rule.tools else "example"))
     if "effect" not in example:
-        return subject_of(tool, None, argv)
+        return subject_of(tool, None)
     target = _text(example.get("target", argv_text(argv or ())))
     detail = [("from", "argv")] if "target" not in example else []
     detail += [("count", str(example["count"]))] if "count" in example else []
     detail += [("recursive", "true")] if example.get("recursive") is True else []
-    return subject_of(tool, Effect(EffectKind(_text(example["effect"])), target, tuple(detail)), argv)
+    return subject_of(tool, Effect(EffectKind(_text(example["effect"])), target, tuple(detail)), _line(argv))
+
+
+def _line(argv: tuple[str, ...] | None) -> CommandLine:
+    """An example's command line: without shell text it is understood as on a machine of nobody's."""
+    if not argv:
+        return CommandLine(argv)
+    known = understand(argv, lambda _text: None)
+    return CommandLine(argv, known.commands, known.only_looks)
 
 
 def _items(value: object) -> list[object]:

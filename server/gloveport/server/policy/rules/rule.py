@@ -6,8 +6,10 @@ against every command that can be seen inside.
 Must never: hold a function, a regular expression, or a value from the workspace.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
+from typing import Final
 
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.commands import Argv, command_matches, views
@@ -45,12 +47,33 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A call's command line: its words, the simple commands in it, and whether it does no more than is declared."""
+
+    argv: Argv | None
+    commands: tuple[Argv, ...] = ()
+    only_looks: bool = False
+
+    @property
+    def views(self) -> Iterator[Argv]:
+        """Every command that may be started. Where all is understood, the commands that were found and no others."""
+        whole = () if self.argv is None else (self.argv,)
+        lines = self.commands if self.only_looks else (*whole, *self.commands)
+        yield from whole
+        for line in lines:
+            yield from views(line)
+
+
+NO_COMMAND: Final = CommandLine(None)
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """One effect of one call, as rules see it. `mass`: many files at once, or a folder with what is in it."""
 
     tool: str
     effect: Effect | None
-    argv: Argv | None
+    line: CommandLine
     classes: frozenset[PathClass]
     parts: tuple[str, ...]
     mass: bool
@@ -74,6 +97,7 @@ class Rule:
     argv: tuple[Argv, ...] = ()
     hosts: tuple[str, ...] = ()
     mass: bool | None = None
+    only_looks: bool | None = None
     ceiling: Scope = Scope.once
     fallback: bool = False
     globs: tuple[tuple[str, ...], ...] = field(init=False, repr=False, compare=False)
@@ -87,16 +111,16 @@ class Rule:
         return f"{self.source}:{self.rule_id}"
 
 
-def subject_of(tool: str, effect: Effect | None, argv: Argv | None, total: int = 1) -> Subject:
+def subject_of(tool: str, effect: Effect | None, line: CommandLine | None = None, total: int = 1) -> Subject:
     """The facts about one effect; `total` is the number of targets of its kind in the call."""
     if effect is None:
-        return Subject(tool, None, argv, frozenset(), (), False)
+        return Subject(tool, None, line or NO_COMMAND, frozenset(), (), False)
     # a command that deletes or reads is no path; what it touches can't be told from its words
     is_path = effect.kind in PATH_KINDS and effect.fact("from") is None
     return Subject(
         tool=tool,
         effect=effect,
-        argv=argv,
+        line=line or NO_COMMAND,
         classes=path_classes(effect.target) if is_path else frozenset(),
         parts=path_facts(effect.target).folded if is_path else (),
         mass=_is_mass(effect, total),
@@ -111,10 +135,11 @@ def rule_matches(rule: Rule, subject: Subject) -> bool:
         subject.effect.kind in rule.kinds
         and (not rule.tools or subject.tool in rule.tools)
         and (rule.mass is None or rule.mass == subject.mass)
+        and (rule.only_looks is None or rule.only_looks == subject.line.only_looks)
         and _classes_match(rule, subject)
         and (not rule.globs or any(path_matches(glob, subject.parts) for glob in rule.globs))
         and (not rule.hosts or any(_host_matches(host, subject.effect.target) for host in rule.hosts))
-        and (not rule.argv or _argv_matches(rule, subject.argv))
+        and (not rule.argv or _argv_matches(rule, subject.line))
     )
 
 
@@ -127,12 +152,12 @@ def _classes_match(rule: Rule, subject: Subject) -> bool:
     return bool(subject.classes & rule.classes)
 
 
-def _argv_matches(rule: Rule, argv: Argv | None) -> bool:
-    if argv is None:
+def _argv_matches(rule: Rule, line: CommandLine) -> bool:
+    if line.argv is None:
         return False
     if rule.verdict is Verdict.allow:
-        return argv in rule.argv
-    return any(command_matches(pattern, view) for pattern in rule.argv for view in views(argv))
+        return line.argv in rule.argv
+    return any(command_matches(pattern, view) for view in line.views for pattern in rule.argv)
 
 
 def _host_matches(pattern: str, target: str) -> bool:

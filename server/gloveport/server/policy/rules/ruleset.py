@@ -19,6 +19,7 @@ from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.protected import table_digest
 from gloveport.server.policy.rules.load import load_rules
 from gloveport.server.policy.rules.rule import Rule, Source, Subject, rule_matches
+from gloveport.server.policy.shell.looks import looks_digest
 
 Index = Mapping[EffectKind | None, tuple[Rule, ...]]
 
@@ -66,6 +67,7 @@ def _hash(rules: tuple[Rule, ...]) -> Sha256:
         "rules": [_plain(rule) for rule in rules],
         "protected": table_digest(),
         "commands": command_table.TABLE_VERSION,
+        "looks": looks_digest(),
     }
     return Sha256(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest())
 
@@ -83,6 +85,7 @@ def _plain(rule: Rule) -> list[object]:
         rule.argv,
         rule.hosts,
         rule.mass,
+        rule.only_looks,
         rule.ceiling,
         rule.fallback,
     ]

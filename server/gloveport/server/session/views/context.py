@@ -177,7 +177,8 @@ NO_HISTORY: Final = frozenset(
         "ChangeRefused", "ChangeUnsettled", "ChangeWithdrawn", "EditsTaken", "GrantIssued", "GrantRevoked", "GrantUsed",
         "HunkDecided", "ModelRequestAccepted", "PlanUpdated", "PolicyDecided", "RecoverySummarised", "SnapshotTaken",
         "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
-        "UsageRecorded",
+        "UsageRecorded", "ContentLabelled", "ReleaseIssued", "ReleaseUsed", "InjectionSuspected",
+        "SessionFrozen", "SessionThawed",
     }
 )  # fmt: skip
 """Types that change nothing of what the model is told."""

@@ -209,6 +209,21 @@ def _egress(body: ev.EgressRecorded) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", egress=places, egressLeftOut=body.left_out),)
 
 
+def _released(body: ev.ReleaseIssued) -> tuple[Op, ...]:
+    place = {"scheme": body.scheme, "host": body.host, "port": body.port}
+    release = {**place, "sha256": body.payload_blob, "bytes": body.payload_bytes, "expiresAt": body.expires_at}
+    return (upsert(f"approval/{body.approval_id}", "approval", release=release),)
+
+
+def _release_used(body: ev.ReleaseUsed) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", released=body.payload_digest),)
+
+
+def _suspected(body: ev.InjectionSuspected) -> tuple[Op, ...]:
+    hints = [hint.model_dump(mode="json") for hint in body.hints]
+    return (upsert(f"tool/{body.call_id}", "tool", hints=hints, hintsLeftOut=body.left_out),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -286,6 +301,21 @@ def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
     return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
 
 
+def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
+    fields = {"state": "frozen", "callId": body.call_id, "evidence": body.evidence, "words": body.words}
+    return (
+        upsert(f"freeze/{body.freeze_id}", "freeze", **fields),
+        upsert("session", "session", frozen=True),
+    )
+
+
+def _thawed(body: ev.SessionThawed) -> tuple[Op, ...]:
+    return (
+        upsert(f"freeze/{body.freeze_id}", "freeze", state="thawed", by=body.by),
+        upsert("session", "session", frozen=False),
+    )
+
+
 def _recovered(body: ev.RecoverySummarised) -> tuple[Op, ...]:
     return (upsert("recovery", "recovery", **body.model_dump(mode="json")),)
 
@@ -326,6 +356,9 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ResultSuperseded: _late,
         ev.TestRunFinished: _tests,
         ev.EgressRecorded: _egress,
+        ev.ReleaseIssued: _released,
+        ev.ReleaseUsed: _release_used,
+        ev.InjectionSuspected: _suspected,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,
@@ -340,6 +373,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,
+        ev.SessionFrozen: _frozen,
+        ev.SessionThawed: _thawed,
         ev.RecoverySummarised: _recovered,
         **RETRY_PROJECTORS,
     }

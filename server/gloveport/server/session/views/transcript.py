@@ -66,6 +66,7 @@ class TranscriptProjection:
         ev.ApprovalResolved,
         ev.TestRunFinished,
         ev.EgressRecorded,
+        ev.InjectionSuspected,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -75,6 +76,8 @@ class TranscriptProjection:
         ev.EditsTaken,
         ev.DriftDetected,
         ev.FaultsFound,
+        ev.SessionFrozen,
+        ev.SessionThawed,
         ev.RecoverySummarised,
         ev.TurnFailed,
         ev.TurnCancelled,
@@ -208,6 +211,10 @@ class TranscriptProjection:
             where = f"{place.host or 'an unreadable place'}:{place.port}"
             yield f"⇄ reached {where}" if place.allowed else f"⇄ blocked by sandbox: {where} ({place.reason})"
 
+    def _suspected(self, body: ev.InjectionSuspected) -> Iterable[str]:
+        for hint in body.hints:
+            yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, line {hint.line}): {hint.excerpt}"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
@@ -237,6 +244,12 @@ class TranscriptProjection:
     def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
         yield f"[the record is not whole: {'; '.join(body.findings)}]"
 
+    def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
+        yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
+
+    def _thawed(self, body: ev.SessionThawed) -> Iterable[str]:
+        yield f"⛔ the session may work again (by {body.by})"
+
     def _recovered(self, body: ev.RecoverySummarised) -> Iterable[str]:
         yield f"↺ {body.text}"
 
@@ -265,6 +278,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.ApprovalResolved: TranscriptProjection._resolved,
         ev.TestRunFinished: TranscriptProjection._tests,
         ev.EgressRecorded: TranscriptProjection._egress,
+        ev.InjectionSuspected: TranscriptProjection._suspected,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,
@@ -274,6 +288,8 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EditsTaken: TranscriptProjection._edits,
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
+        ev.SessionFrozen: TranscriptProjection._frozen,
+        ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
         ev.TurnFailed: TranscriptProjection._failed,
         ev.TurnCancelled: TranscriptProjection._cancelled,

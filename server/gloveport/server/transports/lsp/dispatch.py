@@ -10,32 +10,36 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic import BaseModel, ValidationError
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.place import DaemonTold
 from gloveport.server.transports.bulletin import Bulletin
 from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.documents import Documents
 from gloveport.server.transports.lsp.envelope import MessageId, Notification, Request
 from gloveport.server.transports.lsp.follows import Follows
-from gloveport.server.transports.lsp.handlers import editing, subscription
-from gloveport.server.transports.lsp.handlers.lifecycle import InitializeParams, Lifecycle, Phase
+from gloveport.server.transports.lsp.handlers.lifecycle import Lifecycle, Phase, read_opening
 from gloveport.server.transports.lsp.limits import Limits
 from gloveport.server.transports.lsp.outbox import Outbox, OutboxClosed
+from gloveport.server.transports.lsp.reading import read_params
 from gloveport.server.transports.lsp.replies import (
     Result,
     error_frame,
-    invalid_params_frame,
     message_frame,
     result_frame,
     typed_error_frame,
 )
 from gloveport.server.transports.news import News
 from gloveport.server.transports.port import Caller, MethodShape, SessionPort
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from gloveport.protocol.wire.place import DaemonTold
+    from gloveport.server.transports.lsp.handlers import editing
 
 _log = logging.getLogger("gloveport.transport")
 
@@ -108,6 +112,8 @@ class Dispatcher:
             if before is Phase.NEW and self._desk.lifecycle.phase is Phase.SERVING:
                 self._desk.tasks.start_soon(self._tell_notices)
                 if self._desk.lifecycle.identity.refreshes_lenses:
+                    from gloveport.server.transports.lsp.handlers import editing  # for editors alone
+
                     self._desk.tasks.start_soon(editing.refresh_lenses, self._desk.asks, self._desk.changes)
         else:
             flight = self._flights[request.id] = _Flight()
@@ -150,9 +156,13 @@ class Dispatcher:
             return GloveportError(ErrorCode.BUSY, "too many requests of this connection are under way")
         return None
 
-    def _feature(self, name: str) -> editing.Feature | None:
+    def _feature(self, name: str) -> "editing.Feature | None":
         """What is served to editors, and to them alone."""
-        return editing.FEATURES.get(name) if self._desk.lifecycle.identity.speaks_documents else None
+        if not self._desk.lifecycle.identity.speaks_documents:
+            return None
+        from gloveport.server.transports.lsp.handlers import editing
+
+        return editing.FEATURES.get(name)
 
     def _lifecycle(self, request: Request) -> bytes:
         lifecycle = self._desk.lifecycle
@@ -160,10 +170,7 @@ class Dispatcher:
             if request.method == "shutdown":
                 lifecycle.shut_down()
                 return result_frame(request.id, None)
-            params = InitializeParams.model_validate({} if request.params is None else request.params)
-            return result_frame(request.id, lifecycle.initialize(params))
-        except ValidationError as fault:
-            return invalid_params_frame(request.id, fault)
+            return result_frame(request.id, lifecycle.initialize(read_opening(request.params)))
         except GloveportError as error:
             return typed_error_frame(request.id, error)
 
@@ -172,7 +179,7 @@ class Dispatcher:
         with suppress(OutboxClosed):
             await self._desk.bulletin.run(self._tell)
 
-    async def _tell(self, notice: DaemonTold) -> None:
+    async def _tell(self, notice: "DaemonTold") -> None:
         if self._desk.lifecycle.identity.speaks_ours:
             frame = message_frame("daemon/told", notice.model_dump(mode="json", by_alias=True))
         else:
@@ -207,10 +214,7 @@ class Dispatcher:
         feature = self._feature(request.method)
         shape = self._desk.methods[request.method] if feature is None else feature
         try:
-            params = shape.params.model_validate({} if request.params is None else request.params)
-        except ValidationError as fault:
-            return invalid_params_frame(request.id, fault), None
-        try:
+            params = read_params(shape.params, {} if request.params is None else request.params)
             if feature is not None:
                 return result_frame(request.id, await feature.handler(params, self._editing())), None
             result, then = await self._perform(request.method, params)
@@ -222,7 +226,9 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the outer edge: whatever fails, the client gets its one reply
             return self._failure(request, _leaf(error)), None
 
-    async def _perform(self, method: str, params: BaseModel) -> tuple[Result, Callable[[], None] | None]:
+    async def _perform(self, method: str, params: "BaseModel") -> tuple[Result, Callable[[], None] | None]:
+        from gloveport.server.transports.lsp.handlers import subscription  # with the wire's shapes, as each request
+
         handler = subscription.HANDLERS.get(method)
         if handler is not None:
             answer = await handler(params, self._desk.follows)
@@ -233,7 +239,9 @@ class Dispatcher:
         identity = self._desk.lifecycle.identity
         return Caller(self._desk.connection_id, identity.client_name, identity.deciding)
 
-    def _editing(self) -> editing.Desk:
+    def _editing(self) -> "editing.Desk":
+        from gloveport.server.transports.lsp.handlers import editing
+
         desk = self._desk
         return editing.Desk(desk.port, self._caller(), desk.lifecycle.identity, desk.asks, desk.tasks, self._show)
 
@@ -258,9 +266,11 @@ class Dispatcher:
         method = self._desk.methods.get("session/ack")
         if method is None or notification.params is None:
             return
+        from gloveport.server.transports.lsp.handlers import subscription
+
         try:
-            params = method.params.model_validate(notification.params)
-        except ValidationError:
+            params = read_params(method.params, notification.params)
+        except GloveportError:
             return
         await subscription.HANDLERS["session/ack"](params, self._desk.follows)
 

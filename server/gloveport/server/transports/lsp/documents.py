@@ -7,44 +7,19 @@ Must never: read or write a file, or hold a document beyond its connection.
 
 import logging
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError
-
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.text import scrub_surrogates
 from gloveport.server.transports.lsp.envelope import Notification
-from gloveport.server.transports.lsp.textsync import Change, SyncModel, apply_changes
+from gloveport.server.transports.lsp.reading import read_params
 from gloveport.server.transports.lsp.uris import normal_uri
 from gloveport.server.transports.port import Buffer, BufferSink, Editor
 
+if TYPE_CHECKING:
+    from gloveport.server.transports.lsp.notices import Changed, Item
+
 _log = logging.getLogger("gloveport.transport")
-
-URI_CHARS_MAX: Final = 8192
-
-
-class _Identifier(SyncModel):
-    uri: str = Field(max_length=URI_CHARS_MAX)
-
-
-class _Versioned(_Identifier):
-    version: int
-
-
-class _Item(_Versioned):
-    text: str
-
-
-class _Opened(SyncModel):
-    text_document: _Item
-
-
-class _Changed(SyncModel):
-    text_document: _Versioned
-    content_changes: tuple[Change, ...]
-
-
-class _Closed(SyncModel):
-    text_document: _Identifier
 
 
 class Documents:
@@ -59,23 +34,26 @@ class Documents:
 
     def take(self, notification: Notification) -> None:
         """Follow one notice; what is not about an open document's text is ignored."""
+        from gloveport.server.transports.lsp.notices import Changed, Closed, Opened  # for editors alone
+
+        params = notification.params
         try:
             if notification.method == "textDocument/didOpen":
-                self._opened(_Opened.model_validate(notification.params).text_document)
+                self._opened(read_params(Opened, params).text_document)
             elif notification.method == "textDocument/didChange":
-                self._changed(_Changed.model_validate(notification.params))
+                self._changed(read_params(Changed, params))
             elif notification.method == "textDocument/didClose":
-                self._forget(normal_uri(_Closed.model_validate(notification.params).text_document.uri))
-        except ValidationError as fault:
-            _log.warning("%s of connection %s is not valid: %s", notification.method, self._connection_id, fault)
-            self._lose(notification.params)
+                self._forget(normal_uri(read_params(Closed, params).text_document.uri))
+        except GloveportError as fault:
+            _log.warning("%s of connection %s: %s", notification.method, self._connection_id, fault.message)
+            self._lose(params)
 
     def close(self) -> None:
         """The connection ends, and with it what it had open."""
         for key in tuple(self._open):
             self._forget(key)
 
-    def _opened(self, item: _Item) -> None:
+    def _opened(self, item: "Item") -> None:
         key = normal_uri(item.uri)
         if key not in self._open and len(self._open) >= self._documents_max:
             _log.warning(
@@ -85,7 +63,7 @@ class Documents:
         text = scrub_surrogates(item.text)
         self._keep(Buffer(self._connection_id, key, item.uri, item.version, text, self._editor))
 
-    def _changed(self, changed: _Changed) -> None:
+    def _changed(self, changed: "Changed") -> None:
         key = normal_uri(changed.text_document.uri)
         before = self._open.get(key)
         if before is None:
@@ -94,6 +72,8 @@ class Documents:
             _log.warning("a document of connection %s went back in its version; it is let go", self._connection_id)
             self._forget(key)
             return
+        from gloveport.server.transports.lsp.textsync import apply_changes
+
         text = apply_changes(before.text, changed.content_changes)
         self._keep(replace(before, version=changed.text_document.version, text=text))
 

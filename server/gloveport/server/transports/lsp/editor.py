@@ -8,14 +8,11 @@ Must never: take an answer for a fact; what the document shows is told by its ow
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pydantic import ValidationError
-
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.text import utf16_length
-from gloveport.server.edit.hunks import diff_hunks
-from gloveport.server.edit.lines import split_lines
 from gloveport.server.transports.lsp.asks import Asks
 from gloveport.server.transports.lsp.handlers.lifecycle import Lifecycle
-from gloveport.server.transports.lsp.textsync import SyncModel
+from gloveport.server.transports.lsp.reading import read_params
 from gloveport.server.transports.port import DocumentEdit
 
 REASON_CHARS_MAX: Final = 200
@@ -27,11 +24,6 @@ class Place(NamedTuple):
 
     line: int
     character: int
-
-
-class _Answer(SyncModel):
-    applied: bool = False
-    failure_reason: str | None = None
 
 
 class ClientEditor:
@@ -59,9 +51,11 @@ class ClientEditor:
             notes = {edit.uri: {"label": edit.label, "needsConfirmation": False} for edit in edits}
             body["changeAnnotations"] = notes
         found = await self._asks.ask("workspace/applyEdit", {"label": label, "edit": body}, timeout_s)
+        from gloveport.server.transports.lsp.notices import EditAnswer  # for editors alone
+
         try:
-            answer = _Answer.model_validate(found)
-        except ValidationError:
+            answer = read_params(EditAnswer, found)
+        except GloveportError:
             return "its editor gave an answer that cannot be read"
         if answer.applied:
             return None
@@ -86,6 +80,9 @@ def text_edits(old_text: str, new_text: str) -> list[tuple[Place, Place, str]]:
 
     Both texts have one kind of line end, and both end with it or neither does: so nothing reaches behind the text.
     """
+    from gloveport.server.edit.hunks import diff_hunks
+    from gloveport.server.edit.lines import split_lines  # with the rooms, which are loaded after the first clients
+
     old, new = (text.encode("utf-8", "surrogatepass") for text in (old_text, new_text))
     lines = split_lines(old)
     return [

@@ -6,9 +6,12 @@ Must never: be changed while a connection lives.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX, SKIP_BYTES_MAX
 from gloveport.server.transports.lsp.outbox import STALL_S_MAX
+
+CLIENT_NAME_CHARS_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,26 +5,27 @@ Invariant: what is returned is one whole frame; an error carries code, hint and,
 Must never: put a traceback, a stranger's path or an input value on the wire.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
 from gloveport.protocol.wire.framing import MESSAGE_BYTES_MAX, encode_frame
 from gloveport.server.transports.lsp.envelope import MessageId
 
-FIELD_FAULTS_MAX: Final = 20
-FIELD_NAME_CHARS_MAX: Final = 200
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 MESSAGE_CHARS_MAX: Final = 2_000
 
-Result = BaseModel | Mapping[str, object] | None
+Result: TypeAlias = "BaseModel | Mapping[str, object] | None"
 
 
 def result_frame(message_id: MessageId, result: object) -> bytes:
     """The reply with `result`. Raises TypeError or ValueError when the result can't be written as JSON."""
-    body = result.model_dump_json(by_alias=True).encode() if isinstance(result, BaseModel) else orjson.dumps(result)
+    dump = getattr(result, "model_dump_json", None)
+    body = orjson.dumps(result) if dump is None else dump(by_alias=True).encode()
     frame = encode_frame(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(message_id), body))
     if len(frame) > MESSAGE_BYTES_MAX:
         raise GloveportError(ErrorCode.TOO_LARGE, "the answer is larger than a message may be")
@@ -59,24 +60,12 @@ def typed_error_frame(message_id: MessageId | None, error: GloveportError) -> by
     return error_frame(message_id, error.code, error.message, hint=error.hint, data=data)
 
 
-def invalid_params_frame(message_id: MessageId, fault: ValidationError) -> bytes:
-    """The reply that names each bad field, without the value that was sent."""
-    rows = fault.errors(include_url=False, include_context=False, include_input=False)
-    fields = [{"loc": _field_name(row["loc"]), "msg": row["msg"]} for row in rows[:FIELD_FAULTS_MAX]]
-    named = ", ".join(field["loc"] or "params" for field in fields)
-    return error_frame(message_id, ErrorCode.INVALID_PARAMS, f"invalid: {named}", data={"errors": fields})
-
-
 def message_frame(method: str, params: object, message_id: MessageId | None = None) -> bytes:
     """A notification of ours, or with an id a request of ours."""
     body: dict[str, object] = {"jsonrpc": "2.0", "method": method, "params": params}
     if message_id is not None:
         body["id"] = message_id
     return encode_frame(orjson.dumps(body))
-
-
-def _field_name(parts: Iterable[int | str]) -> str:
-    return ".".join(str(part) for part in parts)[:FIELD_NAME_CHARS_MAX]
 
 
 def _is_plain(value: object) -> bool:

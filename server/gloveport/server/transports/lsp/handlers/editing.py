@@ -156,7 +156,7 @@ async def refresh_lenses(asks: Asks, changes: News) -> None:
 def _commands(hunk: PendingHunk, *, whole: bool) -> _Rows:
     size = f"+{hunk.new_count} −{hunk.old_count}" if hunk.hunk_digest is not None else hunk.kind
     note = f", {hunk.runs_by_itself}" if hunk.runs_by_itself else ""
-    note += ", meets your edit" if hunk.meets else ""
+    note += ", conflicted: meets your edit" if hunk.state == "conflicted" else ""
     rows = [
         _command(f"Gloveport: accept this ({size}{note})", ACCEPT_HUNK, hunk),
         _command("Gloveport: reject this", REJECT_HUNK, hunk),

@@ -11,46 +11,68 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 from gloveport.server.transports.lsp.handlers.names import CAPABILITIES
-
-NAME_CHARS_MAX = 256
-
+from gloveport.server.transports.lsp.limits import CLIENT_NAME_CHARS_MAX
+from gloveport.server.transports.lsp.reading import read_params
 
 _VERSIONED_EDITS = ("documentChanges", "resourceOperations")
 """Each means that edits of named versions are taken: operations on files stand among those, and nowhere else."""
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True
-    )
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The part of LSP's InitializeParams that is read here; the rest is the editor's own business."""
 
-
-class ClientInfo(_Read):
-    """Who connects, in its own words."""
-
-    name: str = Field(default="", max_length=NAME_CHARS_MAX)
-    version: str | None = None
-
-
-class Options(_Read):
-    """What is ours in initialize."""
-
-    decision_token: str | None = Field(default=None, repr=False)
+    client_name: str = ""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    decision_token: str | None = field(default=None, repr=False)
     protocol_version: int | None = None
 
 
-class InitializeParams(_Read):
-    """The part of LSP's InitializeParams that is read here; the rest is the editor's own business."""
+def read_opening(params: object) -> Opening:
+    """What a client says first. Raises GloveportError (INVALID_PARAMS)."""
+    return plain_opening(params) or checked_opening(params)
 
-    client_info: ClientInfo | None = None
-    capabilities: dict[str, Any] = Field(default_factory=dict)
-    initialization_options: Options | None = None
+
+def plain_opening(params: object) -> Opening | None:
+    """The opening of params that have the plain types; None where somebody has to look closer.
+
+    The first client waits for this while the daemon begins: the checker, which knows more, is loaded after it.
+    """
+    if not isinstance(params, dict):
+        return None
+    client, options = (_object(params.get(name)) for name in ("clientInfo", "initializationOptions"))
+    capabilities = params.get("capabilities", {})
+    if client is None or options is None or not isinstance(capabilities, dict):
+        return None
+    name, token, protocol = client.get("name", ""), options.get("decisionToken"), options.get("protocolVersion")
+    is_client = _is_text(name) and len(name) <= CLIENT_NAME_CHARS_MAX and _is_text(client.get("version", ""))
+    if not is_client or not (token is None or _is_text(token)) or not (protocol is None or type(protocol) is int):
+        return None
+    return Opening(name, capabilities, token, protocol)
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    """The members of an object, none of one that is missing; None for anything else."""
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.isascii()
+
+
+def checked_opening(params: object) -> Opening:
+    """The opening by its shape. Raises GloveportError (INVALID_PARAMS)."""
+    from gloveport.server.transports.lsp.handlers.opening import InitializeParams, Options
+
+    read = read_params(InitializeParams, {} if params is None else params)
+    options = read.initialization_options or Options()
+    name = read.client_info.name if read.client_info is not None else ""
+    return Opening(name, read.capabilities, options.decision_token, options.protocol_version)
 
 
 @unique
@@ -110,36 +132,34 @@ class Lifecycle:
         if self.phase is not Phase.NEW:
             return
         try:
-            self._proved = self._proves(Options.model_validate(params).decision_token)
-        except ValidationError:
+            self._proved = self._proves(read_opening({"initializationOptions": params}).decision_token)
+        except GloveportError:
             self._proved = False
 
-    def initialize(self, params: InitializeParams) -> dict[str, object]:
+    def initialize(self, opening: Opening) -> dict[str, object]:
         """Settle who this is. Raises INVALID_REQUEST when repeated, VERSION_MISMATCH for another protocol."""
         if self.phase is not Phase.NEW:
             raise GloveportError(
                 ErrorCode.INVALID_REQUEST, "initialize was already sent", hint="Connect again to begin anew."
             )
-        options = params.initialization_options or Options()
-        if options.protocol_version not in (None, PROTOCOL_VERSION):
+        if opening.protocol_version not in (None, PROTOCOL_VERSION):
             raise GloveportError(
                 ErrorCode.VERSION_MISMATCH,
                 f"this daemon speaks protocol {PROTOCOL_VERSION}",
                 protocolVersion=PROTOCOL_VERSION,
             )
-        documents = isinstance(params.capabilities.get("textDocument"), dict)
-        name = params.client_info.name if params.client_info is not None else ""
-        deciding = self._proved or self._proves(options.decision_token)
+        documents = isinstance(opening.capabilities.get("textDocument"), dict)
+        deciding = self._proved or self._proves(opening.decision_token)
         self.identity = Identity(
-            name,
+            opening.client_name,
             deciding,
             documents,
-            speaks_ours=options.protocol_version is not None,
-            shows_documents=_declares(params.capabilities, "window", "showDocument", "support"),
-            takes_edits=_declares(params.capabilities, "workspace", "applyEdit")
-            and any(_declares(params.capabilities, "workspace", "workspaceEdit", name) for name in _VERSIONED_EDITS),
-            refreshes_lenses=documents and _declares(params.capabilities, "workspace", "codeLens", "refreshSupport"),
-            takes_annotations=_declares(params.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
+            speaks_ours=opening.protocol_version is not None,
+            shows_documents=_declares(opening.capabilities, "window", "showDocument", "support"),
+            takes_edits=_declares(opening.capabilities, "workspace", "applyEdit")
+            and any(_declares(opening.capabilities, "workspace", "workspaceEdit", name) for name in _VERSIONED_EDITS),
+            refreshes_lenses=documents and _declares(opening.capabilities, "workspace", "codeLens", "refreshSupport"),
+            takes_annotations=_declares(opening.capabilities, "workspace", "workspaceEdit", "changeAnnotationSupport"),
         )
         self.phase = Phase.SERVING
         ours = {

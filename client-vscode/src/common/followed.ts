@@ -6,16 +6,18 @@
  * Must never: decide.
  */
 
-import * as vscode from "vscode";
 import type { ChangeInfo, SessionDetail, UsageSums, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
-import { SessionFollower } from "../common/follower.ts";
-import type { View } from "../common/reducer.ts";
-import { sha256 } from "../node/digest.ts";
-import type { Connection } from "../node/connection.ts";
+import { Emitter } from "./emitter.ts";
+import type { Disposable, Later } from "./emitter.ts";
+import { SessionFollower } from "./follower.ts";
+import type { Sha256, View } from "./reducer.ts";
+import { GONE, RpcError } from "./rpc.ts";
+import type { Rpc } from "./rpc.ts";
 
-const WINDOW_BYTES = 1 << 20;
 /** So long are events gathered before the daemon is asked about what they changed. */
 const ASK_AFTER_MS = 60;
+/** So long after a question that failed it is asked again, while the connection lives. */
+const ASK_AGAIN_MS = 1_000;
 
 const CHANGES = /^(Change|Hunk|Edits|Drift|SessionCreated)/;
 const USAGE = /^(Usage|ModelResponse|SessionCreated)/;
@@ -31,35 +33,48 @@ export interface Beside {
   readonly contextTokens: number | null;
 }
 
-export class Followed implements vscode.Disposable {
+/** What following takes from the platform and from the settings. */
+export interface FollowTools {
+  readonly sha256: Sha256;
+  readonly later: Later;
+  readonly windowBytes: () => number;
+  readonly onFault: (error: unknown) => void;
+}
+
+type Aspect = "detail" | "changes" | "usage";
+
+export class Followed implements Disposable {
   readonly id: string;
   private follower: SessionFollower | null = null;
   private kept: View | null = null;
   private cursor: string | null = null;
-  private timer: NodeJS.Timeout | null = null;
-  private readonly stale = new Set<"detail" | "changes" | "usage">(["detail", "changes", "usage"]);
-  private connection: Connection | null = null;
-  private readonly onFault: (error: unknown) => void;
+  private timer: Disposable | null = null;
+  /** The connection over which a question is under way; one of a link that is gone may never be answered. */
+  private asking: Rpc | null = null;
+  private readonly stale = new Set<Aspect>(["detail", "changes", "usage"]);
+  private connection: Rpc | null = null;
+  private attaching: Promise<void> = Promise.resolve();
+  private readonly tools: FollowTools;
   beside: Beside = { detail: null, changes: [], usage: null, since: null, contextTokens: null };
   /** Whether the link was lost and what is shown may be old. */
   private cameBack = false;
 
-  private readonly loaded = new vscode.EventEmitter<void>();
+  private readonly loaded = new Emitter<void>();
   readonly onLoad = this.loaded.event;
-  private readonly happened = new vscode.EventEmitter<readonly WireEvent[]>();
+  private readonly happened = new Emitter<readonly WireEvent[]>();
   readonly onEvents = this.happened.event;
-  private readonly older = new vscode.EventEmitter<{ readonly items: readonly ViewItem[]; readonly first: number }>();
+  private readonly older = new Emitter<{ readonly items: readonly ViewItem[]; readonly first: number }>();
   readonly onOlder = this.older.event;
-  private readonly changed = new vscode.EventEmitter<void>();
+  private readonly changed = new Emitter<void>();
   /** What stands beside the view, or whether it is in sync, changed. */
   readonly onChange = this.changed.event;
-  private readonly synced = new vscode.EventEmitter<number>();
+  private readonly synced = new Emitter<number>();
   /** The view was proven equal to the daemon's for the first time after the link came back; the seq. */
   readonly onBackInSync = this.synced.event;
 
-  constructor(id: string, onFault: (error: unknown) => void) {
+  constructor(id: string, tools: FollowTools) {
     this.id = id;
-    this.onFault = onFault;
+    this.tools = tools;
   }
 
   get view(): View | null {
@@ -75,18 +90,36 @@ export class Followed implements vscode.Disposable {
     return this.follower?.inSync === true;
   }
 
-  /** Follow over this connection: anew, or from the last durable cursor after a lost one. */
-  async attach(connection: Connection): Promise<void> {
-    this.connection = connection;
+  /** Why the view can't be shown as the daemon's any more; null while it can. */
+  get fault(): string | null {
+    return this.follower?.fault ?? null;
+  }
+
+  /** Follow over this connection: anew, or from the last durable cursor after a lost one. Twice over one is once. */
+  attach(connection: Rpc): Promise<void> {
+    if (this.connection !== connection) {
+      this.detach();
+      this.connection = connection;
+      this.attaching = this.begin(connection);
+    }
+    return this.attaching;
+  }
+
+  private async begin(connection: Rpc): Promise<void> {
+    const { sha256, later, windowBytes, onFault } = this.tools;
     const follower = new SessionFollower(
       connection,
       {
         sessionId: this.id,
-        windowBytes: vscode.workspace.getConfiguration("gloveport").get<number>("windowBytes", WINDOW_BYTES),
+        windowBytes: windowBytes(),
         sha256,
+        later,
         onChange: () => this.settled(),
-        onFault: this.onFault,
-        onLoad: () => this.loaded.fire(),
+        onFault,
+        onLoad: () => {
+          this.loaded.fire();
+          this.askSoon("detail", "changes", "usage"); // what was skipped may have changed all of it
+        },
         onEvents: (events) => this.take(events),
         onOlder: (items, first) => this.older.fire({ items, first }),
       },
@@ -94,15 +127,18 @@ export class Followed implements vscode.Disposable {
     );
     this.follower = follower;
     follower.durableCursor = this.cursor;
-    await follower.start(this.kept === null ? null : this.cursor);
-    this.askSoon("detail", "changes", "usage");
+    this.askSoon("detail", "changes", "usage"); // also where following has to be tried again
+    await follower.follow(this.kept === null ? null : this.cursor);
   }
 
   /** The link is gone: keep the view and the cursor for the next one. */
   detach(): void {
-    this.kept = this.follower?.view ?? this.kept;
-    this.cursor = this.follower?.durableCursor ?? this.cursor;
-    this.follower?.drop();
+    if (this.follower === null) {
+      return;
+    }
+    this.kept = this.follower.view;
+    this.cursor = this.follower.durableCursor;
+    this.follower.drop();
     this.follower = null;
     this.connection = null;
     this.cameBack = true;
@@ -139,21 +175,47 @@ export class Followed implements vscode.Disposable {
     }
   }
 
-  private askSoon(...what: readonly ("detail" | "changes" | "usage")[]): void {
+  private askSoon(...what: readonly Aspect[]): void {
     what.forEach((one) => this.stale.add(one));
-    this.timer ??= setTimeout(() => {
-      this.timer = null;
-      this.ask().catch((error: unknown) => this.onFault(error));
-    }, ASK_AFTER_MS);
+    this.askIn(ASK_AFTER_MS);
   }
 
-  private async ask(): Promise<void> {
+  private askIn(ms: number): void {
+    this.timer ??= this.tools.later(ms, () => {
+      this.timer = null;
+      void this.askNow();
+    });
+  }
+
+  /** One question at a time: what became stale meanwhile is asked after it, and so is what was not answered. */
+  private async askNow(): Promise<void> {
     const { connection } = this;
-    if (connection === null) {
+    if (connection === null || this.asking === connection) {
       return;
     }
     const wanted = new Set(this.stale);
     this.stale.clear();
+    this.asking = connection;
+    let next = ASK_AFTER_MS;
+    try {
+      await this.ask(connection, wanted);
+    } catch (error) {
+      if (this.connection === connection && !isGone(error)) {
+        this.tools.onFault(error);
+        wanted.forEach((one) => this.stale.add(one));
+        next = ASK_AGAIN_MS;
+      }
+    }
+    if (this.asking !== connection) {
+      return;
+    }
+    this.asking = null;
+    if (this.stale.size > 0) {
+      this.askIn(next);
+    }
+  }
+
+  private async ask(connection: Rpc, wanted: ReadonlySet<Aspect>): Promise<void> {
     const sessionId = this.id;
     const [detail, task, changes, usage] = await Promise.all([
       wanted.has("detail") ? connection.call("session/show", { sessionId }) : null,
@@ -161,6 +223,9 @@ export class Followed implements vscode.Disposable {
       wanted.has("changes") ? connection.call("change/list", { sessionId }) : null,
       wanted.has("usage") ? connection.call("usage/show", { sessionId, turns: 0, requests: 1 }) : null,
     ]);
+    if (this.connection !== connection) {
+      return;
+    }
     this.beside = {
       detail: detail ?? this.beside.detail,
       changes: changes?.changes ?? this.beside.changes,
@@ -172,12 +237,16 @@ export class Followed implements vscode.Disposable {
   }
 
   dispose(): void {
-    if (this.timer !== null) {
-      clearTimeout(this.timer);
-    }
+    this.timer?.dispose();
     this.follower?.stop().catch(() => undefined);
+    this.connection = null;
     for (const emitter of [this.loaded, this.happened, this.older, this.changed, this.synced]) {
       emitter.dispose();
     }
   }
+}
+
+/** Whether it says that there is no such session (any more). */
+export function isGone(error: unknown): boolean {
+  return error instanceof RpcError && error.data?.code === GONE;
 }

@@ -1,0 +1,266 @@
+/** What stands beside the main job: a missing program, walkthrough, attachments, many files, undo, points, conflicts, doctor, keys. */
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Editor, PROGRAM } from "./kit/editor.ts";
+import type { Window } from "./kit/editor.ts";
+import { Home, LSP, PYTHON } from "./kit/home.ts";
+import { until } from "./kit/processes.ts";
+import { call, scene } from "./kit/script.ts";
+import type { Step } from "./kit/script.ts";
+import { ONE, SHOP, SHOP_FILES, TWO } from "./kit/shop.ts";
+
+const NOTES = "# Notes\n\nTotals add up now.\n";
+const EDITS = [call("edit_file", { path: "shop.py", ...ONE }), call("edit_file", { path: "shop.py", ...TWO })];
+const STEPS: readonly Step[] = [
+  ...scene(
+    "mend both",
+    { text: "I mend both.\n", calls: [...EDITS, call("write_file", { path: "NOTES.md", content: NOTES })] },
+    { text: "Both are mended." },
+  ),
+  ...scene("mend again", { text: "I mend it again.\n", calls: EDITS }, { text: "It is mended again." }),
+  { when: { user_contains: "Look at: `shop.py` lines 4-9, `README.md`", turn: 0 }, text: "I see both places." },
+  ...scene(
+    "behind my back",
+    {
+      text: "I run it.\n",
+      calls: [call("run_command", { argv: ["python3", "-c", "print('behind')"] })],
+      wait_for_file: "go-behind",
+      wait_after_chunks: 0,
+    },
+    { text: "As you like." },
+  ),
+];
+
+let home: Home;
+let editor: Editor;
+let window: Window;
+let root: string;
+
+beforeAll(async () => {
+  home = new Home({ name: "e2e", steps: STEPS });
+  editor = await Editor.start(home, { program: { command: "/nowhere/gloveport", arguments: ["lsp"] } });
+  root = home.workspace("shop", SHOP_FILES);
+  window = await editor.open(root, { size: { width: 1360, height: 900 } });
+});
+
+afterAll(async () => {
+  await editor?.stop();
+  await home?.end();
+});
+
+afterEach(async ({ task }) => {
+  if (task.result?.state === "fail") {
+    await window?.shot(`failure-surfaces`);
+    console.error(editor.extensionLog().slice(-3000));
+  }
+});
+
+const onDisk = (name: string): string | null => {
+  try {
+    return readFileSync(join(root, name), "utf8");
+  } catch {
+    return null;
+  }
+};
+const MENDED = SHOP.replace(ONE.old, ONE.new).replace(TWO.old, TWO.new);
+const lenses = (words: string | RegExp) => window.page.locator(".codelens-decoration a", { hasText: words });
+
+test("a program that is missing, or speaks another version: words, a way on, and no rejected activation", async () => {
+  await window.openPanel();
+  const banner = window.panel.locator(".note");
+  await banner.getByText("There is no program /nowhere/gloveport here.").waitFor();
+  await window.page.locator(".statusbar-item", { hasText: "not connected" }).waitFor();
+  await window.shot("50-missing");
+  await banner.getByRole("button", { name: "Open settings" }).click();
+  await window.page.locator(".settings-editor").getByText("The gloveport program that attaches").waitFor(); // it can be named right there
+  await window.shot("51-settings");
+  await window.page.keyboard.press("Escape");
+  await window.page.locator(".settings-editor").waitFor({ state: "detached" });
+  editor.useProgram({ command: PYTHON, arguments: ["-c", OTHER_VERSION, PYTHON, ...LSP] });
+  await until("the settings to be read", async () => {
+    await window.command("Gloveport: Connect to the Daemon Now");
+    return (await banner.getByText("Install the same version of both").count()) > 0;
+  });
+  await window.shot("52-version");
+  editor.useProgram(PROGRAM);
+  await until("the settings to be read", async () => {
+    await banner.getByRole("button", { name: "Try again" }).click();
+    await window.page.waitForTimeout(500);
+    return (await banner.count()) === 0;
+  });
+  await window.page.locator(".statusbar-item", { hasText: "not connected" }).waitFor({ state: "detached" });
+  expect(editor.extensionLog()).toMatch(/activated in/);
+});
+
+test("the walkthrough has its steps, and leads to the composer", async () => {
+  await window.command("Gloveport: Open the Walkthrough");
+  const page = window.page.locator(".gettingStartedContainer");
+  await page.getByText("Begin with Gloveport").first().waitFor();
+  expect(await page.locator(".step-title").allInnerTexts()).toEqual(
+    expect.arrayContaining(["The program", "A model", "Ask for a change", "Answer, narrowly", "Keep or undo"]),
+  );
+  await window.shot("53-walkthrough");
+  await page.locator(".step-title", { hasText: "Ask for a change" }).click();
+  await page.getByRole("button", { name: "Write a message" }).click();
+  await until("the composer to have the focus", () => window.composer.evaluate((area) => area === area.ownerDocument.activeElement));
+  await window.page.keyboard.press("Control+k");
+  await window.page.keyboard.press("Control+w");
+});
+
+test("a selection and a file are attached by name; the message says which, never what they hold", async () => {
+  await window.openFile("shop.py");
+  await window.page.keyboard.press("Control+g");
+  await window.page.keyboard.type("4");
+  await window.page.keyboard.press("Enter");
+  for (let line = 4; line < 10; line += 1) {
+    await window.page.keyboard.press("Shift+ArrowDown");
+  }
+  await window.command("Gloveport: Attach the Selection to a Message");
+  await window.panel.locator(".comp .chip", { hasText: "shop.py:4–9" }).waitFor();
+  await window.panel.getByRole("button", { name: "Attach a file" }).click();
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "README.md" }).first().click();
+  await window.panel.locator(".comp .chip", { hasText: "README.md" }).waitFor();
+  await window.shot("53-attached");
+  await window.say("what is there", "Trusted");
+  await window.panel.getByText("I see both places.").waitFor();
+  expect(await window.panel.locator(".ask").innerText()).not.toContain("Prices of a small shop");
+  await window.panel.locator(".ask", { hasText: "shop.py:4–9" }).waitFor();
+  await until("one polite line", async () => /completed/.test((await window.panel.locator('[role="status"].vh').innerText()) ?? ""));
+});
+
+test("all files of a turn in one editor; kept, undone and done again, exactly", async () => {
+  await window.say("mend both");
+  await window.panel.getByText("Both are mended.").waitFor();
+  await window.panel.getByText("2 files", { exact: true }).waitFor();
+  await window.panel.locator(".files").getByRole("button", { name: "Review", exact: true }).click();
+  await window.page.locator(".tab.active", { hasText: "Proposed in" }).waitFor();
+  for (const name of ["NOTES.md", "shop.py"]) {
+    await window.page.locator(".multiDiffEntry", { hasText: name }).first().waitFor();
+  }
+  await window.shot("54-multi-diff");
+  await window.panel.getByRole("button", { name: "Keep all" }).click();
+  await until("both files on disk", () => onDisk("shop.py") === MENDED && onDisk("NOTES.md") === NOTES);
+  await window.command("Gloveport: Undo the Last Decision");
+  await until("both files as before", () => onDisk("shop.py") === SHOP && onDisk("NOTES.md") === null);
+  await window.panel.locator(".told", { hasText: "Put back" }).waitFor();
+  await window.command("Gloveport: Redo the Last Undo");
+  await until("both files on disk again", () => onDisk("shop.py") === MENDED && onDisk("NOTES.md") === NOTES);
+});
+
+test("the folder is put back to a point after its files were listed", async () => {
+  await window.page.locator('.activitybar [aria-label^="Gloveport Rights"]').first().click();
+  const points = window.page.locator(".pane", { hasText: "Snapshots" }).getByRole("treeitem");
+  await points.first().waitFor();
+  const oldest = points.last();
+  await oldest.hover();
+  await oldest.getByRole("button", { name: /Put the Folder Back/ }).click();
+  const dialog = window.page.locator(".monaco-dialog-box");
+  await dialog
+    .getByText(/shop\.py/)
+    .first()
+    .waitFor();
+  await window.shot("55-put-back");
+  expect(onDisk("shop.py")).toBe(MENDED);
+  await dialog.getByRole("button", { name: "Put back", exact: true }).click();
+  await until("the folder as it was", () => onDisk("shop.py") === SHOP && onDisk("NOTES.md") === null);
+});
+
+test("a conflict shows both versions; Take Gloveport's and Keep mine do what they say", async () => {
+  await window.openPanel();
+  await window.command("Gloveport: New Session");
+  await window.say("mend again");
+  await window.panel.getByText("It is mended again.").waitFor();
+  const mine = SHOP.replace(ONE.old, "        result = 7 * price\n").replace(TWO.old, "    return name\n");
+  writeFileSync(join(root, "shop.py"), mine);
+  await window.openFile("shop.py");
+  await lenses("Conflict").nth(1).waitFor();
+  expect(onDisk("shop.py")).toBe(mine);
+  await lenses("Compare").first().click();
+  await window.page.locator(".tab.active", { hasText: "2 in conflict" }).waitFor();
+  await window.shot("56-conflict");
+  await window.openFile("shop.py");
+  await lenses("Take Gloveport’s").first().click();
+  await lenses("Conflict").nth(1).waitFor({ state: "detached" });
+  await lenses("Keep mine").first().click();
+  await lenses("Conflict").first().waitFor({ state: "detached" });
+  await window.page.keyboard.press("Control+s");
+  await until("one line of each", () => onDisk("shop.py") === mine.replace("        result = 7 * price\n", ONE.new));
+  await window.panel.locator(".files").waitFor({ state: "detached" });
+});
+
+test("an approval is told of outside the panel only while the panel is hidden, with a number on its icon", async () => {
+  await window.say("behind my back");
+  await window.panel.locator(".ask", { hasText: "behind my back" }).waitFor();
+  await window.page.locator('.activitybar [aria-label^="Explorer"]').first().click();
+  home.release("go-behind");
+  const toast = window.page.locator(".notification-toast", { hasText: "Gloveport waits" });
+  await toast.waitFor();
+  expect(await toast.getByRole("button", { name: /Allow/ }).count()).toBe(0);
+  await toast.getByRole("button", { name: "Deny" }).waitFor();
+  await window.page.locator(".activitybar .badge .badge-content", { hasText: "1" }).first().waitFor();
+  await window.page.locator(".statusbar-item", { hasText: "1 approval waits" }).waitFor();
+  await window.shot("57-told");
+  await toast.getByRole("button", { name: "Open card" }).click();
+  const card = window.panel.locator(".ap");
+  await until("the card to have the focus", () => card.evaluate((element) => element === element.ownerDocument.activeElement));
+  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
+  await window.page.keyboard.press("Control+Backspace");
+  await window.panel.getByText("As you like.").waitFor();
+  await window.say("behind my back, once more");
+  await card.waitFor();
+  await window.page.waitForTimeout(500);
+  expect(await toast.count()).toBe(0); // the panel is there to be seen
+  await card.focus();
+  await window.page.waitForTimeout(700);
+  await window.page.keyboard.press("Control+Backspace");
+});
+
+test("the doctor's report names every probe, and stands in the status bar's hover", async () => {
+  await window.command("Gloveport: Run the Doctor");
+  const report = window.page.locator("iframe.webview").last().contentFrame().locator("iframe#active-frame").contentFrame();
+  await report.getByText("Rungs on this machine").waitFor({ timeout: 60_000 });
+  expect(await report.locator(".probes tr").count()).toBeGreaterThan(10);
+  await window.shot("58-doctor");
+  await report.getByRole("button", { name: "Run again" }).click();
+  await window.page.locator(".statusbar-item", { hasText: /Trusted: / }).hover();
+  await window.page.locator(".monaco-hover", { hasText: "Doctor" }).first().waitFor();
+  expect(await window.page.locator(".monaco-hover", { hasText: "not run in this window" }).count()).toBe(0);
+});
+
+test("a key is kept in the editor's secret store, shown to nobody, and reaches the next daemon alone", async () => {
+  const key = "sk-e2e-0123456789";
+  await window.command("Gloveport: Keep a Model's Key");
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "OpenAI" }).click();
+  const box = window.page.locator('.quick-input-widget input[type="password"]');
+  await box.waitFor();
+  await box.fill(key);
+  await window.page.keyboard.press("Enter");
+  await window.page.locator(".notification-toast", { hasText: "Kept." }).waitFor();
+  const environment = (): string => readFileSync(`/proc/${home.daemonPid}/environ`, "utf8");
+  expect(environment()).not.toContain(key);
+  const before = home.daemonPid;
+  await home.killDaemon("SIGTERM");
+  await until("the next daemon", () => home.daemonPid !== null && home.daemonPid !== before);
+  expect(environment()).toContain(`OPENAI_API_KEY=${key}`);
+  expect(editor.extensionLog()).not.toContain(key);
+  expect(readFileSync(join(editor.userDir, "User/settings.json"), "utf8")).not.toContain(key);
+});
+
+/** The real program, of which the first message is changed on its way: it asks for a protocol that nobody speaks. */
+const OTHER_VERSION = `
+import re, subprocess, sys, threading
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
+head = b""
+while not head.endswith(b"\\r\\n\\r\\n"):
+    head += sys.stdin.buffer.read(1)
+body = sys.stdin.buffer.read(int(re.search(rb"Content-Length: (\\d+)", head)[1]))
+body = re.sub(rb'"protocolVersion":\\s*\\d+', b'"protocolVersion":999', body)
+child.stdin.write(b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
+child.stdin.flush()
+while data := sys.stdin.buffer.read1(65536):
+    child.stdin.write(data)
+    child.stdin.flush()
+child.stdin.close()
+`;

@@ -1,0 +1,45 @@
+"""gloveport thaw: let a frozen session work again.
+
+Purpose: show why it stands still, and take what the user types as the act that lets it go on.
+Invariant: the end of the session's id is typed by a person, at a terminal or as an option; a yes alone does nothing.
+Must never: thaw more than the one session that is named.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.session import SessionThawParams
+from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.phrases import short_id
+from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.prompt import read_line
+from gloveport.server.client.connect import Client
+
+
+def thaw(
+    session: Named = "",
+    root: Folder = HERE,
+    typed: Annotated[str, typer.Option("--type", help="The end of its id, where nobody can be asked.")] = "",
+) -> None:
+    """Let a session that was frozen for safety work again; nothing begins by it."""
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        await client.call("session/show", SessionParams(session_id=info.session_id))
+        mark, answer = short_id(info.session_id), typed
+        if not answer:
+            if not sys.stdin.isatty():
+                words = f"this would let session {mark} {info.title!r} work again"
+                raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Say --type {mark}.")
+            words = f"Session {mark} {info.title!r} is frozen. Type {mark} to let it work again: "
+            out().print(plain(words), end="")
+            answer = await read_line() or ""
+        params = SessionThawParams(client_request_id=request_id(), session_id=info.session_id, typed=answer or "-")
+        await client.call("session/thaw", params)
+        out().print(plain(f"Session {mark} may work again."))
+
+    with_client(work)

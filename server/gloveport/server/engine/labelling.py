@@ -1,0 +1,104 @@
+"""Labels of what calls read, print and write.
+
+Purpose: say under which label a result enters the model's context and a change the worktree.
+Invariant: a result is at or above the context's label, that of its tool and that of everything the call could read; a
+program could read the whole worktree.
+Must never: lower a label, or take a tool's word for less than its effects.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from typing import Final
+
+from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.journal.events import LabelledFile
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.tool import EffectRecord
+from gloveport.server.engine.actor import Actor, is_fatal
+from gloveport.server.policy.sinks import provider_reader
+from gloveport.server.session.fold_labels import join_all_labels
+from gloveport.server.session.state import Call, SessionState
+from gloveport.server.tools.contract import Performed
+from gloveport.server.workspace.plan import Plan
+
+_READS: Final = frozenset({"read", "secret_read", "write"})
+"""Effects whose results may show something of the file they name; an edit that fails quotes it."""
+_LOOKS_EVERYWHERE: Final = frozenset({"search", "execute", "install"})
+"""Effects that could read every file of the worktree that is not hidden from them."""
+
+
+def workspace_label(state: SessionState) -> LabelRecord:
+    """The label of what lies in the session's workspace by itself."""
+    integrity = 1 if state.trust_level in ("trusted", "restricted") else 2
+    return LabelRecord(integrity=integrity, readers=None, provenance=("workspace",))
+
+
+def confidential(state: SessionState, source: str) -> LabelRecord:
+    """The label of what the user let the model read and nobody else: its provider alone is a reader."""
+    readers = (provider_reader(state.provider),)
+    return LabelRecord(integrity=0, readers=readers, provenance=(source,))
+
+
+def tree_label(actor: Actor) -> LabelRecord:
+    """The label of the whole worktree: the workspace's, what calls wrote, what earlier sessions left."""
+    state, book = actor.state, actor.room.labels
+    return join_all_labels(workspace_label(state), *state.file_labels.values(), book.below(state.root))
+
+
+def written_label(actor: Actor) -> LabelRecord:
+    """The label of what the agent has written in the worktree: it chose it, knowing what it had read."""
+    return join_all_labels(actor.state.label, tree_label(actor))
+
+
+async def result_label(actor: Actor, call: Call, done: Performed) -> LabelRecord:
+    """The label under which a result enters the context, its name, its exit code and its length included."""
+    await actor.room.labels.ready()
+    effects = call.started.effects if call.started is not None else ()
+    found = [await _read_label(actor, one) for one in effects]
+    if actor.room.redactor.mark in done.text:
+        found.append(confidential(actor.state, f"secret-like:{call.tool}"))
+    return join_all_labels(actor.state.label, done.label, *found)
+
+
+async def _read_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
+    state, room = actor.state, actor.room
+    if effect.kind in _LOOKS_EVERYWHERE:
+        return tree_label(actor)
+    if effect.kind not in _READS:
+        return None
+    kept = effect.kind == "secret_read" or room.reading.is_kept(effect.target)
+    return join_all_labels(
+        workspace_label(state),
+        confidential(state, f"secret:{effect.target}") if kept else None,
+        state.file_labels.get(effect.target),
+        room.labels.of(posixpath.join(state.root, effect.target), await _digest(actor, effect.target)),
+    )
+
+
+async def _digest(actor: Actor, path: str) -> str | None:
+    """The hash of a file's content, where one was ever labelled; what cannot be read has none."""
+    if actor.room.labels.is_empty:
+        return None
+    try:
+        return await actor.workspace.digest(path)
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return None
+
+
+async def note_labels(actor: Actor, plan: Plan) -> None:
+    """Before a decision is carried out: remember the labels of what it puts into the user's files."""
+    await actor.room.labels.note(actor.session_id, tuple(_labelled(actor.state, plan)))
+
+
+def _labelled(state: SessionState, plan: Plan) -> Iterator[LabelledFile]:
+    decided = {one.path: state.changes.get(one.change_id) for one in plan.decided}
+    for step in plan.user_steps:
+        change = decided.get(step.path)
+        label = state.file_labels.get(step.path)
+        if label is None and change is not None and change.renamed_from is not None:
+            label = state.file_labels.get(change.renamed_from)
+        if label is not None:
+            digest = step.after.digest if step.after is not None else None
+            yield LabelledFile(path=posixpath.join(state.root, step.path), digest=digest, label=label)

@@ -1,0 +1,70 @@
+"""Labels in the fold: what the session has read, what it wrote, what was released.
+
+Purpose: join recorded labels, keep the label of every file that the session's calls wrote, and follow releases.
+Invariant: a label only rises, also of a file that was written twice or whose proposal is gone; a release that was used
+is open no more.
+Must never: lower a label, or keep one for a file that is no more than the workspace's own text.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from types import MappingProxyType
+from typing import Any, Final
+
+from gloveport.protocol.journal.events import ChangeProposed, EventBody, ReleaseIssued, ReleaseUsed
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
+from gloveport.server.session.evolve import evolve
+from gloveport.server.session.state import USER_LABEL, SessionState
+
+_UNTRUSTED: Final = 2
+
+
+def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
+    """The label of something made from both: least integrity, common readers, all provenance up to its limit."""
+    if left.readers is None:
+        readers = right.readers
+    elif right.readers is None:
+        readers = left.readers
+    else:
+        readers = tuple(sorted(set(left.readers) & set(right.readers)))
+    provenance = tuple(sorted({*left.provenance, *right.provenance})[:PROVENANCE_IDS_MAX])
+    return LabelRecord(integrity=max(left.integrity, right.integrity), readers=readers, provenance=provenance)
+
+
+def join_all_labels(*labels: LabelRecord | None) -> LabelRecord:
+    """The label of something made from all of them; those that are null say nothing."""
+    return reduce(join_labels, (label for label in labels if label is not None), USER_LABEL)
+
+
+def says_more(label: LabelRecord) -> bool:
+    """True for a label that a file of a workspace does not have by itself: untrusted, or not for everybody."""
+    return label.integrity >= _UNTRUSTED or label.readers is not None
+
+
+def with_written(state: SessionState, body: ChangeProposed) -> SessionState:
+    """The state, with the label of what the change puts at its path; a rename brings the old name's along."""
+    old = state.file_labels.get(body.renamed_from) if body.renamed_from is not None else None
+    label = join_all_labels(body.label, state.file_labels.get(body.path), old)
+    if not says_more(label) or state.file_labels.get(body.path) == label:
+        return state
+    return evolve(state, file_labels=MappingProxyType({**state.file_labels, body.path: label}))
+
+
+def _issued(state: SessionState, body: ReleaseIssued) -> SessionState:
+    return evolve(state, releases=MappingProxyType({**state.releases, body.grant_id: body}))
+
+
+def _used(state: SessionState, body: ReleaseUsed) -> SessionState:
+    release = state.releases.get(body.grant_id)
+    left = {name: one for name, one in state.releases.items() if name != body.grant_id}
+    state = evolve(state, releases=MappingProxyType(left))
+    if state.turn is None or release is None:
+        return state
+    calls = tuple(evolve(call, release=release) if call.call_id == body.call_id else call for call in state.turn.calls)
+    return evolve(state, turn=evolve(state.turn, calls=calls))
+
+
+LABEL_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
+    {ReleaseIssued: _issued, ReleaseUsed: _used}
+)

@@ -1,0 +1,29 @@
+"""A session that stands still for safety, and how it goes on.
+
+Purpose: what a frozen session refuses, and the thaw.
+Invariant: while a session is frozen no turn begins and no file of the user's is written; looking at it goes on.
+Must never: thaw by itself, or begin what waited when it thaws.
+"""
+
+from typing import Final
+
+from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.journal import events as ev
+from gloveport.server.session.state import SessionState
+from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.draft import Draft, TurnError
+
+WAITS_FOR_THAW: Final = (inp.SendMessage, inp.SteerMessage, inp.InterruptMessage, inp.ApplyRequested)
+"""Inputs that would begin work or write the user's files."""
+
+
+def frozen_refusal(state: SessionState) -> TurnError:
+    """What is said to whoever would go on with a frozen session."""
+    return TurnError(ErrorCode.SESSION_FROZEN, f"the session is frozen: {state.frozen_words}")
+
+
+def thaw(draft: Draft, given: inp.ThawSession) -> None:
+    """Let the session go on; nothing begins by it. Raises TurnError where it is not frozen."""
+    if not draft.state.frozen:
+        raise TurnError(ErrorCode.TURN_MISMATCH, "the session is not frozen", hint="Nothing needs to be done.")
+    draft.emit(ev.SessionThawed(freeze_id=draft.state.frozen, by=given.by))

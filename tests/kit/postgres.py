@@ -1,0 +1,87 @@
+"""A PostgreSQL server of the test's own.
+
+Purpose: make a cluster in a folder, serve it on a port of loopback, end it.
+Invariant: it runs as a user without rights where the test runs as root; nothing of it is left.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.kit.require import require
+
+NOBODY = 65534
+PASSWORD = "the-real-password-of-the-database"
+START_S = 30.0
+
+
+def _programs() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return found[-1].parent if found else None
+
+
+@contextmanager
+def postgres(*statements: str) -> Iterator[int]:
+    """A server with a role `reader` and these statements run; its port."""
+    programs = _programs()
+    require(programs is not None, "no PostgreSQL server is installed")
+    assert programs is not None
+    folder = Path(tempfile.mkdtemp(prefix="gp-pg-", dir="/tmp"))
+    user = NOBODY if os.getuid() == 0 else None
+    if user is not None:
+        os.chown(folder, NOBODY, NOBODY)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    secret, data = folder / "secret", folder / "data"
+    secret.write_text(PASSWORD)
+    if user is not None:
+        os.chown(secret, NOBODY, NOBODY)
+
+    def run(*words: str) -> None:
+        subprocess.run(
+            words,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            env={"PGPASSWORD": PASSWORD},
+            user=user,
+            group=user,
+        )
+
+    words = ("--auth=scram-sha-256", "--username=owner", f"--pwfile={secret}", "--no-sync", "--locale=C", "-E", "UTF8")
+    run(str(programs / "initdb"), "-D", str(data), *words)
+    server = subprocess.Popen(
+        [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, user=user, group=user,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + START_S
+        while not (folder / f".s.PGSQL.{port}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        role = f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}' IN ROLE pg_write_all_data, pg_read_all_data"
+        for statement in (role, *statements):
+            run(
+                str(programs / "psql"),
+                "-qh",
+                "127.0.0.1",
+                "-p",
+                str(port),
+                "-U",
+                "owner",
+                "-d",
+                "postgres",
+                "-c",
+                statement,
+            )
+        yield port
+    finally:
+        server.terminate()
+        server.wait(START_S)
+        shutil.rmtree(folder, ignore_errors=True)

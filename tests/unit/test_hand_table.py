@@ -1,0 +1,48 @@
+"""The table of hands: every row is whole, and what it names exists."""
+
+import inspect
+
+import pytest
+
+from gloveport.sandbox.monitor.thresholds import HANDS as THRESHOLDS
+from gloveport.server.hands import inside
+from gloveport.server.hands.libraries import FIX, LibraryMissingError, find_library
+from gloveport.server.hands.table import HANDS, TABLE
+from gloveport.server.tools.registry import builtin_toolbox
+
+
+def test_every_hand_has_its_limits_and_its_breaker() -> None:
+    assert HANDS.keys() <= THRESHOLDS.keys()
+    for name, hand in HANDS.items():
+        assert 0 < hand.wall_s <= 15, name
+        assert hand.memory_bytes < hand.memory_bytes_max, name
+        assert hand.reaches == (hand.credential != "none"), name
+
+
+def test_a_substitute_is_a_hand_that_has_none_itself_or_the_table_as_text() -> None:
+    for name, hand in HANDS.items():
+        if hand.substitute and hand.substitute != TABLE:
+            assert HANDS[hand.substitute].substitute == "", name
+            assert HANDS[hand.substitute].memory_bytes <= hand.memory_bytes, name
+    assert [name for name, hand in HANDS.items() if hand.substitute] == ["file_reader", "file_reader_large", "plot"]
+
+
+def test_a_missing_library_is_told_with_how_to_install_it() -> None:
+    with pytest.raises(LibraryMissingError, match="no-such-library-of-a-hand") as caught:
+        find_library("no-such-library-of-a-hand")
+    assert caught.value.hint == FIX
+    assert "pip install" in FIX
+
+
+def test_a_library_shows_itself_and_what_it_needs_alone() -> None:
+    shown = {path.rpartition("/")[2] for path in find_library("openpyxl").paths}
+    assert {"openpyxl", "et_xmlfile"} <= shown
+    assert all(name.startswith(("openpyxl", "et_xmlfile")) for name in shown)
+
+
+def test_no_room_of_the_daemon_imports_what_runs_inside() -> None:
+    """The programs inside are text for a jail; the package itself holds nothing."""
+    assert [name for name, value in vars(inside).items() if inspect.ismodule(value)] == []
+    names = builtin_toolbox().names
+    assert {"read_document", "plot", "run_python", "run_javascript", "query_database", "send_email"} <= names
+    assert {"list_archive", "unpack_archive", "look_with", "http_request"} <= names

@@ -1,0 +1,140 @@
+"""Command lines that hide something are never started unasked, nor with a right that lasts; ordinary ones often are."""
+
+import pytest
+from tests.kit.policy_cases import MACHINE, PROCESS, command, context, judge, understood, with_user_rules
+from tests.kit.shell import Nasty, nasty, ordinary
+
+from gloveport.server.parsing.bash import parse_bash
+from gloveport.server.policy.card import build_card
+from gloveport.server.policy.rung import TrustLevel
+from gloveport.server.policy.shell.looks import looks, wrappers
+from gloveport.server.policy.shell.tree import SHELL_CHARS_MAX, SHELL_DEPTH_MAX, SHELL_NODES_MAX
+from gloveport.server.policy.shell.understood import Inside, understand, with_places
+
+UNASKED_SHARE_MIN = 0.5
+"""Of the ordinary command lines, how many need no question at least (`python -m tests.kit.shell` prints the figure)."""
+
+
+@pytest.mark.parametrize("case", nasty(), ids=lambda case: case.name)
+def test_b01_b02_b03_b05_b07_a_nasty_line_never_runs_unasked(case: Nasty) -> None:
+    """In any sandbox and at any level of trust; what is asked about is asked about each time where text is run."""
+    for sandbox in (PROCESS, MACHINE):
+        for level in TrustLevel:
+            assert judge(command(*case.argv, sandbox=sandbox), trust_level=level).verdict != "allow"
+    call = command(*case.argv)
+    decision = judge(call)
+    if case.text is not None and decision.verdict == "ask":
+        card = build_card(call, decision, context())
+        assert [option["scope"] for option in card["options"]] == ["once"]
+
+
+def test_the_sets_are_large_and_most_ordinary_lines_only_look() -> None:
+    """The figure that is stated, held from below."""
+    assert len(nasty()) >= 200
+    assert len(ordinary()) >= 200
+    unasked = [line for line in ordinary() if judge(command("bash", "-c", line)).verdict == "allow"]
+    assert len(unasked) >= UNASKED_SHARE_MIN * len(ordinary())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["git status", "ls -la | head -5", "cd src && grep -rn 'import' . | wc -l", "ls 2>/dev/null; pwd", "pwd > /tmp/x"],
+)
+def test_without_the_systems_own_programs_nothing_is_taken_for_granted(text: str) -> None:
+    """B03: each control: program, path or tree that is not known makes the same line one that is asked about."""
+    argv = ("bash", "-c", text)
+    known = understand(argv, parse_bash, Inside("/project", "/tmp"))
+    places = {name: f"/usr/bin/{name}" for name in known.programs}
+    leads = {effect.target: effect.target for effect in known.effects}
+    assert judge(command(*argv)).verdict == "allow"
+    assert not with_places(known, places, dict(leads)).doubts
+    for name in known.programs:
+        assert with_places(known, {**places, name: f"./{name}"}, dict(leads)).doubts
+        assert with_places(known, {one: at for one, at in places.items() if one != name}, dict(leads)).doubts
+    for path in leads:
+        assert with_places(known, places, {**leads, path: None}).doubts
+    assert understand(argv, lambda _text: None).doubts
+    assert judge(command(*argv, understood=None)).verdict == "ask"
+
+
+def test_where_a_path_leads_is_judged_too() -> None:
+    """B12: a link to a secret is reading the secret; one out of the workspace is a doubt."""
+    known = understand(("cat", "notes"), parse_bash)
+    places = {"cat": "/usr/bin/cat"}
+    assert judge(command("cat", "notes", understood=with_places(known, places, {"notes": "notes"}))).verdict == "allow"
+    assert judge(command("cat", "notes", understood=with_places(known, places, {"notes": ".env"}))).verdict == "ask"
+    assert with_places(known, places, {"notes": None}).doubts
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "rule"),
+    [
+        (("bash", "-c", "git show > .git/hooks/pre-commit"), ".git/hooks/pre-commit", "write.never"),
+        (("bash", "-c", "ls | tee vendor/sub/.git/config"), "vendor/sub/.git/config", "write.never"),
+        (("cp", "x", ".gloveport/rules.toml"), ".gloveport/rules.toml", "write.never"),
+        (("cp", "-rZ", "x", ".git/hooks"), ".git/hooks/x", "write.never"),
+        (("mv", "x", ".GIT/hooks/y"), ".GIT/hooks/y", "write.never"),
+        (("rm", "-rf", ".git"), ".git", "write.never"),
+        (("touch", "../x"), "../x", "write.outside"),
+        (("mkdir", "-p", ".vscode"), ".vscode", "write.runs-by-itself"),
+        (("bash", "-c", "cd sub && ls > .envrc"), "sub/.envrc", "write.runs-by-itself"),
+        (("bash", "-c", "cat > AGENTS.md <<'X'\nhi\nX"), "AGENTS.md", "write.runs-by-itself"),
+        (("ln", "-s", "evil", "conftest.py"), "conftest.py", "write.runs-by-itself"),
+        (("chmod", "+x", ".husky/pre-commit"), ".husky/pre-commit", "write.runs-by-itself"),
+        (("tee", "AGE\u200bNTS.md"), "AGE\u200bNTS.md", "write.runs-by-itself"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...], path: str, rule: str) -> None:
+    """A redirect, a copy and a move are judged like the edit tool's write, also when the file is not there."""
+    decision = judge(command(*argv))
+    assert path in {effect.target for effect in decision.effects}
+    assert f"builtin:{rule}" in {finding.rule_id for finding in decision.findings}
+    assert decision.verdict == ("deny" if rule in ("write.never", "write.outside") else "ask")
+
+
+def test_b02_what_is_literal_by_its_quotes_is_not_asked_about() -> None:
+    """A command in single quotes is text."""
+    assert judge(command("bash", "-c", "echo '$(touch PWN)'")).verdict == "allow"
+    assert judge(command("bash", "-c", 'echo "$(touch PWN)"')).verdict == "ask"
+
+
+def test_b01_each_command_meets_the_rules_by_itself() -> None:
+    """A rule of the user's finds its program in every place of a line, however it is spelled, and no other word."""
+    rules = with_user_rules(
+        """
+        version = 1
+        [[rule]]
+        id = "no-grep"
+        effects = ["execute"]
+        argv = [["grep"]]
+        verdict = "deny"
+        justification = "No grep."
+        match = [{ effect = "execute", argv = ["grep", "x"] }]
+        not_match = [{ effect = "execute", argv = ["ls", "grep"] }]
+        """
+    )
+    for text in ("ls | grep x", "g'r'ep x a", "cd src && timeout 5 grep x a", "ls; grep x", "$(id); grep x"):
+        assert judge(command("bash", "-c", text), rules=rules).verdict == "deny", text
+    assert judge(command("bash", "-c", "cat grep | wc -l"), rules=rules).verdict == "allow"
+
+
+def test_limits_of_a_text_are_doubts() -> None:
+    """Longer, deeper or wider than the limits: asked about, with the same words each time."""
+    assert understood(("bash", "-c", "echo " + "a" * (SHELL_CHARS_MAX - 5))).only_looks
+    assert not understood(("bash", "-c", "echo " + "a" * SHELL_CHARS_MAX)).only_looks
+    assert not understood(("bash", "-c", "! " * SHELL_DEPTH_MAX + "ls")).only_looks
+    assert not understood(("bash", "-c", "ls;" * (SHELL_NODES_MAX // 3))).only_looks
+
+
+def test_a_wrapper_is_taken_off_so_often_and_no_oftener() -> None:
+    """Behind a few wrappers the command is seen; behind more it is not, and asked about."""
+    assert understood(("timeout", "5", "nice", "nohup", "ls")).only_looks
+    assert not understood((*("nice",) * 5, "ls")).only_looks
+
+
+def test_no_program_is_both_understood_and_a_wrapper_that_hides_its_command() -> None:
+    """The tables name no program twice with two meanings, but `command` and `env` alone."""
+    programs = {words[0] for words in looks()}
+    assert programs & set(wrappers()) == {"command", "env"}
+    assert not programs & {"sudo", "xargs", "bash", "sh", "less", "man", "vim", "make", "yarn", "cargo", "mvn"}
