@@ -129,3 +129,25 @@ def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(GloveportError):
         load_settings(tmp_path, {})
+
+
+def test_machines_of_the_remote_sandboxes_are_read(tmp_path: Path) -> None:
+    text = '[remote-ssh]\nhost = "build.example"\nuser = "me"\nport = 2222\naway_s = 30\n[remote-tls]\nca = "/ca.pem"\n'
+    (tmp_path / "config.toml").write_text(text)
+    remotes = load_settings(tmp_path, {}).remotes
+    assert (remotes["remote-ssh"].place, remotes["remote-ssh"].port, remotes["remote-ssh"].away_s) == (
+        "me@build.example", 2222, 30.0,
+    )  # fmt: skip
+    assert remotes["remote-tls"].ca == "/ca.pem"
+    assert load_settings(tmp_path / "none", {}).remotes == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["remote-ssh = 1", "[remote-ssh]\nca = 'x'", "[remote-tls]\nuser = 'x'", "[remote-ssh]\nport = 70000",
+             "[remote-ssh]\nport = true", "[remote-ssh]\nhost = 3", "[remote-tls]\naway_s = 1"],
+)  # fmt: skip
+def test_a_wrong_machine_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(GloveportError) as caught:
+        load_settings(tmp_path, {})
+    assert "remote-" in caught.value.message
