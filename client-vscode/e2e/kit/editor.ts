@@ -311,9 +311,9 @@ export class Window {
     const box = this.page.locator(".quick-input-widget input");
     await box.waitFor();
     await box.fill(name);
-    await this.page.locator(".quick-input-list .monaco-list-row").first().waitFor();
-    await this.page.keyboard.press("Enter");
-    await this.page.locator(`.tab.active[data-resource-name="${name.slice(name.lastIndexOf("/") + 1)}"]`).waitFor();
+    const base = name.slice(name.lastIndexOf("/") + 1);
+    await this.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${base},"]`).first().click();
+    await this.page.locator(`.tab.active[data-resource-name="${base}"]`).waitFor();
   }
 
   async shot(name: string): Promise<void> {

@@ -23,7 +23,7 @@ export class RpcError extends Error {
   readonly data: ErrorData | undefined;
 
   constructor(message: string, data: ErrorData | undefined) {
-    super(data === undefined ? message : `${message} ${data.hint}`);
+    super(data === undefined ? message : `${message}${/[.!?:]$/.test(message) ? "" : "."} ${data.hint}`.trim());
     this.data = data;
   }
 }

@@ -21,7 +21,10 @@ export class Buffers implements vscode.Disposable {
   private readonly parts: Disposable[];
 
   constructor(daemon: Daemon) {
+    const watcher = vscode.workspace.createFileSystemWatcher("**/*", true, true, false);
     this.parts = [
+      watcher,
+      watcher.onDidDelete((uri) => this.deleted(uri)),
       daemon.onConnection((connection) => this.begin(connection)),
       daemon.link.onLost(() => this.end()),
       vscode.workspace.onDidOpenTextDocument((document) => this.open(document)),
@@ -73,6 +76,14 @@ export class Buffers implements vscode.Disposable {
     const uri = document.uri.toString();
     if (this.told.delete(uri)) {
       this.connection?.tell("textDocument/didClose", { textDocument: { uri } });
+    }
+  }
+
+  /** The editor keeps what a deleted file held; where the user has written nothing, that is no unsaved text. */
+  private deleted(uri: vscode.Uri): void {
+    const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri.toString());
+    if (document?.isDirty === false) {
+      this.close(document);
     }
   }
 

@@ -83,7 +83,7 @@ export function failureState(error: unknown): LinkState {
     return { kind: "missing", words: help, action: { title: "Open settings", verb: "openSettings" } };
   }
   if ((error instanceof RpcError && error.data?.code === CODE_VERSION) || /speaks protocol/.test(words)) {
-    const help = `${words} Install the same version of both, then stop the old daemon: gloveport daemon stop`;
+    const help = "The daemon and this extension speak different protocols. Install the same version of both, then run: gloveport daemon stop";
     return { kind: "version", words: help, action: { title: "Try again", verb: "retry" } };
   }
   return { kind: "failed", words, action: { title: "Show the log", verb: "showOutput" } };

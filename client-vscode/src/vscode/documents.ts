@@ -31,9 +31,9 @@ export class Documents implements vscode.TextDocumentContentProvider, vscode.Dis
     return this.texts.get(uri.toString()) ?? "";
   }
 
-  /** The address of a text; `group` keeps texts of different kinds apart. */
-  uri(group: string, path: string): vscode.Uri {
-    return vscode.Uri.from({ scheme: SCHEME, authority: group, path: path.startsWith("/") ? path : `/${path}` });
+  /** The address of a text; `group` and `query` keep texts of one path apart. */
+  uri(group: string, path: string, query = ""): vscode.Uri {
+    return vscode.Uri.from({ scheme: SCHEME, authority: group, path: path.startsWith("/") ? path : `/${path}`, query });
   }
 
   put(uri: vscode.Uri, text: string): void {

@@ -93,6 +93,8 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     view.onDidChangeVisibility(() => {
       if (view.visible) {
         this.refresh();
+      } else {
+        this.ready = false; // its page is thrown away, and says so when it is there again
       }
     });
     view.webview.html = page(view.webview, this.extension, "panel");

@@ -135,7 +135,7 @@ export class Review implements vscode.Disposable {
       () => true,
       () => false,
     );
-    const right = this.documents.uri(PROPOSAL, `/${sessionId}${file}`);
+    const right = this.documents.uri(PROPOSAL, file, sessionId); // the same path as the file's: editors take another one for a rename
     this.proposals.set(right.toString(), { file, sessionId, placed: [] });
     await this.draw(right.toString());
     const nothing = this.documents.uri("nothing", file);
@@ -159,10 +159,10 @@ export class Review implements vscode.Disposable {
   /** All files of a session in one editor. */
   async compareAll(sessionId: string, files: readonly string[], title: string): Promise<void> {
     await this.ask();
-    const rows: (readonly [vscode.Uri, vscode.Uri, vscode.Uri])[] = [];
+    const rows: (readonly [vscode.Uri, vscode.Uri | undefined, vscode.Uri])[] = [];
     for (const file of files) {
       const { left, right } = await this.sides(file, sessionId);
-      rows.push([vscode.Uri.file(file), left, right]);
+      rows.push([vscode.Uri.file(file), left.scheme === SCHEME ? undefined : left, right]);
     }
     await vscode.commands.executeCommand("vscode.changes", title, rows);
     this.changed.fire();
@@ -177,10 +177,15 @@ export class Review implements vscode.Disposable {
   }
 }
 
-/** The text of a file as its editor shows it, also unsaved; nothing where there is no such file. */
+/** The text of a file as its editor shows it, also unsaved; nothing where there is no such file. It opens no document. */
 async function textOf(file: string): Promise<string> {
+  const uri = vscode.Uri.file(file);
+  const open = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri.toString());
+  if (open !== undefined) {
+    return open.getText();
+  }
   try {
-    return (await vscode.workspace.openTextDocument(vscode.Uri.file(file))).getText();
+    return await vscode.workspace.decode(await vscode.workspace.fs.readFile(uri), { uri });
   } catch {
     return "";
   }

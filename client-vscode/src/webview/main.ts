@@ -187,6 +187,7 @@ function focusOn(what: "composer" | "approval"): void {
     composer.focus();
     return;
   }
+  paint(); // what was loaded with this message is not in the page yet
   const waiting = view.items().findLast((item) => item.kind === "approval" && str(item.fields, "state") === "pending");
   if (waiting !== undefined) {
     list.reveal(`${waiting.id}#card`)?.querySelector<HTMLElement>(".ap")?.focus();

@@ -82,7 +82,7 @@ def _known(request: Request, _effects: Effects, context: Context) -> Iterator[Fi
         yield ask("unknown-effect", f"It declares an effect nobody knows: {escape_display(one)}.")
     if request.tool not in context.builtin_tools:
         words = f"{escape_display(request.tool)} is no tool of ours; what it really does can't be checked."
-        yield ask("unknown-tool", words, ceiling=Scope.session)
+        yield ask("unknown-tool", words)  # what it does may change under its name, so no answer lasts
 
 
 def _trust(_request: Request, effects: Effects, context: Context) -> Iterator[Finding]:

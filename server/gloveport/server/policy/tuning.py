@@ -15,7 +15,7 @@ UNDONE_PERCENT_MAX: Final = 20
 DENIED_PERCENT_MAX: Final = 50
 RAN_LATER_PERCENT_MAX: Final = 20
 
-LASTING: Final = frozenset({"builtin:execute.default", "kernel:trust-unset", "kernel:unknown-tool"})
+LASTING: Final = frozenset({"builtin:execute.default", "kernel:trust-unset"})
 """Rules whose question a right that lasts may answer; all others are asked each time by their nature."""
 
 
