@@ -73,8 +73,13 @@ def read_settings_example() -> str:
 def list_settings() -> dict[str, str]:
     """Keys of the user's settings file, dotted, with the words that the example has beside them."""
     example = read_settings_example()
-    words = {found["key"]: found["words"] for found in SETTING_WORDS.finditer(example)}
-    return {name: words.get(name.rpartition(".")[2], "") for name in _list_keys(tomllib.loads(example), "")}
+    words, table = {}, ""
+    for line in example.splitlines():
+        if line.startswith("["):
+            table = line.strip("[] ") + "."
+        elif (found := SETTING_WORDS.match(line)) is not None:
+            words[table + found["key"]] = found["words"]
+    return {name: words.get(name, "") for name in _list_keys(tomllib.loads(example), "")}
 
 
 def _list_keys(table: dict[str, Any], path: str) -> Iterator[str]:

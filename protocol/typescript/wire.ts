@@ -312,13 +312,15 @@ export interface MetricsShowParams {
   readonly sessions?: number;
 }
 
-/** Counts, rates and durations of `sessions` sessions. */
+/** Counts, rates and durations of `sessions` sessions; what the answers suggest about the rules, in words. */
 export interface MetricsShowResult {
   readonly sessions: number;
   readonly counts: readonly CountRow[];
   readonly rates: readonly Rate[];
   readonly durations: readonly Percentiles[];
   readonly tools: readonly Percentiles[];
+  readonly rules?: readonly RuleRow[];
+  readonly suggestions?: readonly string[];
 }
 
 /** Use another model from the next request on. */
@@ -487,6 +489,14 @@ export interface RuleInfo {
   readonly effects?: readonly string[];
   readonly conditions?: readonly string[];
   readonly ceiling?: string;
+}
+
+/** How often a rule (`source:id`) was a reason to ask, and how often that was allowed and denied. */
+export interface RuleRow {
+  readonly ruleId: string;
+  readonly asked: number;
+  readonly allowed: number;
+  readonly denied: number;
 }
 
 /** One evaluation record for each turn, redacted unless asked otherwise. */

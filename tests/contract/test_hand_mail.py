@@ -5,29 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.kit.hands import SECRET, Table, hand_table
-from tests.kit.mail_server import PASSWORD, USER, MailServer, mail_server
+from tests.kit.mail_server import MESSAGE, PASSWORD, USER, MailServer, mail_server, ways_of
 
 from gloveport.protocol.errors import GloveportError
-from gloveport.server.accounts import Account, MailAccount
-from gloveport.server.engine.way_out import WaysOut
-from gloveport.server.secrets.value import Secret
-
-MESSAGE = {"to": ["ann@example.org", "bob@example.org"], "subject": "Süd", "body": "Hello\n.\nä\n"}
-
-
-def ways_of(folder: Path, server: MailServer, *, places: str = "loopback", **account: str) -> WaysOut:
-    """Ways out with this server as the user's own."""
-    place = f"127.0.0.1:{server.port}"
-    tls = account.get("tls", "none")
-    assert tls in ("none", "starttls", "tls")
-    password = Secret(account.get("password", PASSWORD))
-    known = Account(place, USER, password, "none" if tls == "none" else "starttls", account.get("ca_file", ""))
-    return WaysOut(
-        folder / "data",
-        lambda: 0,
-        lambda: (f"{place} {places}".strip(),),
-        mail=lambda: MailAccount(known, "me@example.org"),
-    )
+from gloveport.sandbox.egress.authority import LeaseAuthority
 
 
 def files_with(folder: Path, value: str) -> Iterator[Path]:
@@ -105,6 +86,20 @@ async def test_a_server_without_the_asked_tls_gets_no_password(tmp_path: Path) -
     assert table.done is not None
     assert table.done.outcome == "failed", table.done
     assert (server.users, server.messages) == ([], [])
+
+
+async def test_tls_is_asked_for_and_the_server_must_prove_itself(tmp_path: Path) -> None:
+    known, stranger = LeaseAuthority(), LeaseAuthority()
+    for authority in (known, stranger):
+        (tmp_path / f"{id(authority)}.pem").write_bytes(authority.root_pem)
+    async with mail_server(tls=known.context_for("127.0.0.1")) as server:
+        for folder, roots in (("good", known), ("bad", stranger)):
+            (tmp_path / folder).mkdir()
+            table = await use(tmp_path / folder, server, tls="starttls", ca_file=str(tmp_path / f"{id(roots)}.pem"))
+            assert table.done is not None
+            assert table.done.outcome == ("ok" if roots is known else "failed"), table.done
+    assert "certificate verify failed" in table.done.text
+    assert len(server.messages) == len(server.users) == 1
 
 
 async def test_without_tls_a_password_stays_on_this_machine(tmp_path: Path) -> None:

@@ -196,3 +196,12 @@ print(json.dumps({
     assert told["net"].endswith("Error"), told
     assert told["write"] == []
     assert set(told["environment"]) <= {"PATH", "LANG", "HOME", "TMPDIR", "PWD", "LC_CTYPE"}
+
+
+async def test_hands_work_on_the_rung_without_a_view(tmp_path: Path) -> None:
+    """Where the folder is trusted and the user chose a plain process: the same answers, with that rung's own claims."""
+    async with hand_table(tmp_path, {"sales.xlsx": workbook()}, rung="process") as table:
+        read = await table.use("read_document", path="sales.xlsx", save_as="sales.csv")
+        summed = await table.use("run_python", code="print(len(open('sales.csv').read()))", inputs=["sales.csv"])
+    assert read.outcome == "ok", read
+    assert summed.text.splitlines()[0] == "36", summed

@@ -147,6 +147,21 @@ async def test_a_folder_without_git_gets_none_and_what_a_program_made_stays(fold
         workspace.close()
 
 
+async def test_where_it_cannot_be_made_a_program_runs_without(folder: Path) -> None:
+    """The user's folder is away, or something lies in the way: none, and no failure."""
+    workspace = await begun(folder)
+    try:
+        workspace.root.rename(folder / "away")
+        assert await workspace.repository(keeps) == ""
+        (folder / "away").rename(workspace.root)
+        (workspace.session_dir / "repository").write_bytes(b"in the way")
+        assert await workspace.repository(keeps) == ""
+        (workspace.session_dir / "repository").unlink()
+        assert await workspace.repository(keeps) != ""
+    finally:
+        workspace.close()
+
+
 async def test_it_lasts_one_boot(folder: Path) -> None:
     """After the machine went down nobody knows what of it is whole."""
     workspace = await begun(folder, boot_id="one")

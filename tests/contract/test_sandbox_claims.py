@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import ENGINE_RUNGS, PROJECT, RUNGS, Rig, list_host_processes, open_rig
+from tests.kit.sandboxes import ENGINE_RUNGS, PROJECT, REMOTE_RUNGS, RUNGS, Rig, list_host_processes, open_rig
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
@@ -252,7 +252,7 @@ async def test_read_only_mount_is_read_only(rig: Rig, tmp_path: Path) -> None:
     report = await rig.look({"writes": [*paths, f"/dev/{rig.folder.name}"]}, mounts=(mount,))
     assert {report["writes"][path] for path in paths} == {"EROFS"}
     # An engine's /dev is memory of the container's own; elsewhere it is read-only too.
-    assert rig.name in ENGINE_RUNGS or report["writes"][f"/dev/{rig.folder.name}"] == "EROFS"
+    assert rig.name in (*ENGINE_RUNGS, *REMOTE_RUNGS) or report["writes"][f"/dev/{rig.folder.name}"] == "EROFS"
     assert not Path("/dev", rig.folder.name).exists()
 
 

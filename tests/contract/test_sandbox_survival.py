@@ -27,14 +27,16 @@ from gloveport.sandbox.runner import rundir, tree
 from gloveport.server.engine.hands import Hands, Place
 
 DAEMON = """
-import asyncio, sys
+import asyncio, json, os, sys
 from pathlib import Path
+from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Command
 from gloveport.sandbox.profile import Limits, Profile
 
 async def main():
-    backend = open_backend(sys.argv[1], Path(sys.argv[2]))
+    remote = json.loads(os.environ.get("GLOVEPORT_TEST_REMOTE", "{}"))
+    backend = open_backend(sys.argv[1], Path(sys.argv[2]), remotes={sys.argv[1]: RemoteChoice(**remote)})
     limits = Limits(wall_s=60.0, memory_bytes_max=256 * 1024 * 1024, processes_max=64)
     profile = Profile("test", "build", (), "/", limits, grace_s=0.3)
     lease = await backend.prepare(profile, "lease")
@@ -207,14 +209,14 @@ async def test_the_end_of_a_run_of_another_boot_proves_nothing_of_what_it_wrote(
         while rundir.read_exit(folder_of(rig, "of-another-boot")) is None:
             await anyio.sleep(0.02)
         place = Place(str(rig.project), str(rig.project), {}, ())
-        hands = Hands(rig.open(), await rig.backend.probe(), place, "trusted", anyio.Event())
+        hands = Hands(rig.open(), rig.availability, place, "trusted", anyio.Event())
         assert (await hands.look("of-another-boot")).finding == "succeeded"
         status = rundir.read_status(folder_of(rig, "of-another-boot"))
         assert status is not None
         (folder_of(rig, "of-another-boot") / rundir.STATUS_FILE).write_bytes(
             encode_status(replace(status, boot_id="another"))
         )
-        hands = Hands(rig.open(), await rig.backend.probe(), place, "trusted", anyio.Event())
+        hands = Hands(rig.open(), rig.availability, place, "trusted", anyio.Event())
         found = await hands.look("of-another-boot")
         assert found.finding == "unknown"
         assert "machine went down" in found.evidence

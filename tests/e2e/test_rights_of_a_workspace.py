@@ -64,17 +64,23 @@ async def card_of(client: Client, session_id: str, program: str) -> ApprovalInfo
 
 async def allow(client: Client, session_id: str, card: ApprovalInfo, scope: str) -> str:
     """Answer with the first option of a scope, and wait for the end of the turn; the right's id."""
+    given = await answer(client, session_id, card, scope)
+    follow = client.follow(session_id)
+    async for _ in follow:
+        turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
+        if turns and turns[-1] == "completed":
+            break
+    return given
+
+
+async def answer(client: Client, session_id: str, card: ApprovalInfo, scope: str) -> str:
+    """Answer with the first option of a scope; the right's id."""
     option = next(at for at, one in enumerate(card.card["options"]) if one["scope"] == scope)  # type: ignore[arg-type,index,call-overload,union-attr]  # - a card is plain JSON
     params = ApprovalResolveParams(
         client_request_id=request_id(), session_id=session_id, approval_id=card.approval_id,
         card_digest=card.card_digest, decision="allow", option=option,
     )  # fmt: skip
     given = await client.call("approval/resolve", params)
-    follow = client.follow(session_id)
-    async for _ in follow:
-        turns = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
-        if turns and turns[-1] == "completed":
-            break
     assert given.grant_id is not None
     return given.grant_id
 
@@ -117,14 +123,14 @@ async def test_b08_two_windows_that_save_at_once_lose_nothing(script: Path, root
             sessions = [await begin(client, root) for _ in COMMANDS]
             given: list[str] = []
 
-            async def answer(session_id: str, program: str) -> None:
+            async def save(session_id: str, program: str) -> None:
                 card = await card_of(client, session_id, program)
                 assert card is not None
                 given.append(await allow(client, session_id, card, "workspace"))
 
             async with anyio.create_task_group() as tasks:
                 for session_id, argv in zip(sessions, COMMANDS, strict=True):
-                    tasks.start_soon(answer, session_id, argv[1])
+                    tasks.start_soon(save, session_id, argv[1])
             assert set(await rights(client, sessions[0])) == set(given)
         daemon.kill()
         daemon.start()
@@ -180,3 +186,26 @@ async def test_b16_a_right_is_for_the_file_as_it_was_and_for_no_other_folder(
             workspace(root)
             await trust(client, root)
             assert not await rights(client, await begin(client, root))
+
+
+async def test_b16_a_program_that_changes_while_its_card_waits_does_not_run_by_that_answer(
+    script: Path, root: Path
+) -> None:
+    """The answer was for what the card showed: the changed program is asked about anew, with its own digest."""
+    with running_daemon(script) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            session = await begin(client, root)
+            card = await card_of(client, session, "a.py")
+            assert card is not None
+            (root / "a.py").write_text("print('other')\n")
+            await answer(client, session, card, "once")
+            follow = client.follow(session)
+            async for _ in follow:
+                waiting = (await client.call("approval/list", SessionParams(session_id=session))).approvals
+                ended = [item["fields"]["state"] for item in follow.view.items() if item["kind"] == "turn"]
+                if waiting or ended[-1] == "completed":
+                    break
+            ran = [item["fields"].get("result", "") for item in follow.view.items() if item["kind"] == "tool"]
+    assert waiting or "ran" in ran[-1], "it ran as it was shown, or it is asked about again"
+    assert "other" not in "".join(ran)

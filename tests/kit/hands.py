@@ -19,6 +19,7 @@ from typing import Any
 import anyio
 from tests.kit.require import require_bubblewrap
 
+from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.server.app.resources import readable_roots
@@ -94,7 +95,12 @@ class Table:
 
 @asynccontextmanager
 async def hand_table(
-    folder: Path, files: Mapping[str, bytes], *, rung: str = "bubblewrap", ways: WaysOut | None = None
+    folder: Path,
+    files: Mapping[str, bytes],
+    *,
+    rung: str = "bubblewrap",
+    ways: WaysOut | None = None,
+    engine: EngineChoice | None = None,
 ) -> AsyncIterator[Table]:
     """A worktree with these files, and hands on this rung."""
     if rung == "bubblewrap":
@@ -106,7 +112,7 @@ async def hand_table(
         (root / name).write_bytes(data)
     workspace = await SessionWorkspace.create(root, folder / "session")
     ways = WaysOut(folder / "data", lambda: 0) if ways is None else ways
-    backend = open_backend(rung, folder / "runs", exposed=(ways.data_dir,))
+    backend = open_backend(rung, folder / "runs", exposed=(ways.data_dir,), engine=engine)
     place = Place(str(root), str(workspace.worktree), {}, readable_roots())
     hands = Hands(backend, await backend.probe(), place, "trusted", anyio.Event(), ways=ways)
 

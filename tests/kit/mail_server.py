@@ -13,11 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.policy import default
+from pathlib import Path
 from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from gloveport.server.accounts import Account, MailAccount
+from gloveport.server.engine.way_out import WaysOut
+from gloveport.server.secrets.value import Secret
+
 USER, PASSWORD = "me", "the-real-password-of-mail"
+MESSAGE = {"to": ["ann@example.org", "bob@example.org"], "subject": "Süd", "body": "Hello\n.\nä\n"}
 
 
 @dataclass
@@ -88,3 +94,18 @@ async def mail_server(*, log_in: bool = True, tls: ssl.SSLContext | None = None)
             if link.transport is not None:
                 link.transport.abort()
         await server.wait_closed()
+
+
+def ways_of(folder: Path, server: MailServer, *, places: str = "loopback", **account: str) -> WaysOut:
+    """Ways out with this server as the user's own."""
+    place = f"127.0.0.1:{server.port}"
+    tls = account.get("tls", "none")
+    assert tls in ("none", "starttls", "tls")
+    password = Secret(account.get("password", PASSWORD))
+    known = Account(place, USER, password, "none" if tls == "none" else "starttls", account.get("ca_file", ""))
+    return WaysOut(
+        folder / "data",
+        lambda: 0,
+        lambda: (f"{place} {places}".strip(),),
+        mail=lambda: MailAccount(known, "me@example.org"),
+    )

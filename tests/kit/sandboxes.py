@@ -11,27 +11,32 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 from tests.kit.engines import require_gvisor, shared_engine
+from tests.kit.remotes import remote_machine
 from tests.kit.require import require
 
 from gloveport.sandbox.backends.docker import DockerSandbox
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import REMOTE_NAMES
+from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Command, Execution, Lease, Result, ResultKind, Sandbox
 from gloveport.sandbox.doctor import inside
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 
-RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor")
+RUNGS: Final = ("process", "bubblewrap", "docker", "gvisor", "remote-ssh", "remote-tls")
 """Every rung that starts processes."""
 BACKENDS: Final = ("memory", *RUNGS, "docker-warm")
 """The warm one executes in containers that wait."""
 ENGINE_RUNGS: Final = ("docker", "gvisor")
+REMOTE_RUNGS: Final = REMOTE_NAMES
+"""Their code runs in a container of another machine's engine, reached by a real sshd or by mutual TLS."""
 LIMITS: Final = Limits(wall_s=30.0)
 PROJECT: Final = "/home/user/project"
 _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
@@ -55,6 +60,7 @@ class Rig:
     folder: Path
     hidden: tuple[Path, ...] = ()
     engine: EngineChoice | None = None
+    remotes: Mapping[str, RemoteChoice] = field(default_factory=dict)
     backend: Sandbox = field(init=False)
     availability: Availability = field(init=False)
     _runs: int = 0
@@ -76,12 +82,16 @@ class Rig:
     @property
     def environment(self) -> dict[str, str]:
         """What another program needs to open the same backend by its name alone."""
+        if self.name in self.remotes:
+            return {"GLOVEPORT_TEST_REMOTE": json.dumps(asdict(self.remotes[self.name]))}
         return {} if self.engine is None else {"DOCKER_HOST": self.engine.host}
 
     def open(self, runs_dir: Path | None = None, exposed: Iterable[Path] = ()) -> Sandbox:
         """Another backend on the same run folders (or a copy), as a daemon after a restart has."""
         folder = runs_dir or self.runs_dir
-        return open_backend(self.name, folder, hidden=self.hidden, exposed=exposed, engine=self.engine)
+        return open_backend(
+            self.name, folder, hidden=self.hidden, exposed=exposed, engine=self.engine, remotes=self.remotes
+        )
 
     def empty_project(self) -> None:
         """Begin with nothing in the project again."""
@@ -153,11 +163,15 @@ async def open_rig(name: str, hidden: Iterable[str] = (), *, image: str = "") ->
     try:
         if name == "gvisor":
             require_gvisor()
-        name, _, variant = name.partition("-")
-        engine = None
+        variant = ""
+        if name not in REMOTE_RUNGS:
+            name, _, variant = name.partition("-")
+        engine, remotes = None, {}
+        if name in REMOTE_RUNGS:
+            remotes = {name: remote_machine().choose(name.removeprefix("remote-"))}
         if name in ENGINE_RUNGS:
             engine = replace(shared_engine().choice, image=image, warm=2 if variant == "warm" else 0)
-        rig = Rig(name, folder, tuple(folder / part for part in hidden), engine)
+        rig = Rig(name, folder, tuple(folder / part for part in hidden), engine, remotes)
         rig.availability = await rig.backend.probe()
         require(rig.availability.ok, f"the {name} sandbox does not work here: {rig.availability.reason}")
         try:

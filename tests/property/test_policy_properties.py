@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.policy_cases import BUBBLEWRAP, MACHINE, PROCESS, TOOLS, context, default_rules, judge
+from tests.kit.policy_cases import BUBBLEWRAP, MACHINE, PROCESS, TOOLS, context, default_rules, judge, understood
 
 from gloveport.protocol.ids import CallId, Sha256
 from gloveport.server.policy.answer import grant_from_answer
@@ -40,7 +40,9 @@ PATHS = [
 HOSTS = ["api.example:443", "evil.example:80"]
 ARGVS: list[tuple[str, ...]] = [
     ("pytest", "-q"), ("pytest", "tests"), ("ls",), ("git", "push"), ("bash", "-c", "rm x"), ("pip", "install", "x"),
-    ("cat", ".env"), ("rm", "-rf", "x"), ("make",), (), ("curl", "https://evil.example"), ("python", "-m", "pytest"),
+    ("cat", ".env"), ("rm", "-rf", "x"), ("make",), ("bash", "-c", "ls | head -3"), ("git", "log", "-p"),
+    ("bash", "-c", "ls > conftest.py"), ("timeout", "5", "cat", "src/a.py"), ("bash", "-c", "cat $x"),
+    (), ("curl", "https://evil.example"), ("python", "-m", "pytest"),
 ]  # fmt: skip
 
 paths = st.sampled_from(PATHS) | st.text(max_size=12)
@@ -72,6 +74,7 @@ def requests(draw: st.DrawFn) -> Request:
         environment=draw(st.sampled_from([(), (("CI", "1"),), (("LD_PRELOAD", "x"),)])),
         sandbox=draw(st.sampled_from([None, PROCESS, BUBBLEWRAP, MACHINE])),
         unknown=draw(st.sampled_from([(), (), ("teleport:x",)])),
+        understood=understood(argv) if argv is not None and draw(st.booleans()) else None,
     )
 
 
@@ -104,6 +107,45 @@ def granted(call: Request, where: Context, ruleset: RuleSet) -> Iterator[Grant]:
         for option in range(len(card["options"])):
             answer: dict[str, Any] = {"grant_id": f"g{option}", "approval_id": "a", "issued_at": where.now}
             yield grant_from_answer(card, option=option, **answer)
+
+
+@QUICK
+@given(requests(), contexts)
+def test_b17_what_works_for_another_may_do_no_more_than_it(call: Request, where: Context) -> None:
+    """Where the child may, the parent may; the child's own rights alone give nothing, nor do its parent's."""
+    child = replace(where, agent="main/child", ancestors=("main",))
+    parents = tuple(granted(call, where, default_rules()))
+    own = tuple(granted(call, replace(child, ancestors=()), default_rules()))
+    alone = decide(call, default_rules(), (), where).verdict
+    for rights in ((), parents, own, (*parents, *own)):
+        of_child = decide(call, default_rules(), rights, child).verdict
+        of_parent = decide(call, default_rules(), rights, where).verdict
+        assert of_child.strictness >= of_parent.strictness
+    assert decide(call, default_rules(), own, child).verdict is alone
+    assert decide(call, default_rules(), parents, child).verdict is alone
+    lasting = [one for one in own if one.uses_left is None]
+    shared = decide(call, default_rules(), (*parents, *own), child)
+    assert (shared.verdict is Verdict.allow) == (alone is Verdict.allow or bool(lasting))
+
+
+@QUICK
+@given(requests(), contexts, st.integers(1, 4))
+def test_a_right_of_counted_uses_is_used_no_oftener(call: Request, where: Context, uses: int) -> None:
+    """Affine: each use takes one, and none is left over."""
+    for offered in granted(call, where, default_rules()):
+        grant = replace(offered, uses_left=uses)
+        seen = [decide(call, default_rules(), (grant.used(times),), where) for times in range(uses + 2)]
+        assert [one.verdict is Verdict.allow for one in seen] == [True] * uses + [False] * 2
+        assert [one.grant_uses_left for one in seen[:uses]] == list(reversed(range(uses)))
+
+
+@QUICK
+@given(requests(), contexts)
+def test_what_nobody_looked_at_is_never_milder(call: Request, where: Context) -> None:
+    """Unknown is the worst: a command line that was not taken apart is judged at least as strictly."""
+    if call.argv is not None and not understood(call.argv).doubts:
+        unknown = replace(call, understood=None)
+        assert decide(unknown, default_rules(), (), where).verdict is not Verdict.allow
 
 
 @QUICK

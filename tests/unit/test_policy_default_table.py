@@ -1,6 +1,7 @@
 """The default table, row by row: what a user meets who has configured nothing."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from tests.kit.policy_cases import (
@@ -11,6 +12,7 @@ from tests.kit.policy_cases import (
     USER,
     builtin_text,
     command,
+    context,
     default_rules,
     effect,
     judge,
@@ -19,12 +21,15 @@ from tests.kit.policy_cases import (
     with_user_rules,
 )
 
+from gloveport.protocol.ids import CallId
+from gloveport.server.policy.answer import grant_from_answer
+from gloveport.server.policy.card import build_card
 from gloveport.server.policy.effects import EffectKind
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.request import Request
 from gloveport.server.policy.rules.load import load_rules
-from gloveport.server.policy.rules.rule import Rule, Source
+from gloveport.server.policy.rules.rule import Rule, Source, Verdict
 from gloveport.server.policy.rules.ruleset import build_ruleset
 from gloveport.server.policy.rung import TrustLevel
 
@@ -79,6 +84,19 @@ def test_row_fails_without_its_rule(rule: str, call: Request, expected: str) -> 
     assert (with_rule.verdict, with_rule.rule_ids) != (without.verdict, without.rule_ids)
     if expected in {"allow", "deny"}:
         assert without.verdict == "ask", "an allow or a deny of the default table rests on its rule alone"
+
+
+@pytest.mark.parametrize(
+    ("rule", "call"), [row[:2] for row in ROWS], ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_row_fails_with_its_rule_inverted(rule: str, call: Request) -> None:
+    """Mutation: a rule that says the opposite is noticed by its row."""
+    opposite = {Verdict.allow: Verdict.deny, Verdict.deny: Verdict.allow, Verdict.ask: Verdict.allow}
+    bent = build_ruleset(
+        replace(one, verdict=opposite[one.verdict]) if one.rule_id == rule else one for one in default_rules().rules
+    )
+    as_shipped, inverted = judge(call), judge(call, rules=bent)
+    assert (as_shipped.verdict, as_shipped.rule_ids) != (inverted.verdict, inverted.rule_ids)
 
 
 def test_every_shipped_rule_has_a_row() -> None:
@@ -238,6 +256,19 @@ def test_unknown_tools_are_asked_about_and_paths_hold_for_them_too() -> None:
     assert verdict(request(effect("write", ".git/hooks/x"), tool="fs__write")) == "deny"
     assert "builtin:read.sensitive" in judge(request(effect("read", ".env"), tool="fs__read")).rule_ids
     assert verdict(request(effect("write", ".gloveport/rules.toml"), tool="fs__write")) == "deny"
+
+
+def test_g03_what_a_server_calls_its_tool_earns_no_lasting_right() -> None:
+    """A tool that is not ours may change under its name: each call is asked about, and no name is another's."""
+    call = request(effect("read", "a.py"), tool="srv__look")
+    decision = judge(call)
+    card = build_card(call, decision, context())
+    assert [option["scope"] for option in card["options"]] == ["once"]
+    grant = grant_from_answer(card, option=0, grant_id="g", approval_id="a", issued_at=1_000_000)
+    assert verdict(call, grant) == "allow"
+    assert verdict(replace(call, call_id=CallId("call-2")), grant) == "ask"
+    for name in ("srv__look2", "other__look", "srv__read_file"):
+        assert verdict(replace(call, tool=name), grant) == "ask"
 
 
 def test_a_call_of_an_earlier_goal_is_refused() -> None:

@@ -190,6 +190,11 @@ class Sandbox(Protocol):
         """What the user is told about this rung."""
         ...
 
+    @property
+    def host(self) -> str:
+        """The machine to which everything that a run sees is sent; empty for this one."""
+        ...
+
     async def probe(self) -> Availability:
         """Try the rung with a real run under a hard time limit."""
         ...

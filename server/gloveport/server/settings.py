@@ -59,6 +59,27 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     host = "unix:///run/user/1000/docker.sock"  # the container engine's socket; without it DOCKER_HOST or yours
     image = "gloveport/python"  # image of docker and gvisor; without it they show this machine's own programs
     warm = 2                    # containers kept ready for the next runs, over all sessions; 0: none
+
+    [remote-ssh]
+    host = "build.example"          # machine with the container engine of the sandbox remote-ssh
+    port = 22                       # of its ssh
+    user = "me"                     # who may use the engine there
+    key = "/home/me/.ssh/build"     # your key for it: a file that only you may read, without a password
+    host_key = "ssh-ed25519 AAAA"   # what the machine proves itself by (type and base64); nothing else is believed
+    socket = "/var/run/docker.sock" # the engine's socket there
+    image = "gloveport/python"      # an image that the engine has, with python3 in it
+    runtime = "runc"                # the engine's own without it
+    away_s = 60                     # a run ends itself there when nobody was heard for so long
+
+    [remote-tls]
+    host = "build.example"          # machine with the container engine of the sandbox remote-tls
+    port = 2376                     # of the engine, which asks for certificates (dockerd --tlsverify)
+    ca = "/home/me/tls/ca.pem"      # the authority that vouches for the engine; no other is believed
+    cert = "/home/me/tls/cert.pem"  # your certificate
+    key = "/home/me/tls/key.pem"    # its key: a file that only you may read
+    image = "gloveport/python"      # an image that the engine has, with python3 in it
+    runtime = "runc"                # the engine's own without it
+    away_s = 60                     # a run ends itself there when nobody was heard for so long
 """
 
 import os
@@ -70,6 +91,8 @@ from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.docker_choice import EngineChoice
+from gloveport.sandbox.backends.names import REMOTE_NAMES
+from gloveport.sandbox.backends.remote_choice import AWAY_S, AWAY_S_MAX, AWAY_S_MIN, ENGINE_SOCKET, RemoteChoice
 from gloveport.server.accounts import DATABASE_KEYS, MAIL_KEYS, Database, MailAccount, read_database, read_mail
 from gloveport.server.secrets.value import Secret
 
@@ -88,9 +111,14 @@ _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-s
 _MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
 _TOP_KEYS: Final = frozenset(
     {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine", "mail",
-     "databases"}
+     "databases", *REMOTE_NAMES}
 )  # fmt: skip
 _ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
+_REMOTE_TEXTS: Final = MappingProxyType({
+    "remote-ssh": frozenset({"host", "user", "key", "host_key", "socket", "image", "runtime"}),
+    "remote-tls": frozenset({"host", "ca", "cert", "key", "image", "runtime"}),
+})  # fmt: skip
+PORT_MAX: Final = 65535
 WARM_CONTAINERS: Final = 2
 WARM_CONTAINERS_MAX: Final = 32
 _RETENTION_KEYS: Final = frozenset({"days", "gigabytes", "tell_gigabytes"})
@@ -160,6 +188,7 @@ class Settings:
     engine: EngineChoice = field(default_factory=EngineChoice)
     mail: MailAccount | None = None
     databases: tuple[Database, ...] = ()
+    remotes: Mapping[str, RemoteChoice] = field(default_factory=dict)
 
     def find(self, provider: str | None, model: str | None) -> ModelChoice:
         """The model of these names; with no name the first one of the user's. Raises GloveportError (MODEL_UNKNOWN).
@@ -207,6 +236,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
         _engine(plain, path),
         _mail(plain, path, environment),
         tuple(_database(entry, path, environment) for entry in _entries(plain, path, "databases")),
+        {name: _remote(plain[name], name, path) for name in REMOTE_NAMES if name in plain},
     )
 
 
@@ -316,6 +346,23 @@ def _engine(plain: Mapping[str, Any], path: Path) -> EngineChoice:
     if type(warm) is not int or not 0 <= warm <= WARM_CONTAINERS_MAX:
         raise _wrong(path, f"engine.warm is a number from 0 to {WARM_CONTAINERS_MAX}")
     return EngineChoice(host=host, image=image, warm=warm)
+
+
+def _remote(table: Any, name: str, path: Path) -> RemoteChoice:
+    """A machine's settings; what is missing of them is told where the sandbox is tried."""
+    if not isinstance(table, dict):
+        raise _wrong(path, f"{name} is a table")
+    texts = _REMOTE_TEXTS[name]
+    _only(table, texts | {"port", "away_s"}, path, f"{name}.")
+    port, away = table.get("port", 0), table.get("away_s", AWAY_S)
+    if not all(isinstance(table.get(one, ""), str) for one in texts):
+        raise _wrong(path, f"every value of {name} but port and away_s is a text")
+    if type(port) is not int or not 0 <= port <= PORT_MAX:
+        raise _wrong(path, f"{name}.port is a number up to {PORT_MAX}")
+    if type(away) not in (int, float) or not AWAY_S_MIN <= away <= AWAY_S_MAX:
+        raise _wrong(path, f"{name}.away_s is from {AWAY_S_MIN:g} to {AWAY_S_MAX:g} seconds")
+    values = {one: table[one] for one in texts if one in table}
+    return RemoteChoice(port=port, away_s=float(away), **{"socket": ENGINE_SOCKET, **values})
 
 
 def _retention(plain: Mapping[str, Any], path: Path) -> RetentionLimits:

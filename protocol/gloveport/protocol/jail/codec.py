@@ -140,3 +140,10 @@ class Fields:
         if not isinstance(value, dict):
             raise JailFormatError(f"{name} is not an object")
         return Fields(value)
+
+    def inners(self, name: str) -> "list[Fields]":
+        """A list of nested objects."""
+        value = self._values.get(name)
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise JailFormatError(f"{name} is not a list of objects")
+        return [Fields(item) for item in value]

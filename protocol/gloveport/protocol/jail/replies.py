@@ -21,7 +21,8 @@ class RunState(StrEnum):
 
 @unique
 class ExitKind(StrEnum):
-    """How a run ended, from evidence; the supervisor never reports `lost`, its absence is that."""
+    """How a run ended, from evidence. A supervisor reports `lost` where another machine took the evidence along; where
+    the supervisor itself is gone, the absence of an end says it."""
 
     OK = "ok"
     FAILED = "failed"
@@ -29,6 +30,7 @@ class ExitKind(StrEnum):
     OOM = "oom"
     KILLED = "killed"
     POLICY = "policy"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,53 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """How an engine on another machine is reached; a field that the `kind` does not use is empty.
+
+    "ssh": as `user` at `host`, `port` with `key_file`, where the host proves `host_key`; `socket` is the engine's over
+    there. "tls": `host`, `port`, whose certificate `ca_file` vouches for, with `cert_file` and `key_file`.
+    """
+
+    kind: str
+    host: str
+    port: int
+    user: str
+    socket: str
+    key_file: str
+    host_key: str
+    ca_file: str
+    cert_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParcelPlan:
+    """A folder of this machine whose content is sent to stand at `target`; with `is_writable` its changes come back."""
+
+    source: str
+    target: str
+    is_writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlan:
+    """What a run on another machine needs beside its container.
+
+    `covered`: files by their path inside whose content is not sent. `store`: the volume over there that keeps what was
+    sent before. `owner`: whose volumes these are. `memory`: folder here that remembers hashes of files. `away_s`: after
+    so many seconds in which nobody was heard the run ends itself. `user`: "uid:gid" of the command.
+    """
+
+    link: LinkPlan
+    parcels: tuple[ParcelPlan, ...]
+    covered: tuple[str, ...]
+    store: str
+    owner: str
+    memory: str
+    away_s: float
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
 
@@ -101,7 +148,8 @@ class RunRequest:
 
     `apart`: the run is put where it can signal and trace no process but its own.
 
-    With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone.
+    With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone,
+    but where a `remote` says that the engine is on another machine: there they are what is run.
     """
 
     run_id: str
@@ -118,6 +166,7 @@ class RunRequest:
     written: tuple[str, ...] = ()
     engine: EnginePlan | None = None
     apart: bool = False
+    remote: RemotePlan | None = None
 
 
 def encode_request(request: RunRequest) -> bytes:
@@ -140,6 +189,7 @@ def encode_request(request: RunRequest) -> bytes:
             "written": list(request.written),
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
             "apart": request.apart,
+            "remote": None if request.remote is None else _encode_remote(request.remote),
         }
     )
 
@@ -166,6 +216,7 @@ def decode_request(raw: bytes) -> RunRequest:
         written=body.texts_or_none("written"),
         engine=_engine(body.inner("engine")),
         apart=body.flag_or_none("apart"),
+        remote=_remote(body.inner("remote")),
     )
 
 
@@ -222,3 +273,32 @@ def _breaker(body: Fields | None) -> BreakerPlan | None:
 
 def _engine(body: Fields | None) -> EnginePlan | None:
     return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})
+
+
+def _encode_remote(plan: RemotePlan) -> dict[str, object]:
+    values = {name: getattr(plan, name) for name in RemotePlan.__slots__}
+    values["link"] = {name: getattr(plan.link, name) for name in LinkPlan.__slots__}
+    values["parcels"] = [{name: getattr(one, name) for name in ParcelPlan.__slots__} for one in plan.parcels]
+    return values
+
+
+def _remote(body: Fields | None) -> RemotePlan | None:
+    if body is None:
+        return None
+    link = body.inner("link")
+    if link is None:
+        raise JailFormatError("remote names no link")
+    texts = (name for name in LinkPlan.__slots__ if name != "port")
+    return RemotePlan(
+        link=LinkPlan(port=link.integer("port"), **{name: link.text(name) for name in texts}),
+        parcels=tuple(
+            ParcelPlan(one.text("source"), one.text("target"), one.flag("is_writable"))
+            for one in body.inners("parcels")
+        ),
+        covered=body.texts("covered"),
+        store=body.text("store"),
+        owner=body.text("owner"),
+        memory=body.text("memory"),
+        away_s=body.number("away_s"),
+        user=body.text("user"),
+    )

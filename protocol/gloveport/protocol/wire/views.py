@@ -273,11 +273,22 @@ class MetricsShowParams(WireModel):
     sessions: int = Field(default=100, ge=1, le=PAGE_MAX)
 
 
+class RuleRow(WireModel):
+    """How often a rule (`source:id`) was a reason to ask, and how often that was allowed and denied."""
+
+    rule_id: str
+    asked: int
+    allowed: int
+    denied: int
+
+
 class MetricsShowResult(WireModel):
-    """Counts, rates and durations of `sessions` sessions."""
+    """Counts, rates and durations of `sessions` sessions; what the answers suggest about the rules, in words."""
 
     sessions: int
     counts: tuple[CountRow, ...]
     rates: tuple[Rate, ...]
     durations: tuple[Percentiles, ...]
     tools: tuple[Percentiles, ...]
+    rules: tuple[RuleRow, ...] = ()
+    suggestions: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class Ready:
     """What a working trial found."""
 
     facts: Facts
@@ -116,7 +116,7 @@ class DockerSandbox(SupervisedRung):
         self._engine = Engine(self._socket)
         self._warm = WarmContainers(self._socket, self._choice.warm)
         self._turn = anyio.CapacityLimiter(1)
-        self._ready: _Ready | None = None
+        self._ready: Ready | None = None
 
     async def probe(self) -> Availability:
         """Ask the engine, run `true`, make a file, and see a run that takes too much memory killed."""
@@ -151,7 +151,7 @@ class DockerSandbox(SupervisedRung):
         ready, profile = await self._check(profile)
         await self._warm.make(profile, self._fill_body(ready, profile, (), {OWNER_LABEL: self._owner()}))
 
-    async def _check(self, profile: Profile) -> tuple[_Ready, Profile]:
+    async def _check(self, profile: Profile) -> tuple[Ready, Profile]:
         """The engine as it was tried, and the profile with what its way out needs. Raises `SandboxError`."""
         if self._ready is None and not (availability := await self.probe()).ok:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, availability.reason, hint=availability.fix)
@@ -209,7 +209,7 @@ class DockerSandbox(SupervisedRung):
         await super().close()
         self._engine.close()
 
-    def _look(self) -> _Ready:
+    def _look(self) -> Ready:
         if self._refusal is not None:
             raise self._refusal
         facts = self._engine.look()
@@ -222,13 +222,13 @@ class DockerSandbox(SupervisedRung):
             words = f"The engine does not take our root image: {error}."
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint="Look into the engine's own log.") from error
 
-    def _find_image(self, facts: Facts) -> _Ready:
+    def _find_image(self, facts: Facts) -> Ready:
         image = self._choice.image
         if not image:
             image = self._engine.place_machine_image()
         elif not self._engine.has_image(image):
             raise _no_image(image)
-        return _Ready(facts, image, self._pick_runtime(facts), has_init=True)
+        return Ready(facts, image, self._pick_runtime(facts), has_init=True)
 
     def _pick_runtime(self, facts: Facts) -> str:
         fix = "Add it to the engine's configuration."
@@ -262,7 +262,7 @@ class DockerSandbox(SupervisedRung):
             not_held.append(_LOOSE_COUNT)
         return Availability(True, "", "", frozenset(holds), tuple(not_held))
 
-    def _plan(self, ready: _Ready, profile: Profile, command: Command, lease_id: str, folder: Path) -> RunRequest:
+    def _plan(self, ready: Ready, profile: Profile, command: Command, lease_id: str, folder: Path) -> RunRequest:
         labels = {
             RUN_LABEL: command.run_id, LEASE_LABEL: lease_id, OWNER_LABEL: self._owner(), PLACE_LABEL: str(folder),
         }  # fmt: skip
@@ -289,7 +289,7 @@ class DockerSandbox(SupervisedRung):
             return EnginePlan(self._socket, name, create, "")
         return plan_inside(waiting, self._socket, create)
 
-    def _fill_body(self, ready: _Ready, profile: Profile, argv: tuple[str, ...], labels: Mapping[str, str]) -> str:
+    def _fill_body(self, ready: Ready, profile: Profile, argv: tuple[str, ...], labels: Mapping[str, str]) -> str:
         shows_machine = not self._image_of(profile)
         image = profile.image or ready.image
         making = Making(image, shows_machine, ready.runtime, ready.has_init, self.has_own_kernel, labels)
@@ -323,7 +323,7 @@ class DockerSandbox(SupervisedRung):
                     used.add(engine.name if engine is not None else "")
         return used
 
-    def _describe(self, profile: Profile, ready: _Ready) -> Mapping[str, object]:
+    def _describe(self, profile: Profile, ready: Ready) -> Mapping[str, object]:
         facts = ready.facts
         groups = int(facts.cgroup_version) if facts.holds_limits and facts.cgroup_version.isdigit() else None
         return {
@@ -375,7 +375,7 @@ def refuse_trial(reason: str, fix: str) -> Availability:
     return Availability(False, reason, fix, frozenset(), ())
 
 
-def _check_limits(profile: Profile, ready: _Ready) -> None:
+def _check_limits(profile: Profile, ready: Ready) -> None:
     """Refuse what an engine cannot hold."""
     limits = profile.limits
     asks = limits.memory_bytes_max is not None or limits.processes_max is not None

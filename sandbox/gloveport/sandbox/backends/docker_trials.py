@@ -21,6 +21,7 @@ _EATER: Final = ("tail", "/dev/zero")
 """Takes memory until it is killed; part of every base system."""
 _FOLDER: Final = "/mnt/trial"
 _VERSION: Final = "/proc/version"
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
 
 
 class Preparing(Protocol):
@@ -75,6 +76,14 @@ async def try_kernel(rung: Preparing) -> str | None:
     if result.output.strip() == Path(_VERSION).read_bytes().strip():
         return "The runtime runs containers on this machine's own kernel; it is not gVisor."
     return None
+
+
+async def read_boot_id(rung: Preparing) -> str | None:
+    """The name of the boot of the kernel inside, None when it cannot be read."""
+    result = await _run(rung, trial_profile(), ("cat", _BOOT))
+    if isinstance(result, str) or result.kind is not ResultKind.OK:
+        return None
+    return result.output.decode("ascii", "replace").strip() or None
 
 
 async def _run(rung: Preparing, profile: Profile, argv: tuple[str, ...]) -> Result | str:

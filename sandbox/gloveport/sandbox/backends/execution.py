@@ -200,7 +200,7 @@ def kill_run(status: RunStatus, request: RunRequest) -> bool:
             tree.kill_all(below, signal.SIGKILL)
             found = True
     if request.engine is not None:
-        found = engine_api.remove_container(request.engine) or found
+        found = _remove_container(request) or found
     mark = dict(request.environment).get(RUN_MARK)
     return (mark is not None and tree.kill_marked(f"{RUN_MARK}={mark}".encode()) > 0) or found
 
@@ -211,4 +211,15 @@ def give_back(request: RunRequest, *, is_over: bool) -> None:
     if request.cgroup is not None:
         groups.remove_groups(request.cgroup)
     if request.engine is not None and not is_over:
-        engine_api.remove_container(request.engine)
+        _remove_container(request)
+
+
+def _remove_container(request: RunRequest) -> bool:
+    """Kill and remove a run's container, here or on another machine; False when none was found."""
+    if request.engine is None:
+        return False
+    if request.remote is None:
+        return engine_api.remove_container(request.engine)
+    from gloveport.sandbox.runner.remote_cargo import remove_lost
+
+    return remove_lost(request)

@@ -29,6 +29,7 @@ class MemorySandbox:
     """Runs programs given as coroutines, by the first word of the command."""
 
     name = "memory"
+    host = ""
     strength = Strength.PROCESS
     statement = "For tests: nothing is isolated and no program is started."
 

@@ -1,4 +1,4 @@
-"""The rungs of this machine.
+"""The rungs: of this machine and of others.
 
 Purpose: their names, for who needs no rung.
 Invariant: strongest first.
@@ -7,5 +7,7 @@ Must never: load a backend.
 
 from typing import Final
 
-NAMES: Final = ("gvisor", "bubblewrap", "docker", "process")
-"""Rungs of this machine, strongest first; `memory` is for tests and is opened only by its name."""
+REMOTE_NAMES: Final = ("remote-ssh", "remote-tls")
+NAMES: Final = ("gvisor", "bubblewrap", "docker", "process", *REMOTE_NAMES)
+"""Rungs of this machine, strongest first, and those of other machines; `memory` is for tests and is opened only by its
+name."""

@@ -5,12 +5,13 @@ Invariant: the rung that is named is the rung that is opened; an unknown name is
 Must never: choose a rung, or put one in the place of another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.backends.docker_choice import EngineChoice
-from gloveport.sandbox.backends.names import NAMES
+from gloveport.sandbox.backends.names import NAMES, REMOTE_NAMES
+from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.contract import Availability, Sandbox, SandboxError
 
 
@@ -21,10 +22,12 @@ def open_backend(
     hidden: Iterable[Path] = (),
     exposed: Iterable[Path] = (),
     engine: EngineChoice | None = None,
+    remotes: Mapping[str, RemoteChoice] | None = None,
 ) -> Sandbox:
     """The backend of that name. `hidden` is never seen in a jail; below it, content of `exposed` folders may be.
 
-    `engine` names the container engine for the rungs that have one; without it the environment does.
+    `engine` names the container engine for the rungs that have one; without it the environment does. `remotes` names
+    the machine of each remote rung; without it that rung is unavailable.
     """
     if name == "bubblewrap":
         from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
@@ -38,6 +41,11 @@ def open_backend(
         from gloveport.sandbox.backends.docker_gvisor import GvisorSandbox
 
         return GvisorSandbox(runs_dir, hidden, exposed, engine)
+    if name in REMOTE_NAMES:
+        from gloveport.sandbox.backends.remote import RemoteSshSandbox, RemoteTlsSandbox
+
+        kind = RemoteSshSandbox if name == RemoteSshSandbox.name else RemoteTlsSandbox
+        return kind(runs_dir, hidden, exposed, (remotes or {}).get(name))
     if name == "process":
         from gloveport.sandbox.backends.process import ProcessSandbox
 

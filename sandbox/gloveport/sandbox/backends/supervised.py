@@ -280,6 +280,11 @@ class SupervisedRung(ABC):
     def __init__(self, folders: RunFolders) -> None:
         self.folders = folders
 
+    @property
+    def host(self) -> str:
+        """Runs stay on this machine."""
+        return ""
+
     @abstractmethod
     async def prepare(self, profile: Profile, lease_id: str) -> SupervisedLease:
         """Make a lease; each rung its own way."""

@@ -114,10 +114,12 @@ class Bridge:
             side.answer = None
             if not piece:
                 return
-        if piece:
-            other.waiting += piece
-        else:
+        if piece and not other.waiting:  # nothing is ahead of it: most goes at once, without being kept
+            with contextlib.suppress(BlockingIOError):
+                piece = piece[other.link.send(piece) :]
+        elif not piece:
             side.ended = True
+        other.waiting += piece
         self._write(other)
 
     def _write(self, side: Side) -> None:
@@ -142,11 +144,13 @@ class Bridge:
         events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if side.waiting else 0)
         if events == side.events:
             return
-        if side.events:
+        if side.events and events:
+            self._selector.modify(side.link, events, side)
+        elif events:
+            self._selector.register(side.link, events, side)
+        else:
             self._selector.unregister(side.link)
         side.events = events
-        if events:
-            self._selector.register(side.link, events, side)
 
     def _drop(self, side: Side) -> None:
         for one in (side, side.other):

@@ -69,6 +69,17 @@ class EngineSocket:
         return connection, rest
 
 
+def can_connect(address: str) -> bool:
+    """Whether somebody listens at a socket's path."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        trial.settimeout(1.0)
+        try:
+            trial.connect(address)
+        except OSError:
+            return False
+    return True
+
+
 def remove_container(plan: EnginePlan) -> bool:
     """Kill and remove the run's container; False when there is none or the engine does not answer."""
     try:
@@ -100,3 +111,8 @@ def _read_words(connection: socket.socket, rest: bytes) -> str:
         return str(json.loads(rest)["message"])
     except (ValueError, KeyError, TypeError):
         return rest.decode("utf-8", "replace")[:200] or "the engine gave no reason"
+
+
+def quote(text: str) -> str:
+    """A query value or part of a path, percent-encoded (the standard library's own is slow to load)."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in text.encode())

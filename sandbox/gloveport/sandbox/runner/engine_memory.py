@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
+from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket, quote
 
 GROUPS_ROOT: Final = Path("/sys/fs/cgroup")
 LATE_S: Final = 1.0
@@ -174,8 +174,3 @@ def _open_group(root: Path, pid: int, container: str) -> _FirstGroup | _SecondGr
         if not controllers and (root / path.lstrip("/") / "memory.events").exists():
             return _SecondGroup(root / path.lstrip("/"))
     return None
-
-
-def quote(text: str) -> str:
-    """A query value, percent-encoded (the standard library's own is slow to load)."""
-    return "".join(chr(byte) if chr(byte).isalnum() else f"%{byte:02X}" for byte in text.encode())

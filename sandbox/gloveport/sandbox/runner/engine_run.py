@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
-from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, remove_container
-from gloveport.sandbox.runner.engine_memory import MemoryEar, quote
+from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, quote, remove_container
+from gloveport.sandbox.runner.engine_memory import MemoryEar
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
 from gloveport.sandbox.runner.supervise import Run
@@ -44,6 +44,10 @@ class EngineWatch(Watchdog):
         self._engine, self._name, self._interval_s = engine, name, ASK_AGAIN_S
         self.cpu_s = 0.0
         self.next_at = None if request.limits.cpu_s is None else time.monotonic()
+
+    def turn_to(self, engine: EngineSocket) -> None:
+        """Ask by another way from here on."""
+        self._engine = engine
 
     def check(self, now: float) -> Ending | None:
         """Ask if due and name the limit that was passed."""

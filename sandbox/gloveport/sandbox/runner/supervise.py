@@ -59,9 +59,14 @@ def supervise(run_dir: str, wake_fd: int) -> None:
 
 
 def _open_run(folder: Path, request: RunRequest, wake_fd: int) -> "Run":
-    """A run of a program of this machine, or one in an engine's container; that half is loaded for those alone."""
+    """A run of a program of this machine, or one in an engine's container, here or on another machine; those halves
+    are loaded for them alone."""
     if request.engine is None:
         return Run(folder, request, wake_fd)
+    if request.remote is not None:
+        from gloveport.sandbox.runner.remote_run import RemoteRun
+
+        return RemoteRun(folder, request, request.engine, request.remote, wake_fd)
     from gloveport.sandbox.runner.engine_run import EngineRun
 
     return EngineRun(folder, request, request.engine, wake_fd)

@@ -22,7 +22,6 @@ import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
-from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.names import NAMES
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
@@ -91,10 +90,10 @@ class Ladder:
     """The rungs of this machine."""
 
     def __init__(
-        self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...], engine: Callable[[], EngineChoice]
+        self, data_dir: Path, runs_dir: Path, hidden: tuple[Path, ...], settings: Callable[[], Settings]
     ) -> None:
         self._exposed = (data_dir / "sessions", data_dir / WAYS_FOLDER)
-        self._runs_dir, self._hidden, self._engine = runs_dir, hidden, engine
+        self._runs_dir, self._hidden, self._settings = runs_dir, hidden, settings
         self._backends: dict[str, Sandbox] = {}
         self._found: dict[str, Availability] = {}
         self._trying = anyio.Lock()
@@ -106,7 +105,15 @@ class Ladder:
         return self._backends[name]
 
     def _open(self, name: str) -> Sandbox:
-        return open_backend(name, self._runs_dir, hidden=self._hidden, exposed=self._exposed, engine=self._engine())
+        chosen = self._settings()
+        return open_backend(
+            name,
+            self._runs_dir,
+            hidden=self._hidden,
+            exposed=self._exposed,
+            engine=chosen.engine,
+            remotes=chosen.remotes,
+        )
 
     async def availability(self, name: str) -> Availability:
         """What a real trial found; tried once, and again as long as it fails."""

@@ -169,9 +169,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     blobs = await BlobStore.open(data_dir)
     audit = await AuditLog.open(data_dir / AUDIT_FILE, clock=front.now_us, boot_id=front.boot_id)
     stack.push_async_callback(audit.close)
-    ladder = Ladder(
-        data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir), lambda: front.settings().engine
-    )
+    ladder = Ladder(data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir), front.settings)
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)

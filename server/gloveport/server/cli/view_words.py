@@ -137,6 +137,8 @@ def print_metrics(answer: wire.MetricsShowResult) -> None:
     for rate in answer.rates:
         percent = "–" if rate.percent is None else f"{rate.percent} %"
         console.print(plain(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})"))
+    for suggestion in answer.suggestions:
+        console.print(plain(f"  {suggestion}", "yellow"))
     table = Table(box=None, pad_edge=False)
     table.add_column("  time", no_wrap=True)
     for name in ("count", "p50", "p95", "p99", "highest"):

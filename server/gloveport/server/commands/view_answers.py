@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
+from gloveport.server.policy.tuning import Asked, suggestions
 from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.session.views.histogram import Histogram
 from gloveport.server.session.views.metrics import COUNTS, Metrics
@@ -34,6 +35,7 @@ RATES: Final[tuple[tuple[str, str, str], ...]] = (
     ("calls refused by policy", "calls_refused", "calls_judged"),
     ("questions allowed", "approvals_allowed", "approvals_asked"),
     ("questions denied", "approvals_denied", "approvals_asked"),
+    ("refused calls that ran later", "calls_refused_run_later", "calls_refused_or_denied"),
     ("accepted hunks undone", "hunks_undone", "hunks_accepted"),
     ("answers that broke off", "streams_interrupted", "streams"),
     ("tools that ended well", "tools_ok", "tools_run"),
@@ -168,6 +170,13 @@ def samples_answer(projection: SampleProjection, params: wire.SampleListParams, 
 def metrics_answer(metrics: Metrics, sessions: int) -> wire.MetricsShowResult:
     """Measures of one or many sessions."""
     counts = {name: metrics.counts[name] for name in COUNTS}
+    rules = tuple(
+        Asked(name, one["asked"], one["allowed"], one["denied"]) for name, one in sorted(metrics.rules.items())
+    )
+    refused = counts["calls_refused_or_denied"]
+    found = suggestions(
+        rules, counts["hunks_accepted"], counts["hunks_undone"], refused, counts["calls_refused_run_later"]
+    )
     return wire.MetricsShowResult(
         sessions=sessions,
         counts=tuple(wire.CountRow(name=name, count=count) for name, count in counts.items()),
@@ -179,6 +188,10 @@ def metrics_answer(metrics: Metrics, sessions: int) -> wire.MetricsShowResult:
             _percentiles("tool", metrics.all_tools()),
         ),
         tools=tuple(_percentiles(name, histogram) for name, histogram in sorted(metrics.tools.items())),
+        rules=tuple(
+            wire.RuleRow(rule_id=one.rule_id, asked=one.asked, allowed=one.allowed, denied=one.denied) for one in rules
+        ),
+        suggestions=found,
     )
 
 

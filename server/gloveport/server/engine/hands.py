@@ -106,6 +106,7 @@ class Hands:
         listed = {"egress": [str(self._ways().entry_of(place)) for place in places]} if places else {}
         return {
             **listed,
+            **({"host": self.backend.host} if self.backend.host else {}),
             "sandbox": self.backend.name,
             "strength": int(self.backend.strength),
             "trust_level": self.trust_level,

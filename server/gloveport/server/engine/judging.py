@@ -47,6 +47,7 @@ def sandbox_facts(hands: Hands) -> SandboxFacts:
         holds=tuple(sorted(claim.value for claim in holds)),
         does_not_hold=tuple(sorted(claim.value for claim, _ in hands.available.does_not_hold)),
         statement=hands.backend.statement,
+        host=hands.backend.host,
     )
 
 

@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 EXTRA: Final = "gloveport[hands]"
 FIX: Final = f"The user can install it: pip install '{EXTRA}'."
@@ -36,6 +38,8 @@ class Library:
 @lru_cache(maxsize=32)
 def find_library(name: str) -> Library:
     """The files of an installed distribution and of what it needs. Raises LibraryMissingError (TOOL_UNAVAILABLE)."""
+    from importlib import metadata  # it costs a part of every start, and few hands need a library
+
     roots: dict[str, None] = {}
     paths: dict[str, None] = {}
     waiting, known = [name], {name.lower()}
@@ -56,13 +60,13 @@ def find_library(name: str) -> Library:
     return Library(tuple(roots), tuple(sorted(paths)))
 
 
-def _tops(found: metadata.Distribution) -> set[str]:
+def _tops(found: "Distribution") -> set[str]:
     """Names of folders and modules in the environment's own folder that belong to it, and of what describes it."""
     tops = {file.parts[0] for file in found.files or () if file.parts[0] not in _NEVER}
     return {top for top in tops if not top.endswith(".pth")}
 
 
-def _needs(found: metadata.Distribution) -> Iterator[str]:
+def _needs(found: "Distribution") -> Iterator[str]:
     """What it always needs; what is for an extra or another system is left out."""
     for line in found.requires or ():
         requirement, _, marker = line.partition(";")

@@ -114,7 +114,6 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a connection with this room's settings. Transactions are explicit. Raises sqlite3.Error."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}")
     if read_only:
         connection.execute("PRAGMA query_only=ON")
     return connection
@@ -128,6 +127,12 @@ def set_writer_pragmas(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA wal_autocheckpoint=0")  # `Checkpoints` says when; the hook would drop their errors
     connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES_MAX}")
+    keep_pages(connection, WRITER_CACHE_KIB)
+
+
+def keep_pages(connection: sqlite3.Connection, kib: int) -> None:
+    """How much of the file a connection keeps. It reads the schema: only for a file that was found whole."""
+    connection.execute(f"PRAGMA cache_size=-{kib}")
 
 
 def stored_version(connection: sqlite3.Connection) -> int:

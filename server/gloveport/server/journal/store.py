@@ -51,7 +51,7 @@ from gloveport.server.journal.records import (
     Unsettled,
     VerifyReport,
 )
-from gloveport.server.journal.schema import DATABASE_FILE, connect
+from gloveport.server.journal.schema import DATABASE_FILE, READER_CACHE_KIB, connect, keep_pages
 from gloveport.server.journal.writer import Pending, Writer
 
 READERS: Final = 2
@@ -444,5 +444,6 @@ class Journal:
 
 def _connect_reader(path: Path) -> sqlite3.Connection:
     connection = connect(path, read_only=True)
+    keep_pages(connection, READER_CACHE_KIB)
     connection.execute("SELECT count(*) FROM meta").fetchone()  # opens database and log now: their names may go
     return connection

@@ -174,6 +174,8 @@ def _notes(request: Request, decision: Decision) -> Iterator[str]:
         yield "The sandbox has no network: what reaches out from it will fail, allowed or not."
     if sandbox.network:
         yield "The sandbox leaves the network open: the program can reach any host."
+    if sandbox.host:
+        yield f"It runs on another machine, {escape_display(sandbox.host)}: the copy of the project is sent there."
     if sandbox.strength <= STRENGTH_PROCESS:
         yield "Code that runs here can act as you; the sandbox guards against accidents only."
 

@@ -82,7 +82,7 @@ def _known(request: Request, _effects: Effects, context: Context) -> Iterator[Fi
         yield ask("unknown-effect", f"It declares an effect nobody knows: {escape_display(one)}.")
     if request.tool not in context.builtin_tools:
         words = f"{escape_display(request.tool)} is no tool of ours; what it really does can't be checked."
-        yield ask("unknown-tool", words, ceiling=Scope.session)
+        yield ask("unknown-tool", words)  # what it does may change under its name, so no answer lasts
 
 
 def _trust(_request: Request, effects: Effects, context: Context) -> Iterator[Finding]:
@@ -141,6 +141,18 @@ def _label(request: Request, effects: Effects, _context: Context) -> Iterator[Fi
         yield ask("open-network", "Confidential data has been read, and the program could reach the network.")
 
 
+def _elsewhere(request: Request, effects: Effects, _context: Context) -> Iterator[Finding]:
+    """A sandbox on another machine is a reader of everything that a program there is given."""
+    host = "" if request.sandbox is None else request.sandbox.host
+    if not host or not runs_program(effects):
+        return
+    place = escape_display(host)
+    if not request.label.readable_by(host.casefold()):
+        yield deny("confidential", f"Confidential data has been read, and {place}, where it would run, may not see it.")
+    words = f"It runs on {place}: the session's copy of the project is sent there, and who runs it can read that."
+    yield ask("another-machine", words, ceiling=Scope.session)
+
+
 def _leak(request: Request, effect: Effect) -> Finding:
     place = escape_display(destination_host(effect))
     if request.argv is not None:
@@ -163,4 +175,4 @@ def destination_host(effect: Effect) -> str:
     return (host if colon and port.isdecimal() else effect.target).casefold()
 
 
-CHECKS: Final[tuple[Check, ...]] = (_shape, _goal, _known, _trust, _rung, _command, _label, _intent)
+CHECKS: Final[tuple[Check, ...]] = (_shape, _goal, _known, _trust, _rung, _command, _label, _elsewhere, _intent)

@@ -7,6 +7,7 @@ Must never: join two grants into a wider one.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gloveport.protocol.ids import Sha256
 from gloveport.server.policy.capability import Scope, overbroad, pattern_covers
@@ -18,7 +19,14 @@ from gloveport.server.policy.request import Context, Request, request_digest
 def covering_grant(
     grants: Iterable[Grant], request: Request, context: Context, asks: Sequence[Finding], ceiling: Scope
 ) -> Grant | None:
-    """The narrowest grant in force that answers all asks, or None."""
+    """The narrowest grant in force that answers all asks, or None.
+
+    An agent that works for others needs that each of them has one too; one of counted uses is for its own agent alone.
+    """
+    if not all(
+        _may_pass_on(grants := tuple(grants), request, context, asks, ceiling, one) for one in context.ancestors
+    ):
+        return None
     digest = request_digest(request)
     found = [
         grant
@@ -29,6 +37,15 @@ def covering_grant(
         and all(_answers(grant, request, ask) for ask in asks)
     ]
     return min(found, key=lambda grant: (grant.scope.width, grant.issued_at, grant.grant_id), default=None)
+
+
+def _may_pass_on(
+    grants: Sequence[Grant], request: Request, context: Context, asks: Sequence[Finding], ceiling: Scope, ancestor: str
+) -> bool:
+    """True if a grant of the ancestor's own answers for the same call, however often."""
+    own = replace(context, agent=ancestor, ancestors=())
+    lasting = (grant for grant in grants if grant.uses_left is None)
+    return covering_grant(lasting, request, own, asks, ceiling) is not None
 
 
 def is_in_force(grant: Grant, context: Context) -> bool:

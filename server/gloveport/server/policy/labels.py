@@ -110,9 +110,8 @@ def label_from_record(record: RecordedLabel | None) -> Label:
     if record is None:
         return TOP
     readers = None if record.readers is None else list(record.readers)
-    return label_from_plain(
-        {"integrity": int(record.integrity), "readers": readers, "provenance": list(record.provenance)}
-    )
+    integrity, provenance = int(record.integrity), list(record.provenance)
+    return label_from_plain({"integrity": integrity, "readers": readers, "provenance": provenance})
 
 
 def _names(value: object) -> bool:

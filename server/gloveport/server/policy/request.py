@@ -81,7 +81,8 @@ class Context:
 
     `trust_level`: the user's level for this workspace identity (None: never asked). `trust_generation` rises with every
     change of that level. `worktree` is the integrity of what lies in the worktree (None: unknown). `builtin_tools` are
-    the names of our own tools; every other tool is unknown. `now`: UTC microseconds.
+    the names of our own tools; every other tool is unknown. `now`: UTC microseconds. `ancestors`: the agents that
+    this one works for, up to the user's own; its rights are no more than theirs.
     """
 
     workspace_id: WorkspaceId
@@ -94,6 +95,7 @@ class Context:
     builtin_tools: frozenset[str] = frozenset()
     agent: str = MAIN_AGENT
     trust_generation: int = 0
+    ancestors: tuple[str, ...] = ()
 
 
 def effects_of(request: Request) -> tuple[Effect, ...]:

@@ -151,9 +151,18 @@ def _reversibility(request: Request, effects: tuple[Effect, ...]) -> Factor:
 
 def _sensitivity(request: Request, effects: tuple[Effect, ...]) -> Factor:
     leaves = any(effect.kind in OUTGOING_KINDS for effect in effects)
+    if any(_names_secret(effect) for effect in effects):
+        return Factor("sensitivity", Level.high, "what it names usually holds secrets")
     if request.label.readers is None:
         return Factor("sensitivity", Level.low, "nothing confidential has been read")
     return Factor("sensitivity", Level.high if leaves else Level.medium, "confidential data has been read")
+
+
+def _names_secret(effect: Effect) -> bool:
+    if effect.kind is EffectKind.secret_read:
+        return True
+    is_path = effect.kind in PATH_KINDS and effect.fact("from") is None
+    return is_path and any(mark.cls is PathClass.sensitive for mark in marks(effect.target))
 
 
 def _destination(request: Request, effects: tuple[Effect, ...]) -> Factor:

@@ -57,7 +57,10 @@ _IMPLIED: Final[Mapping[Integrity, TrustLevel]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class SandboxFacts:
-    """The sandbox a call would run in, as probed: strength 0–3, open network, and what it does and doesn't hold."""
+    """The sandbox a call would run in, as probed: strength 0–3, open network, and what it does and doesn't hold.
+
+    `host`: the machine to which the session's copy of the project is sent; empty for this one.
+    """
 
     name: str
     strength: int
@@ -65,6 +68,7 @@ class SandboxFacts:
     holds: tuple[str, ...] = ()
     does_not_hold: tuple[str, ...] = ()
     statement: str = ""
+    host: str = ""
 
 
 def least_trusting(*levels: TrustLevel | None) -> TrustLevel:

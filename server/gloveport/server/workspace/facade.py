@@ -12,7 +12,7 @@ After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back
 import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -411,10 +411,10 @@ class SessionWorkspace:
         return found
 
     def _made_repository(self, is_kept: Callable[[str], bool]) -> str:
-        kept = self._names.kept(self._state, is_kept).origins.keys()
-        current = partial(self._look.current, self._state)
-        with Root(self.root) as root:
-            return self._repository.made(root, self._tree, self._state, self._store, kept, is_kept, current)
+        kept, sides = self._names.kept(self._state, is_kept).origins.keys(), (self._tree, self._state, self._store)
+        with suppress(WorkspaceError), Root(self.root) as root:  # a program runs without git rather than not at all
+            return self._repository.made(root, *sides, kept, is_kept, partial(self._look.current, self._state))
+        return ""
 
     def _preview(self, change_id: str) -> Preview:
         known = self._comparison.still(change_id, self._state)

@@ -6,7 +6,7 @@ Must never: call a refusal a false one: events do not say who was right.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -19,10 +19,15 @@ from gloveport.server.session.views.placed import Placed, all_but
 
 COUNTS: Final = (
     "sessions", "turns", "turns_completed", "turns_failed", "turns_cancelled", "calls_judged", "calls_refused",
-    "approvals_asked", "approvals_allowed", "approvals_denied", "approvals_expired", "approvals_withdrawn",
-    "approvals_superseded", "hunks_accepted", "hunks_rejected", "hunks_undone", "streams", "streams_interrupted",
-    "tools_run", "tools_ok", "tools_unknown", "restarts", "retries", "events_unknown",
+    "calls_refused_or_denied", "calls_refused_run_later", "approvals_asked", "approvals_allowed",
+    "approvals_denied", "approvals_expired", "approvals_withdrawn", "approvals_superseded", "hunks_accepted",
+    "hunks_rejected", "hunks_undone", "streams", "streams_interrupted", "tools_run", "tools_ok", "tools_unknown",
+    "restarts", "retries", "events_unknown",
 )  # fmt: skip
+
+
+REFUSED_KEPT_MAX: Final = 1000
+"""So many refused calls are remembered, to see whether the same is run later."""
 
 
 @dataclass(slots=True)
@@ -37,12 +42,16 @@ class Metrics:
     released: Histogram = field(default_factory=Histogram)
     first_action: Histogram = field(default_factory=Histogram)
     turns: Histogram = field(default_factory=Histogram)
+    rules: dict[str, Counter[str]] = field(default_factory=dict)
+    """By rule that was a reason to ask: `asked`, and what became of the cards (`allowed`, `denied`, …)."""
 
     def join(self, other: "Metrics") -> None:
         """Add another session's, or many sessions'."""
         self.counts.update(other.counts)
         for name, histogram in other.tools.items():
             self.tools.setdefault(name, Histogram()).join(histogram)
+        for rule_id, counts in other.rules.items():
+            self.rules.setdefault(rule_id, Counter()).update(counts)
         for mine, theirs in zip(self._times(), other._times(), strict=True):
             mine.join(theirs)
 
@@ -66,6 +75,7 @@ class MetricsProjection:
         ev.TurnCompleted,
         ev.TurnFailed,
         ev.TurnCancelled,
+        ev.ToolCallProposed,
         ev.PolicyDecided,
         ev.ApprovalResolved,
         ev.HunkDecided,
@@ -81,6 +91,9 @@ class MetricsProjection:
         self._began: int | None = None
         self._acted = False
         self._stopped: int | None = None
+        self._same: dict[str, str] = {}
+        self._asked: dict[str, tuple[str, ...]] = {}
+        self._refused: dict[str, None] = {}
 
     def take(self, event: Placed) -> None:
         """Take one more event in."""
@@ -117,12 +130,35 @@ class MetricsProjection:
             self._metrics.released.add(self._time.now - self._stopped)
         self._began = self._stopped = None
 
+    def _proposed(self, body: ev.ToolCallProposed) -> None:
+        self._same[body.call_id] = f"{body.tool}:{body.arguments_digest}"
+
     def _judged(self, body: ev.PolicyDecided) -> None:
         self._count("calls_judged")
         self._count("calls_refused", int(body.verdict == "deny"))
+        self._asked.pop(body.call_id, None)
+        if body.verdict == "deny":
+            self._refuse(body.call_id)
+        if body.verdict == "ask":
+            self._asked[body.call_id] = body.rule_ids
+            self._count_rules(body.rule_ids, "asked")
 
     def _resolved(self, body: ev.ApprovalResolved) -> None:
         self._count(f"approvals_{body.decision}")
+        self._count_rules(self._asked.get(body.call_id, ()), body.decision)
+        if body.decision == "denied":
+            self._refuse(body.call_id)
+
+    def _count_rules(self, rule_ids: Iterable[str], what: str) -> None:
+        for rule_id in rule_ids:
+            self._metrics.rules.setdefault(rule_id, Counter())[what] += 1
+
+    def _refuse(self, call_id: str) -> None:
+        """Remember the newest refused calls by their tool and arguments."""
+        self._count("calls_refused_or_denied")
+        self._refused[self._same.get(call_id, call_id)] = None
+        if len(self._refused) > REFUSED_KEPT_MAX:
+            del self._refused[next(iter(self._refused))]
 
     def _hunks(self, body: ev.HunkDecided) -> None:
         self._count(f"hunks_{body.decision}", len(body.digests))
@@ -136,12 +172,18 @@ class MetricsProjection:
 
     def _started(self, body: ev.ToolExecutionStarted) -> None:
         self._running[body.call_id] = self._time.now
+        same = self._same.get(body.call_id, "")
+        if same in self._refused:
+            del self._refused[same]
+            self._count("calls_refused_run_later")
         if self._began is not None and not self._acted:
             self._acted = True
             self._metrics.first_action.add(self._time.now - self._began)
 
     def _finished(self, body: ev.ToolExecutionFinished) -> None:
         began = self._running.pop(body.call_id, None)
+        self._same.pop(body.call_id, None)
+        self._asked.pop(body.call_id, None)
         if began is None:
             return
         self._count("tools_run")
@@ -171,6 +213,7 @@ _MEASURES: Final[Mapping[type[ev.EventBody], Callable[[MetricsProjection, Any], 
         ev.TurnCompleted: MetricsProjection._ended_turn,
         ev.TurnFailed: MetricsProjection._ended_turn,
         ev.TurnCancelled: MetricsProjection._ended_turn,
+        ev.ToolCallProposed: MetricsProjection._proposed,
         ev.PolicyDecided: MetricsProjection._judged,
         ev.ApprovalResolved: MetricsProjection._resolved,
         ev.HunkDecided: MetricsProjection._hunks,
