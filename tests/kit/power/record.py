@@ -68,7 +68,7 @@ class TracedDaemon(Daemon):
         own = super().command(program)
         if self._faults:
             own = [own[0], "-P", str(LAUNCHER), *self._faults]
-        tracer = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES_MAX), "--decode-pids=pidns", "--seccomp-bpf"]
+        tracer = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES_MAX), "--decode-pids=pidns"]
         return [*tracer, "-e", f"trace={','.join(CALLS)}", "-e", "signal=none", "-o", str(file), "--", *own]
 
     def _end(self, number: int) -> int:
