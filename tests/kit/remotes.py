@@ -35,6 +35,7 @@ from tests.kit.engines import TestEngine
 from tests.kit.require import require
 
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
+from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
 
 IMAGE: Final = "gloveport/far"
 HOST: Final = "127.0.0.1"
@@ -193,6 +194,10 @@ class RemoteMachine:
     def stop(self) -> None:
         """End both servers and remove their folders."""
         self.sshd.stop()
+        with contextlib.suppress(OSError, EngineError):  # containers would outlive their engine here
+            engine = EngineSocket(str(self.engine.socket))
+            for container in engine.call("GET", "/containers/json?all=1"):
+                engine.call("DELETE", f"/containers/{container['Id']}?force=1&v=1")
         self.engine.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
