@@ -18,7 +18,7 @@ E2E_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode client clean bootstrap-dev
+.PHONY: help demo crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
@@ -32,6 +32,7 @@ help:
 	@echo "make realworld  third-party packages (needs the package index), and commits of GLOVEPORT_HISTORY_REPOS=/a:/b against git"
 	@echo "make e2e        the end-to-end tests alone, those in a real VS Code last"
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
+	@echo "make bench-vscode  figures of the extension: activation, paint, frames, memory, size"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
@@ -96,6 +97,11 @@ e2e: bootstrap-dev
 e2e-vscode: bootstrap-dev client
 	@client-vscode/e2e/install >/dev/null
 	@$(BIN)/python -m pytest tests/e2e/test_vscode.py -m window -v -rs $(E2E_ARGS)
+
+# Figures of the client: the panel alone with 10,000 items, then the whole in a window.
+bench-vscode: bootstrap-dev client
+	@client-vscode/e2e/install >/dev/null
+	@cd client-vscode && GLOVEPORT_PYTHON=$(abspath $(BIN))/python npm run --silent bench
 
 schema: bootstrap-dev
 	@PYTHONPATH=protocol:sandbox:server:. $(BIN)/python scripts/schema.py --write

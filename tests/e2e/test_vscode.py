@@ -73,3 +73,17 @@ def test_nothing_of_data_acts_in_a_window() -> None:
 def test_the_views_beside_the_chat() -> None:
     """Grants and their revoking, sandboxes, status, Test Explorer, trace, several roots, other themes."""
     run_scenarios("views")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
+def test_the_surfaces_beside_the_main_job() -> None:
+    """A missing program, walkthrough, attachments, many files, undo, points, conflicts, notices, doctor, keys."""
+    run_scenarios("surfaces")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
+def test_a07_d06_h07_in_the_extension_host() -> None:
+    """Inside a real extension host: commands, scopes, hunks in unsaved text, odd names, a killed daemon."""
+    run_scenarios("host")

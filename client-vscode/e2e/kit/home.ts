@@ -83,7 +83,7 @@ export class Home {
   get daemonPid(): number | null {
     try {
       const { pid } = JSON.parse(readFileSync(join(this.data, "daemon.lock"), "utf8")) as { readonly pid: number };
-      return isAlive(pid) ? pid : null;
+      return pid > 0 && isAlive(pid) ? pid : null; // 0: it ended in good order
     } catch {
       return null;
     }

@@ -75,7 +75,7 @@ export function hunkWords(hunk: PendingHunk): string {
 
 /** The head of a hunk's lens. */
 export function lensWords(hunk: PendingHunk, at: number, of: number): string {
-  return hunk.meets ? "Conflict: you changed this line after it was proposed. Nothing was written." : `Gloveport ${at} of ${of}: ${hunkWords(hunk)}`;
+  return hunk.meets ? "Conflict: you changed this too" : `Gloveport ${at} of ${of}: ${hunkWords(hunk)}`;
 }
 
 /** The place at a line; a place without lines of its own is found on the line it stands before. */

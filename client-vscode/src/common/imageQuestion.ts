@@ -21,5 +21,9 @@ export function imageQuestion(asked: DevContainerResult, sandbox: string): Image
   if (image === null || !image.sandboxes.includes(sandbox)) {
     return null;
   }
-  return { title: `Use the image ${reveal(image.name)} of ${reveal(image.registry)}?`, detail: reveal(asked.words, true), reference: image.reference };
+  return {
+    title: `Use the image ${reveal(image.name)} of ${reveal(image.registry)}?`,
+    detail: reveal(asked.words, true),
+    reference: image.reference,
+  };
 }

@@ -113,6 +113,8 @@ export type ToPanel =
   | { readonly type: "state"; readonly state: PanelState }
   | { readonly type: "load"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number; readonly seq: number }
   | { readonly type: "clear" }
+  /** Who is there answers with `ready`. */
+  | { readonly type: "hello" }
   | { readonly type: "events"; readonly sessionId: string; readonly events: readonly Pick<WireEvent, "seq" | "ops" | "at">[] }
   | { readonly type: "older"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number }
   | { readonly type: "olderDone"; readonly sessionId: string }

@@ -85,19 +85,29 @@ export class HunkCommands {
     await this.review.compare(vscode.Uri.parse(hunk.uri).fsPath, hunk.sessionId, hunk.hunkId);
   }
 
-  /** Where both changed the same lines: put the proposal's in their place, as an edit that can be undone, and accept it. */
+  /**
+   * Where both changed the same lines: put back in the editor what the proposal was made on, and accept it there. The
+   * user's own lines come back when that is refused; the editor's undo brings them back too.
+   */
   async take(given: unknown): Promise<void> {
     const hunk = this.pointed(given);
-    if (!hunk.meets || hunk.newText === null) {
+    if (!hunk.meets || hunk.oldText === null) {
       throw new Error("Nothing of yours stands where this hunk goes. Accept it.");
     }
     const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(hunk.uri));
-    const edit = new vscode.WorkspaceEdit();
-    edit.replace(document.uri, new vscode.Range(hunk.startLine, 0, hunk.endLine, 0), hunk.newText);
-    if (!(await vscode.workspace.applyEdit(edit))) {
-      throw new Error("The editor did not take the edit. Nothing was changed.");
+    const place = new vscode.Range(hunk.startLine, 0, hunk.endLine, 0);
+    const mine = document.getText(place);
+    await replace(document, place, hunk.oldText);
+    const { version } = document;
+    try {
+      await this.decideHunk("accept", hunk);
+    } catch (error) {
+      if (document.version === version) {
+        const end = hunk.startLine + hunk.oldText.split("\n").length - 1;
+        await replace(document, new vscode.Range(hunk.startLine, 0, end, 0), mine);
+      }
+      throw error;
     }
-    await this.decideHunk("accept", hunk); // both sides have the same lines now
   }
 
   async askToRedo(given: unknown): Promise<void> {
@@ -105,6 +115,14 @@ export class HunkCommands {
     await this.redo(
       `I changed \`${hunk.path}\` around line ${hunk.startLine + 1} after you proposed your edit there. Look at it again and make your edit on top of mine.`,
     );
+  }
+}
+
+async function replace(document: vscode.TextDocument, place: vscode.Range, text: string): Promise<void> {
+  const edit = new vscode.WorkspaceEdit();
+  edit.replace(document.uri, place, text);
+  if (!(await vscode.workspace.applyEdit(edit))) {
+    throw new Error("The editor did not take the edit. Nothing was changed.");
   }
 }
 

@@ -92,6 +92,8 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     });
     view.onDidChangeVisibility(() => {
       if (view.visible) {
+        const hello: ToPanel = { type: "hello" };
+        void view.webview.postMessage(hello); // a page that was not thrown away after all
         this.refresh();
       } else {
         this.ready = false; // its page is thrown away, and says so when it is there again

@@ -185,6 +185,9 @@ function tell(words: string, bad: boolean): void {
 function focusOn(what: "composer" | "approval"): void {
   if (what === "composer") {
     composer.focus();
+    if (!document.hasFocus()) {
+      window.addEventListener("focus", () => composer.focus(), { once: true }); // the editor gives the panel the focus after this
+    }
     return;
   }
   paint(); // what was loaded with this message is not in the page yet
@@ -248,6 +251,9 @@ function receive(message: ToPanel): void {
       break;
     case "draft":
       composer.draft(message.words);
+      break;
+    case "hello":
+      send({ type: "ready" });
       break;
     case "sent":
       composer.sent(message.ok, message.text);

@@ -162,7 +162,10 @@ function noticeView(item: ViewItem): HTMLElement {
       str(fields, "state");
     fill(body, head, h("div", { class: "q" }, revealed(str(fields, "message"))));
   } else if (item.kind === "freeze") {
-    const head = str(fields, "state") === "frozen" ? "This session is frozen. Look at what it did; gloveport thaw lets it work again." : "This session was frozen and may work again.";
+    const head =
+      str(fields, "state") === "frozen"
+        ? "This session is frozen. Look at what it did; gloveport thaw lets it work again."
+        : "This session was frozen and may work again.";
     fill(body, head, h("div", { class: "q" }, revealed(str(fields, "words"))), h("div", { class: "q" }, revealed(str(fields, "evidence"))));
   } else {
     fill(body, "The log of this session contradicts itself.", ...list(fields, "findings").map((one) => h("div", { class: "q" }, revealed(one))));
