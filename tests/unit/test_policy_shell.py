@@ -138,3 +138,17 @@ def test_no_program_is_both_understood_and_a_wrapper_that_hides_its_command() ->
     programs = {words[0] for words in looks()}
     assert programs & set(wrappers()) == {"command", "env"}
     assert not programs & {"sudo", "xargs", "bash", "sh", "less", "man", "vim", "make", "yarn", "cargo", "mvn"}
+
+
+def test_the_tables_are_read_as_they_say() -> None:
+    """Each form of an option in a line, and lines that go on; read anew, not as they were remembered."""
+    table = looks.__wrapped__()
+    sort, log, unzip = table[("sort",)], table[("git", "log")], table[("unzip",)]
+    assert ("-r" in sort.flags, "-k" in sort.flags, "--stable" in sort.flags) == (True, False, True)
+    assert (sort.valued["-k"], sort.valued["--field-separator"], table[("grep",)].valued["-f"]) == ("t", "t", "p")
+    assert log.valued["-n"] == "n"
+    assert ("--stat" in log.optional, "--stat" in log.flags, "-#" in log.flags) == (True, False, True)
+    assert (unzip.wanted, unzip.operands, sort.wanted) == ({"-l", "-v", "-Z1"}, "one", frozenset())
+    assert {"-l", "-q"} <= unzip.flags
+    assert wrappers.__wrapped__()["timeout"].operands == "1args"
+    assert not {option for grammar in table.values() for option in grammar.flags if option.endswith(("?", "=t"))}

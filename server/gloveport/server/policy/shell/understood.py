@@ -68,12 +68,6 @@ class Understood:
         return not self.doubts
 
 
-def shell_text(argv: Argv) -> str | None:
-    """The text that this command line hands to a shell that is understood, or None."""
-    found = _behind_wrappers(Simple(argv))
-    return None if found is None else _text_of(found.words)
-
-
 def understand(argv: Argv, parse: Callable[[str], Tree | None], place: Inside = ANYWHERE) -> Understood:
     """Take a command line apart. `parse` gives the tree of a text."""
     outer = _behind_wrappers(Simple(argv)) if argv else None
