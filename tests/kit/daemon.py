@@ -54,7 +54,7 @@ class Daemon:
         """Let a scripted model answer."""
         self.write_settings(f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n')
 
-    def start(self, program: tuple[str, ...] = ("-P", "-m", "gloveport.server"), **environment: str) -> None:
+    def start(self, program: tuple[str, ...] = ("-P", "-m", "gloveport.server"), /, **environment: str) -> None:
         """Start it (or the program that is it, and more) and wait until it answers."""
         names = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),

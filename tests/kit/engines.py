@@ -40,9 +40,13 @@ class TestEngine:
         self.socket = self.folder / "front" / "docker.sock"
         self.socket.parent.mkdir(mode=0o700)
         self._write_config()
-        with (self.folder / "log").open("wb") as log:
+        self._options = options
+        self._begin()
+
+    def _begin(self) -> None:
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", _dockerd(), *self._arguments(), *options],
+                ["setpriv", "--pdeathsig", "TERM", _dockerd(), *self._arguments(), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -50,6 +54,19 @@ class TestEngine:
                 start_new_session=True,
             )
         self._await_answer()
+
+    def kill(self) -> None:
+        """End the engine as a crash does; containers go on where it was started so that they outlive it."""
+        self.process.kill()
+        self.process.wait()
+        self.socket.unlink()
+
+    def begin_again(self) -> None:
+        """The same engine anew, on its own data."""
+        # Its helper died with it; where nobody reaps, the dead one still has its number and would be waited for.
+        for name in ("pid", "exec/containerd/containerd.pid"):
+            (self.folder / name).unlink(missing_ok=True)
+        self._begin()
 
     @property
     def choice(self) -> EngineChoice:

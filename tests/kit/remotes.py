@@ -12,12 +12,14 @@ import functools
 import io
 import ipaddress
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -257,3 +259,59 @@ def list_children(pid: int) -> list[int]:
                 if int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]) == pid:
                     found += [int(entry.name), *list_children(int(entry.name))]
     return found
+
+
+class Relay:
+    """A port before another one: counts what is sent there, and cuts or refuses connections when told."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server((HOST, 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.sent = 0
+        self.refuses = False
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """End every connection."""
+        for one in list(self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """No more connections."""
+        self.refuses = True
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near = self._listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near: socket.socket) -> None:
+        with near, contextlib.suppress(OSError):
+            if self.refuses:
+                return
+            with socket.create_connection((HOST, self._target)) as far:
+                self._open |= {near, far}
+                try:
+                    self._carry(near, far)
+                finally:
+                    self._open -= {near, far}
+
+    def _carry(self, near: socket.socket, far: socket.socket) -> None:
+        """Both ways, until one of them ends."""
+        while True:
+            for source in select.select([near, far], [], [])[0]:
+                piece = source.recv(65536)
+                if not piece:
+                    return
+                if source is near:
+                    self.sent += len(piece)
+                (far if source is near else near).sendall(piece)

@@ -61,7 +61,8 @@ def replies_of(sample: Mapping[str, Any]) -> tuple[Any, ...]:
 async def play(sample: Mapping[str, Any], folder: Path) -> tuple[bool, int]:
     """Whether the attack reached something outside the sandbox and the agent's copy, and how many cards there were."""
     root = folder / "root"
-    files = {**sample["repo_files"], ".env": f"SPELL={KEPT}\n"}
+    own = {name: text.replace("PORT", "P_RT") for name, text in sample["repo_files"].items()}  # no name of a place
+    files = {**own, ".env": f"SPELL={KEPT}\n"}
     attack = Attack(
         name=sample["id"],
         threat=sample["payload_category"],

@@ -86,14 +86,15 @@ def test_asked_then_allowed_is_judged_again(scope: str) -> None:
     assert (story.effects, story.state.phase) == ((), Phase.WAITING)
     assert story.item("tool/t1.c1")["state"] == "waiting"
     story.user_answers(scope)
-    assert story.news == ["GrantIssued", "ApprovalResolved"]
+    once = scope == "once"  # what leaves is released for one use alone
+    assert story.news == ["GrantIssued", "ApprovalResolved", *["ReleaseIssued"] * once]
     assert story.effects == (JudgeCall("t1.c1"),)
     assert story.item("tool/t1.c1")["state"] == "proposed"
-    story.policy_says("allow", grant_id="g1", left=0 if scope == "once" else None)
-    assert story.news == ["PolicyDecided", "GrantUsed", "ToolExecutionStarted"]
+    story.policy_says("allow", grant_id="g1", left=0 if once else None)
+    assert story.news == ["PolicyDecided", "GrantUsed", *["ReleaseUsed"] * once, "ToolExecutionStarted"]
     assert story.effects == (RunTool("t1.c1"),)
     assert story.facts(ev.ToolExecutionStarted)[0].grant_id == "g1"
-    assert ("g1" in story.state.grants) == (scope != "once")
+    assert ("g1" in story.state.grants) == (not once)
     story.tool_ends().model_answers()
     story.ends()
 

@@ -61,6 +61,15 @@ def test_the_container_engine_is_the_users_choice(tmp_path: Path) -> None:
         assert "engine" in caught.value.message
 
 
+def test_files_of_a_remote_machine_may_be_named_from_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    chosen = write(tmp_path, '[remote-tls]\nhost = "build.example"\nca = "~/tls/ca.pem"\nkey = "~/tls/key.pem"\n')
+    remote = load_settings(chosen, {}).remotes["remote-tls"]
+    assert (remote.ca, remote.key) == (f"{tmp_path}/me/tls/ca.pem", f"{tmp_path}/me/tls/key.pem")
+
+
 def test_how_long_and_how_much_is_kept(tmp_path: Path) -> None:
     """Without a word of the user's everything is, and told beyond a size; limits are taken as they are said."""
     kept = load_settings(tmp_path, {}).retention
@@ -120,3 +129,25 @@ def test_a_settings_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(GloveportError):
         load_settings(tmp_path, {})
+
+
+def test_machines_of_the_remote_sandboxes_are_read(tmp_path: Path) -> None:
+    text = '[remote-ssh]\nhost = "build.example"\nuser = "me"\nport = 2222\naway_s = 30\n[remote-tls]\nca = "/ca.pem"\n'
+    (tmp_path / "config.toml").write_text(text)
+    remotes = load_settings(tmp_path, {}).remotes
+    assert (remotes["remote-ssh"].place, remotes["remote-ssh"].port, remotes["remote-ssh"].away_s) == (
+        "me@build.example", 2222, 30.0,
+    )  # fmt: skip
+    assert remotes["remote-tls"].ca == "/ca.pem"
+    assert load_settings(tmp_path / "none", {}).remotes == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["remote-ssh = 1", "[remote-ssh]\nca = 'x'", "[remote-tls]\nuser = 'x'", "[remote-ssh]\nport = 70000",
+             "[remote-ssh]\nport = true", "[remote-ssh]\nhost = 3", "[remote-tls]\naway_s = 1"],
+)  # fmt: skip
+def test_a_wrong_machine_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(GloveportError) as caught:
+        load_settings(tmp_path, {})
+    assert "remote-" in caught.value.message

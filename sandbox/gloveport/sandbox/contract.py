@@ -203,6 +203,11 @@ class Sandbox(Protocol):
         """Check the profile against what this rung holds and make a lease. Raises `SandboxError`."""
         ...
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether a profile may name an image here."""
+        ...
+
     async def find_image(self, reference: str) -> str:
         """What names the bytes of an image that is here; empty where there is none or this rung takes none."""
         ...

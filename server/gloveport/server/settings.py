@@ -64,7 +64,7 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     host = "build.example"          # machine with the container engine of the sandbox remote-ssh
     port = 22                       # of its ssh
     user = "me"                     # who may use the engine there
-    key = "/home/me/.ssh/build"     # your key for it: a file that only you may read, without a password
+    key = "~/.ssh/build"            # your key for it: a file that only you may read, without a password
     host_key = "ssh-ed25519 AAAA"   # what the machine proves itself by (type and base64); nothing else is believed
     socket = "/var/run/docker.sock" # the engine's socket there
     image = "gloveport/python"      # an image that the engine has, with python3 in it
@@ -74,9 +74,9 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     [remote-tls]
     host = "build.example"          # machine with the container engine of the sandbox remote-tls
     port = 2376                     # of the engine, which asks for certificates (dockerd --tlsverify)
-    ca = "/home/me/tls/ca.pem"      # the authority that vouches for the engine; no other is believed
-    cert = "/home/me/tls/cert.pem"  # your certificate
-    key = "/home/me/tls/key.pem"    # its key: a file that only you may read
+    ca = "~/tls/ca.pem"             # the authority that vouches for the engine; no other is believed
+    cert = "~/tls/cert.pem"         # your certificate
+    key = "~/tls/key.pem"           # its key: a file that only you may read
     image = "gloveport/python"      # an image that the engine has, with python3 in it
     runtime = "runc"                # the engine's own without it
     away_s = 60                     # a run ends itself there when nobody was heard for so long
@@ -118,6 +118,7 @@ _REMOTE_TEXTS: Final = MappingProxyType({
     "remote-ssh": frozenset({"host", "user", "key", "host_key", "socket", "image", "runtime"}),
     "remote-tls": frozenset({"host", "ca", "cert", "key", "image", "runtime"}),
 })  # fmt: skip
+_REMOTE_FILES: Final = frozenset({"key", "ca", "cert"})
 PORT_MAX: Final = 65535
 WARM_CONTAINERS: Final = 2
 WARM_CONTAINERS_MAX: Final = 32
@@ -362,6 +363,7 @@ def _remote(table: Any, name: str, path: Path) -> RemoteChoice:
     if type(away) not in (int, float) or not AWAY_S_MIN <= away <= AWAY_S_MAX:
         raise _wrong(path, f"{name}.away_s is from {AWAY_S_MIN:g} to {AWAY_S_MAX:g} seconds")
     values = {one: table[one] for one in texts if one in table}
+    values |= {one: os.path.expanduser(values[one]) for one in _REMOTE_FILES & values.keys()}
     return RemoteChoice(port=port, away_s=float(away), **{"socket": ENGINE_SOCKET, **values})
 
 

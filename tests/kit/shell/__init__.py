@@ -5,6 +5,7 @@ Invariant: a set holds what people and agents write, not what the policy happens
 Must never: decide.
 """
 
+import json
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -36,3 +37,9 @@ def nasty() -> tuple[Nasty, ...]:
     return tuple(
         Nasty(case["id"], tuple(case.get("argv", ("bash", "-c", case.get("text")))), case.get("text")) for case in cases
     )
+
+
+@cache
+def more() -> tuple[tuple[str, ...], ...]:
+    """Argument vectors that try one thing each of how a command line is taken apart."""
+    return tuple(map(tuple, json.loads((HERE / "more.json").read_text(encoding="utf-8"))))

@@ -1,6 +1,7 @@
-"""How many ordinary command lines need no question: `python -m tests.kit.shell [--list]`.
+"""How many ordinary command lines need no question: `python -m tests.kit.shell [--list | --write]`.
 
-Purpose: print the share under the default policy, and, with `--list`, what is asked about and why.
+Purpose: print the share under the default policy, and, with `--list`, what is asked about and why; `--write` writes the
+golden file of what each line is taken for.
 Invariant: counts each line once, as shell text given to bash.
 Must never: assert anything.
 """
@@ -10,10 +11,14 @@ from collections import Counter
 
 from tests.kit.policy_cases import command, judge
 from tests.kit.shell import nasty, ordinary
+from tests.kit.shell.golden import GOLDEN, golden
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the figures, or write the golden file."""
+    if "--write" in sys.argv[1:]:
+        GOLDEN.write_text(golden(), encoding="ascii")
+        return
     verdicts = {line: judge(command("bash", "-c", line)) for line in ordinary()}
     counted = Counter(str(decision.verdict) for decision in verdicts.values())
     share = counted["allow"] / len(verdicts)

@@ -20,12 +20,12 @@ from typing import Any, Final
 
 warnings.filterwarnings("ignore")
 
-from agentdojo.agent_pipeline.base_pipeline_element import BasePipelineElement  # noqa: E402
-from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # noqa: E402
-from agentdojo.task_suite.load_suites import get_suites  # noqa: E402
-from agentdojo.types import ChatAssistantMessage, ChatToolResultMessage, text_content_block_from_string  # noqa: E402
-from tests.redteam.dojo.mapping import declare  # noqa: E402
-from tests.redteam.dojo.monitor import Approver, Card, Monitor, default_rules  # noqa: E402
+from agentdojo.agent_pipeline.base_pipeline_element import BasePipelineElement  # noqa: E402  # - after the warnings are off
+from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # noqa: E402  # - after the warnings are off
+from agentdojo.task_suite.load_suites import get_suites  # noqa: E402  # - after the warnings are off
+from agentdojo.types import ChatAssistantMessage, ChatToolResultMessage, text_content_block_from_string  # noqa: E402  # - after the warnings are off
+from tests.redteam.dojo.mapping import declare  # noqa: E402  # - after the warnings are off
+from tests.redteam.dojo.monitor import Approver, Card, Monitor, default_rules  # noqa: E402  # - after the warnings are off
 
 VERSION: Final = "v1.2.2"
 MARK: Final = "GLOVEPORT-INJECTION-77c1"

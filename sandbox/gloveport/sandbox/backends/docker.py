@@ -100,6 +100,7 @@ class DockerSandbox(SupervisedRung):
     )
     filter_holder = "kernel"
     has_own_kernel = False
+    takes_images = True
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class MemorySandbox:
     name = "memory"
     host = ""
     strength = Strength.PROCESS
+    takes_images = False
     statement = "For tests: nothing is isolated and no program is started."
 
     def __init__(self, programs: Mapping[str, Program] = _NO_PROGRAMS) -> None:

@@ -62,6 +62,7 @@ class RemoteSandbox(DockerSandbox):
 
     name = "remote"
     kind = ""
+    takes_images = False
 
     def __init__(
         self,
@@ -134,6 +135,10 @@ class RemoteSandbox(DockerSandbox):
             return self._plan_run(ready, profile, parcels, command, lease_id)
 
         return SupervisedLease(lease_id, profile, self.folders, plan, self._describe_far(profile, ready, parcels))
+
+    async def find_image(self, reference: str) -> str:
+        """None: over there the image is the one that the user's settings name, and no folder chooses another."""
+        return ""
 
     async def prewarm(self, profile: Profile) -> None:
         """Nothing waits on another machine."""

@@ -277,6 +277,8 @@ class SupervisedLease:
 class SupervisedRung(ABC):
     """The half of a backend that does not depend on how it isolates."""
 
+    takes_images = False
+
     def __init__(self, folders: RunFolders) -> None:
         self.folders = folders
 

@@ -108,6 +108,10 @@ class Link:
             self.close()
             raise LinkError(str(said.get("kind", "settings")), str(said.get("words", "the way ended without a word")))
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
 
 def stands(address: str) -> bool:
     """Whether somebody listens at a way's socket, and in a folder that is this user's alone.

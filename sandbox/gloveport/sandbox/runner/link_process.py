@@ -167,7 +167,7 @@ def hold_tls(plan: Plan) -> None:
     """Each connection to the socket is one to the engine, by mutual TLS."""
     check_private(plan["key_file"])
     context = make_context(plan)
-    connect(plan, context).close()  # what is wrong is told now
+    try_once(plan, context)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(SOCKET_NAME)
         listener.listen(32)
@@ -221,6 +221,18 @@ def connect(plan: Plan, context: ssl.SSLContext) -> ssl.SSLSocket:
     except OSError as error:
         plain.close()
         raise NoLink("certificate", f"{plan['host']} does not speak TLS with us: {error}") from error
+
+
+def try_once(plan: Plan, context: ssl.SSLContext) -> None:
+    """What is wrong is told now; an engine refuses a certificate of ours only when it is spoken to."""
+    with connect(plan, context) as far:
+        try:
+            far.sendall(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")
+            said = far.recv(PIECE_BYTES)
+        except OSError as error:
+            raise NoLink("certificate", f"{plan['host']} does not take our certificate: {error}") from error
+    if not said.startswith(b"HTTP/"):
+        raise NoLink("certificate", f"{plan['host']} does not take our certificate")
 
 
 def serve(local: socket.socket, plan: Plan, context: ssl.SSLContext) -> None:

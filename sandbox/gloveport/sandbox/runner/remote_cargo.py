@@ -6,6 +6,7 @@ are a run's alone bear its name.
 Must never: send what is covered, or something that is not listed.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -140,13 +141,15 @@ def far_volumes(request: RunRequest) -> list[str]:
 
 
 def remove_far(engine: EngineSocket, request: RunRequest) -> bool:
-    """Kill and remove a run's container and its own volumes; False when there is none or nobody answers."""
+    """Kill and remove a run's container and its own volumes; whether there was one. Raises OSError when cut off."""
     if request.engine is None:
         return False
     found = True
     try:
         engine.call("DELETE", f"/containers/{request.engine.name}?force=1&v=1")
-    except (EngineError, OSError):
+    except EngineError as error:
+        if not error.status:
+            raise ConnectionError(str(error)) from error
         found = False
     remove_volumes(engine, far_volumes(request))
     return found
@@ -157,7 +160,8 @@ def remove_lost(request: RunRequest) -> bool:
     if request.remote is None or request.engine is None:
         return False
     if stands(request.engine.address):
-        return remove_far(EngineSocket(request.engine.address), request)
+        with contextlib.suppress(OSError):
+            return remove_far(EngineSocket(request.engine.address), request)
     link = Link(request.remote.link)
     try:
         return remove_far(EngineSocket(link.open()), request)

@@ -121,7 +121,6 @@ class RemoteRun(Run):
                 if self._stream is not None:
                     self._stream.close()
                 self._stream, self._heard = None, []
-                remove_far(self._engine, self.request)
 
     def _begin(self, until: float) -> None:
         """Everything up to the word that starts the command."""
@@ -407,7 +406,12 @@ class RemoteRun(Run):
 
     def tidy(self) -> None:
         """Remove container and volumes, and let go of the way."""
-        remove_far(self._engine, self.request)
+        try:
+            remove_far(self._engine, self.request)
+        except OSError:  # the daemon took its way along; what no way leads to is removed by a later daemon
+            with contextlib.suppress(*_FAILURES):
+                self._reach()
+                remove_far(self._engine, self.request)
         if self._stream is not None:
             self._stream.close()
         self._link.close()

@@ -142,7 +142,10 @@ class Ladder:
 
     async def find_image(self, name: str, reference: str) -> str:
         """The id of an image in a rung that works and has it; else empty."""
-        return await self.backend(name).find_image(reference) if (await self.availability(name)).ok else ""
+        backend = self.backend(name)
+        return (
+            await backend.find_image(reference) if backend.takes_images and (await self.availability(name)).ok else ""
+        )
 
     async def doctor(self, name: str) -> SandboxDoctorResult:
         """Probe a rung's claims from outside."""

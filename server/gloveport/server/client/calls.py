@@ -26,6 +26,7 @@ from gloveport.protocol.wire.place import (
     AuditExportResult,
     AuditVerifyResult,
     DaemonStatusResult,
+    DevContainerResult,
     ModelChooseParams,
     ModelInfo,
     ModelListResult,
@@ -201,6 +202,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["turn/cancel"], params: TurnCancelParams, *, timeout_s: float | None = None
     ) -> TurnCancelResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["sandbox/devcontainer"], params: SessionParams, *, timeout_s: float | None = None
+    ) -> DevContainerResult: ...
 
     @overload
     async def call(

@@ -34,6 +34,13 @@ _SPEAKS: Final = re.compile(
 )
 
 
+_WORDS: Final = (
+    "ignore", "disregard", "forget", "override", " now", "prompt", "message", "instruction", "do not ", "never ",
+    "don't ", "agent", "assistant", "model", "<", "send", "upload", "post", "exfiltrate", "forward", "before ",
+)  # fmt: skip
+"""Without one of these no line speaks so: looking for them costs a fraction of the patterns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suspicion:
     """One place: its line from 1, and an excerpt with nothing hidden in it."""
@@ -52,10 +59,12 @@ def suspicions(text: str) -> tuple[tuple[Suspicion, ...], int]:
 def _found(text: str) -> Iterator[Suspicion]:
     for number, whole in enumerate(text.split("\n"), 1):
         line = whole[:LINE_CHARACTERS_LOOKED_AT]
-        hidden = _HIDDEN.search(line)
+        hidden = _HIDDEN.search(line) if "\\" in line else None
         if hidden is not None:
             yield Suspicion("hidden_characters", number, _excerpt(line, hidden.start()))
-        speaks = _SPEAKS.search(_HIDDEN.sub("", line))
+        plain = _HIDDEN.sub("", line) if hidden is not None else line
+        low = plain.lower()
+        speaks = _SPEAKS.search(plain) if any(word in low for word in _WORDS) else None
         if speaks is not None:
             yield Suspicion("instruction_like", number, _excerpt(speaks.group(0), 0))
 

@@ -247,3 +247,6 @@ SHELL_OPTIONS: Final = "-e -u -x -o=t -f --norc --noprofile"
 
 BUILTINS: Final = "echo printf test true false pwd type command cd :"
 """Programs that a shell has inside; no file is looked for."""
+
+OBEY_FOLDER: Final = "git"
+"""Programs that run what settings in the folder name; those of the workspace's root are looked at, others are not."""

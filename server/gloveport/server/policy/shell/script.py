@@ -187,15 +187,11 @@ class _Reader:
         return self._tree.text(node.children[0]), value
 
     def _redirect(self, node: Node) -> tuple[Redirect, ...]:
+        if node.start > 0 and self._tree.source[node.start - 1] not in _SPACE:
+            raise _DoubtError("a redirect touches what stands before it")
         match node.kind:
             case "file_redirect":
                 return (self._file(node),)
-            case "herestring_redirect" if [child.kind for child in node.children[:1]] == ["<<<"]:
-                if len(node.children) != 2:
-                    raise _DoubtError("a text is handed over in a way that is not known")
-                self._between(node.start, node, node.end, _BLANK)
-                self._word(node.children[1])
-                return ()
             case "heredoc_redirect":
                 return self._heredoc(node)
             case _:

@@ -204,6 +204,8 @@ def _one(simple: Simple, folder: str, is_text: bool, place: Inside) -> tuple[str
         return _entered(simple, folder, place), of_shell
     if is_text and simple.words == (":",):
         return folder, of_shell
+    if folder and simple.words[0] in looks_table.OBEY_FOLDER.split():
+        raise LooksError(f"{simple.words[0]} obeys what it finds in {folder}")
     touched = touched_by(simple.words)
     if touched.writes or touched.deletes:
         raise LooksError(f"{simple.words[0]} changes files")
