@@ -99,7 +99,6 @@ export class Commands {
       this.command("nextHunk", () => this.hunks?.go(1)),
       this.command("previousHunk", () => this.hunks?.go(-1)),
       this.command("compareHunk", (hunk?: unknown) => this.hunks?.compare(hunk)),
-      this.command("takeHunk", (hunk?: unknown) => this.hunks?.take(hunk)),
       this.command("redoHunk", (hunk?: unknown) => this.hunks?.askToRedo(hunk)),
       this.command("keepAll", () => this.decideFiles("keep", this.pending())),
       this.command("undoAll", () => this.decideFiles("undo", this.pending())),

@@ -1,7 +1,7 @@
 /**
  * Deciding hunks by lens, menu and key.
  *
- * Purpose: accept, reject, take, next, compare and redo, for the hunk that was named or the one at the caret.
+ * Purpose: accept, reject, next, compare and redo, for the hunk that was named or the one at the caret.
  * Invariant: what is decided is named by the digest of what was shown.
  * Must never: decide on a hunk that nobody pointed at.
  */
@@ -85,44 +85,11 @@ export class HunkCommands {
     await this.review.compare(vscode.Uri.parse(hunk.uri).fsPath, hunk.sessionId, hunk.hunkId);
   }
 
-  /**
-   * Where both changed the same lines: put back in the editor what the proposal was made on, and accept it there. The
-   * user's own lines come back when that is refused; the editor's undo brings them back too.
-   */
-  async take(given: unknown): Promise<void> {
-    const hunk = this.pointed(given);
-    if (!hunk.meets || hunk.oldText === null) {
-      throw new Error("Nothing of yours stands where this hunk goes. Accept it.");
-    }
-    const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(hunk.uri));
-    const place = new vscode.Range(hunk.startLine, 0, hunk.endLine, 0);
-    const mine = document.getText(place);
-    await replace(document, place, hunk.oldText);
-    const { version } = document;
-    try {
-      await this.decideHunk("accept", hunk);
-    } catch (error) {
-      if (document.version === version) {
-        const end = hunk.startLine + hunk.oldText.split("\n").length - 1;
-        await replace(document, new vscode.Range(hunk.startLine, 0, end, 0), mine);
-      }
-      throw error;
-    }
-  }
-
   async askToRedo(given: unknown): Promise<void> {
     const hunk = this.pointed(given);
     await this.redo(
       `I changed \`${hunk.path}\` around line ${hunk.startLine + 1} after you proposed your edit there. Look at it again and make your edit on top of mine.`,
     );
-  }
-}
-
-async function replace(document: vscode.TextDocument, place: vscode.Range, text: string): Promise<void> {
-  const edit = new vscode.WorkspaceEdit();
-  edit.replace(document.uri, place, text);
-  if (!(await vscode.workspace.applyEdit(edit))) {
-    throw new Error("The editor did not take the edit. Nothing was changed.");
   }
 }
 

@@ -75,7 +75,7 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       const head = lens(lensWords(one.hunk, index + 1, placed.length), "compareHunk");
       const compare = mine ? [lens("Compare", "compareHunk")] : [];
       if (one.hunk.meets) {
-        return [head, lens("Keep mine", "rejectHunk"), lens("Take Gloveport’s", "takeHunk"), ...compare, lens("Ask to redo", "redoHunk")];
+        return [head, lens("Keep mine", "rejectHunk"), ...compare, lens("Ask to redo", "redoHunk")];
       }
       return [
         head,
