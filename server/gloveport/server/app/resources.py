@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
-from gloveport.sandbox.backends.names import NAMES
+from gloveport.sandbox.backends.names import NAMES, used_rungs
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
@@ -166,12 +166,12 @@ class Ladder:
 
     async def reap(self) -> None:
         """End every run of an earlier daemon that no session follows."""
-        for name in NAMES:
+        for name in used_rungs(self._runs_dir):  # the others cost every start their loading, and left nothing
             await self.backend(name).reap()
 
     async def sweep(self, keep: frozenset[str]) -> None:
         """Remove what ended runs left, but what is `keep`: runs that a session still asks about."""
-        for name in NAMES:
+        for name in used_rungs(self._runs_dir):
             await self.backend(name).sweep(keep)
 
     async def close(self) -> None:
