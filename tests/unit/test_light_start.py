@@ -58,8 +58,9 @@ import gloveport.server.__main__
 gloveport.server.__main__.main()
 """
 UNUSED = (
-    "gloveport.sandbox.backends.supervised", "gloveport.sandbox.runner", "gloveport.sandbox.doctor",
-    "docker", "h11", "httpx", "tree_sitter", "tarfile", "importlib.metadata",
+    "gloveport.server.tools.registry", "gloveport.server.tools.tests", "gloveport.sandbox.backends.supervised",
+    "gloveport.sandbox.runner", "gloveport.sandbox.doctor", "docker", "h11", "httpx", "tree_sitter", "tarfile",
+    "unidiff", "importlib.metadata", "importlib.resources", "zipfile", "tempfile", "email", "mimetypes",
 )  # fmt: skip
 """What a daemon does not need for a session that nobody asks anything: by name, with all that is below."""
 
