@@ -8,8 +8,9 @@ from tests.kit.daemon import running_daemon, start_session, trust
 
 import gloveport
 from gloveport.server.cli.demo_repo import SCRIPT
+from gloveport.server.commands import port, working
 
-LATE = ("pydantic", "pathspec", "gloveport.protocol.wire.methods", "gloveport.server.app.rooms")
+LATE = ("pydantic", "gloveport.protocol.wire.methods", "gloveport.server.app.rooms")
 """Each costs the first answer more than answering does; all of it comes with the rooms."""
 CODE = "import sys, gloveport.server.app.foreground, gloveport.server.app.daemon; print(*sys.modules, sep='\\n')"
 ANSWER = """
@@ -58,9 +59,10 @@ import gloveport.server.__main__
 gloveport.server.__main__.main()
 """
 UNUSED = (
-    "gloveport.server.tools.registry", "gloveport.server.tools.tests", "gloveport.sandbox.backends.supervised",
-    "gloveport.sandbox.runner", "gloveport.sandbox.doctor", "docker", "h11", "httpx", "tree_sitter", "tarfile",
-    "unidiff", "importlib.metadata", "importlib.resources", "zipfile", "tempfile", "email", "mimetypes",
+    "gloveport.server.tools.registry", "gloveport.server.tools.tests", "gloveport.server.tools.programs",
+    "gloveport.server.commands.working", "gloveport.server.commands.turn", "gloveport.sandbox.backends.supervised",
+    "gloveport.sandbox.runner", "gloveport.sandbox.doctor", "docker", "h11", "httpx", "tree_sitter", "pathspec",
+    "unidiff", "tarfile", "zipfile", "tempfile", "email", "mimetypes", "importlib.metadata", "importlib.resources",
 )  # fmt: skip
 """What a daemon does not need for a session that nobody asks anything: by name, with all that is below."""
 
@@ -77,3 +79,9 @@ async def test_a_daemon_with_an_idle_session_holds_nothing_of_what_runs_commands
     assert "gloveport.server.app.rooms" in loaded
     assert "gloveport.server.workspace.snapshot" in loaded
     assert [name for name in loaded if f"{name}.".startswith(tuple(f"{one}." for one in UNUSED))] == []
+
+
+def test_each_late_handler_is_there_and_no_other() -> None:
+    """What is named as loaded later is what is then found."""
+    for early, late, maker in ((port.READS, working.READS, "_read."), (port.CHANGES, working.CHANGES, "_change.")):
+        assert {method for method, handler in early.items() if handler.__qualname__.startswith(maker)} == set(late)
