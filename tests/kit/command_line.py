@@ -52,7 +52,7 @@ STEPS: list[dict[str, Any]] = [
     {"when": {"user_contains": "edit", "turn": 0}, "text": "I edit.", "calls": edits()},
     {
         "when": {"user_contains": "run", "turn": 0},
-        "calls": [{"name": "run_command", "arguments": {"argv": ["echo", "hello from a program"]}}],
+        "calls": [{"name": "run_command", "arguments": {"argv": ["python3", "-c", "print('hello from a program')"]}}],
     },
     {"when": {"user_contains": "hostile"}, "text": HOSTILE},
     {
