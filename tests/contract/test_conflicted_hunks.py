@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.kit.room import Home, Kit, call, new_home
 from tests.kit.shown import ShownEditor
+from tests.kit.workspaces import make_tree, propose
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.wire.change import (
@@ -17,6 +18,9 @@ from gloveport.protocol.wire.change import (
     Replaced,
 )
 from gloveport.server.app.daemon import new_id
+from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.plan import Selected
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 MINE = TEXT.replace("line 2\n", "mine 2\nmore\n").replace("line 20\n", "mine 20\n").replace("line 11\n", "")
@@ -201,3 +205,38 @@ async def test_the_users_lines_are_kept_by_a_reject(home: Home, is_open: bool) -
         await user.kit.actor(user.session).workspace.refresh()
         assert (user.text, await user.kit.changes(user.session)) == (MINE, {})
         assert (user.kit.home.worktree(user.session) / "a.txt").read_text() == MINE
+
+
+@OPEN
+async def test_other_edits_stay_the_users_when_nothing_is_written(home: Home, is_open: bool) -> None:
+    """The user made one of the changes by hand, and another edit: an undo does not call that edit the agent's."""
+    async with proposed(home, is_open=is_open) as user:
+        by_hand = TEXT.replace("line 2\n", "agent 2\n").replace("line 30\n", "mine 30\n")
+        user.types(by_hand)
+        await user.kit.call("change/accept", await user.decision(2))
+        assert (user.text, await user.states()) == (by_hand, {20: "pending"})
+        await user.kit.undo(user.session)
+        assert (user.text, await user.states()) == (by_hand, {2: "pending", 20: "pending"})
+
+
+async def test_only_lines_of_a_file_that_stays_give_way(tmp_path: Path) -> None:
+    """Not a new file, not a removed one, not a renamed one: told as what it is, before anything is looked at."""
+    root = make_tree(tmp_path / "root", {"gone.txt": b"bye\n", "old.txt": TEXT.encode()})
+    workspace = await SessionWorkspace.create(root, tmp_path / "session")
+    try:
+        await workspace.write("new.txt", b"new\n")
+        await workspace.delete("gone.txt")
+        await workspace.delete("old.txt")
+        await workspace.write("moved.txt", THEIRS.encode())
+        found = await propose(workspace)
+        assert {path: one.kind for path, one in found.items()} == {
+            "new.txt": "create", "gone.txt": "delete", "moved.txt": "rename",
+        }  # fmt: skip
+        for one in found.values():
+            digest = one.hunks[0].digest
+            chosen = Selected(one.change_id, one.digest, (digest,), ((digest, "0" * 64),))
+            with pytest.raises(WorkspaceError) as refused:
+                await workspace.plan_accept([chosen])
+            assert refused.value.code is ErrorCode.INVALID_PARAMS
+    finally:
+        workspace.close()
