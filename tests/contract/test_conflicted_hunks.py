@@ -219,6 +219,22 @@ async def test_other_edits_stay_the_users_when_nothing_is_written(home: Home, is
         assert (user.text, await user.states()) == (by_hand, {2: "pending", 20: "pending"})
 
 
+@OPEN
+async def test_an_undo_beside_a_conflict_leaves_it(home: Home, is_open: bool) -> None:
+    """Accepted first, the other hunk met later: the accept is taken back, and the conflict is what it was."""
+    async with proposed(home, is_open=is_open) as user:
+        user.types(TEXT)
+        await user.kit.call("change/accept", await user.decision(2))
+        met = user.text.replace("line 20\n", "mine 20\n")
+        user.types(met)
+        assert await user.states() == {20: "conflicted"}
+        undone = await user.kit.undo(user.session)
+        assert user.text == met.replace("agent 2\n", "line 2\n")
+        assert await user.states() == {2: "pending", 20: "conflicted"}
+        await user.kit.undo(user.session, undone.apply_id)
+        assert (user.text, await user.states()) == (met, {20: "conflicted"})
+
+
 async def test_only_lines_of_a_file_that_stays_give_way(tmp_path: Path) -> None:
     """Not a new file, not a removed one, not a renamed one: told as what it is, before anything is looked at."""
     root = make_tree(tmp_path / "root", {"gone.txt": b"bye\n", "old.txt": TEXT.encode()})
