@@ -66,7 +66,7 @@ def _show(shown: SnapshotPreviewResult) -> None:
         out().print(plain(f"{_VERBS[row.action]} {row.path}{where}", "bold"))
         out().print(plain(row.diff))
     if not shown.files:
-        out().print(plain("Nothing would change."))
+        out().print(plain("Your files are as they were at that point; nothing would change."))
     for stays in shown.cannot_undo:
         out().print(plain(f"stays done: {stays.title}: {stays.words}", "yellow"))
 
