@@ -158,3 +158,17 @@ def test_nothing_to_show_is_no_patch(cli: Cli, root: Path) -> None:
     done = cli("diff", cwd=root)
     assert done.stdout == ""
     assert "Nothing is proposed" in done.stderr
+
+
+@pytest.mark.parametrize("order", [("accept", "reject"), ("reject", "accept")])
+def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tuple[str, str]) -> None:
+    """Whichever was decided last; what was taken back waits again."""
+    for verb in order:
+        cli(verb, "a.txt", "--hunk", "1", *(("--unseen",) if verb == "accept" else ()), cwd=proposed)
+    assert "modify a.txt: pending, 1 accepted, 1 rejected" in cli("show", cwd=proposed).stdout
+    cli("reject", "a.txt", cwd=proposed)
+    shown = cli("show", cwd=proposed).stdout
+    assert re.search(r"modify a.txt: 1 accepted, \d rejected\n", shown)
+    assert "docs/crlf.txt: pending\n" in shown
+    cli("reject", "docs/crlf.txt", cwd=proposed)
+    assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
