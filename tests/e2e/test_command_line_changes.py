@@ -172,3 +172,22 @@ def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tu
     assert "docs/crlf.txt: pending\n" in shown
     cli("reject", "docs/crlf.txt", cwd=proposed)
     assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
+
+
+def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
+    """At an accept: both sides, reject, or one's own line back; at undo and restore other words, as nothing waits."""
+    mine = proposed / "a.txt"
+    mine.write_text(TEXT.replace("line 3\n", "my own third\n"))
+    told = " ".join(cli("accept", "a.txt", "--unseen", cwd=proposed, code=1).stderr.split())
+    assert all(words in told for words in ("gloveport diff", "gloveport reject", "Put your lines back as they were"))
+    with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
+        shell.wait_for("conflicted")
+        shell.wait_for("you have: my own third")
+    mine.write_text(TEXT)
+    cli("accept", "a.txt", "--unseen", cwd=proposed)
+    mine.write_text(NEAR.replace("third\n", "my own third\n"))
+    for words in (("undo",), ("restore", "start", "-y")):
+        told = " ".join(cli(*words, cwd=proposed, code=1).stderr.split())
+        assert "left alone" in told
+        assert "gloveport diff" not in told
+        assert "proposal" not in told
