@@ -26,6 +26,7 @@ from gloveport.protocol.wire.change import (
 )
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.diffs import below_root, decided_digests, hunk_digest, pending, show_diffs, write_patch
+from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -185,7 +186,8 @@ def undo(
             paths=tuple(below_root(path, info, root) for path in paths) if paths else None,
             hunk_digests=await decided_digests(client, info, hunk) if hunk else None,
         )
-        result = await client.call("change/undo", params)
+        with taking_back():
+            result = await client.call("change/undo", params)
         out().print(plain(decided_words("undone", result.paths, info), "green"))
 
     with_client(work)
@@ -197,7 +199,8 @@ def redo(session: Session = "", root: Folder = HERE) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         params = ChangeRedoParams(client_request_id=request_id(), session_id=info.session_id)
-        result = await client.call("change/redo", params)
+        with taking_back():
+            result = await client.call("change/redo", params)
         out().print(plain(decided_words("redone", result.paths, info), "green"))
 
     with_client(work)

@@ -67,7 +67,8 @@ class TakingBack(Mover):
         ends |= {path: self.state.base.get(path) for path in dropped if path not in ends}
         ends |= {step.path: self.state.base.get(step.path) for _, one in done for step in one.steps
                  if step.path not in ends}  # fmt: skip
-        return self._planned("restore", done, ALL, moves, list(self._reset(ends)))
+        moving = [move for move in moves if move != Move(replace(move.base, after=move.base.before))]
+        return self._planned("restore", done, ALL, moving, list(self._reset(ends)))
 
     def _reset(self, ends: dict[str, FileState | None]) -> Iterator[Step]:
         for path, after in ends.items():
@@ -143,7 +144,7 @@ class TakingBack(Mover):
     def _ways_back(self, done: Done, side: Side, part: Part) -> Iterator[tuple[str, Step]]:
         for path, steps in _by_path(done, side, part).items():
             back = self._way_back(path, steps, part)
-            if part.hunks is None or back.before != back.after:  # else none of its hunks are meant
+            if back.before != back.after:  # else none of its hunks are meant, or it is as it was
                 yield path, back
 
     def _way_back(self, path: str, steps: Sequence[tuple[Step, bool]], part: Part) -> Step:
@@ -238,10 +239,14 @@ def _is_meant(plan: Plan, path: str, part: Part) -> bool:
 
 
 def _bases_alone(done: Done, part: Part) -> Iterator[BaseStep]:
-    """Steps of the base beside which nothing was written."""
+    """Steps of the base beside which nothing was written; all those of a path as one."""
+    found: dict[str, BaseStep] = {}
     for _, plan in done:
         written = {step.path for step in plan.user_steps}
-        yield from (step for step in plan.base_steps if step.path not in written and part.has(step.path))
+        for step in plan.base_steps:
+            if step.path not in written and part.has(step.path):
+                found[step.path] = BaseStep(step.path, step.before, found.get(step.path, step).after)
+    yield from (step for step in found.values() if step.before != step.after)
 
 
 def _decided(done: Done, part: Part) -> Iterator[Decided]:
