@@ -1,0 +1,57 @@
+"""What a user meets who does not know the commands yet: each wrong or empty step is told in one sentence."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_command_line
+
+
+@pytest.fixture(scope="module")
+def cli() -> Iterator[Cli]:
+    """One daemon for the commands of this module."""
+    with running_command_line(STEPS) as running:
+        yield running
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with one file."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    return folder
+
+
+def test_why_in_a_session_without_calls(cli: Cli, root: Path) -> None:
+    """There is nothing to show, which is no failure."""
+    run_json(cli, root, "hello")
+    done = cli("why", cwd=root)
+    assert done.stdout.startswith("no calls yet")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("home", ["/dev/null/x", "/proc/none/x", "taken"])
+def test_a_data_folder_that_cannot_be_used(cli: Cli, tmp_path: Path, home: str) -> None:
+    """The folder is named with the reason, and what names another one."""
+    (tmp_path / "taken").mkdir(mode=0o700)
+    (tmp_path / "taken" / "daemon.log").mkdir()
+    for command in ("sessions",) if home == "taken" else ("sessions", "daemon"):
+        done = cli(command, code=1, cwd=tmp_path, GLOVEPORT_HOME=str(tmp_path / home))
+        assert f"{tmp_path / home} cannot be used" in done.stderr
+        assert "GLOVEPORT_HOME" in done.stderr
+        assert len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("words", [("export",), ("policy", "show"), ("--help",)])
+def test_output_that_cannot_be_written(cli: Cli, root: Path, words: tuple[str, ...]) -> None:
+    """`gloveport export >/dev/full`."""
+    run_json(cli, root, "hello")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            cli.command(*words), env=cli.environment, cwd=root, stdin=subprocess.DEVNULL, stdout=full,
+            stderr=subprocess.PIPE, encoding="utf-8", timeout=RUN_S, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "the output cannot be written (No space left on device)\nGive it room, or another place.\n"
