@@ -8,10 +8,14 @@ import pytest
 from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_command_line
 
 
+PLAY = {"name": "run_command", "arguments": {"argv": ["python3", "play.py"]}}
+PLAYS = {"when": {"user_contains": "play", "turn": 0}, "calls": [PLAY]}
+
+
 @pytest.fixture(scope="module")
 def cli() -> Iterator[Cli]:
     """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
+    with running_command_line([PLAYS, *STEPS]) as running:
         yield running
 
 
@@ -21,6 +25,7 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.txt").write_text(TEXT)
+    (folder / "play.py").write_text("print('played')\n")
     return folder
 
 
@@ -55,3 +60,27 @@ def test_output_that_cannot_be_written(cli: Cli, root: Path, words: tuple[str, .
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "the output cannot be written (No space left on device)\nGive it room, or another place.\n"
+
+
+def test_rights_are_listed_and_taken_back(cli: Cli, root: Path) -> None:
+    """What an answer gave is told with its scope, end, uses and place; taken back, the question comes again."""
+    assert "No right is in force" in cli_after_hello(cli, root, "grants")
+    asked = cli("run", "play", "--root", str(root), "--approve", "session").stdout
+    assert "played" in asked
+    given, details, _more = cli("grants", cwd=root).stdout.splitlines()
+    name, scope, sentence = given.split("  ", 2)
+    assert scope == "session"
+    assert "python3 play.py" in sentence
+    assert details.strip().startswith("until ")
+    assert "uses" in details
+    assert "given in this session at" in details
+    assert "no right 'nope' is in force" in cli("revoke", "nope", code=1, cwd=root).stderr
+    assert cli("revoke", name, cwd=root).stdout == f"taken back: {sentence}\n"
+    assert "No right is in force" in cli("grants", cwd=root).stdout
+    cli("run", "play", "--root", str(root), code=5)
+
+
+def cli_after_hello(cli: Cli, root: Path, *words: str) -> str:
+    """What a command prints in a session that has only said hello."""
+    run_json(cli, root, "hello")
+    return cli(*words, cwd=root).stdout

@@ -24,6 +24,7 @@ from gloveport.server.cli import (
     policy,
     records,
     restoring,
+    rights,
     run,
     sessions,
     steering,
@@ -71,6 +72,8 @@ def command_line(doors: Doors) -> typer.Typer:
             DECIDE,
             (
                 approvals.approve,
+                rights.grants,
+                rights.revoke,
                 changes.diff,
                 changes.accept,
                 changes.reject,
