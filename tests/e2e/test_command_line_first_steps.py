@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_command_line
 
-
 PLAY = {"name": "run_command", "arguments": {"argv": ["python3", "play.py"]}}
 PLAYS = {"when": {"user_contains": "play", "turn": 0}, "calls": [PLAY]}
 
@@ -84,3 +83,39 @@ def cli_after_hello(cli: Cli, root: Path, *words: str) -> str:
     """What a command prints in a session that has only said hello."""
     run_json(cli, root, "hello")
     return cli(*words, cwd=root).stdout
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no event\n", b"SQLite format 3\0and nothing more"])
+def test_replay_of_what_is_no_log(cli: Cli, tmp_path: Path, content: bytes | None) -> None:
+    """A folder, an empty file, a text, a broken database: named; nobody says that something was set aside."""
+    wrong = tmp_path / "wrong"
+    if content is None:
+        wrong.mkdir()
+    else:
+        wrong.write_bytes(content)
+    for command in (("replay", str(wrong)), ("export", "--offline", str(wrong))):
+        said = cli(*command, code=1).stderr
+        assert "set aside" not in said
+        assert "Name a session's id, a data folder" in said or b"SQLite" in (content or b"")
+
+
+def test_policy_says_that_a_shell_that_only_looks_is_not_asked_about(cli: Cli) -> None:
+    """The words of the kernel's check are as it decides."""
+    shown = cli("policy", "show").stdout
+    assert "kernel:each-time  Shells, wrappers and inline code that may do more than look are asked" in shown
+
+
+@pytest.mark.parametrize("words", [("restore", "nope"), ("replay", "--view", "nope"), ("replay", "--at", "9999")])
+def test_the_command_whose_words_help_is_named(cli: Cli, root: Path, words: tuple[str, ...]) -> None:
+    """An unknown point, view or event."""
+    run_json(cli, root, "hello")
+    said = cli(*words, code=1, cwd=root).stderr
+    assert f"gloveport {words[0]} --help" in said
+    assert "COMMAND" not in said
+
+
+def test_decisions_are_counted(cli: Cli, root: Path) -> None:
+    """One decision is one."""
+    run_json(cli, root, "edit")
+    cli("accept", "b.txt", "--unseen", cwd=root)
+    assert "1 decision since" in cli("restore", cwd=root).stdout
