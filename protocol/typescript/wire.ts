@@ -239,13 +239,15 @@ export interface FactorInfo {
   readonly words: string;
 }
 
-/** A right in force. */
+/** A right in force, and in which session it was given, when. */
 export interface GrantInfo {
   readonly grantId: string;
   readonly scope: string;
   readonly sentence: string;
   readonly expiresAt: number | null;
   readonly usesLeft: number | null;
+  readonly sessionId: string;
+  readonly issuedAt: number;
 }
 
 /** The rights of a session. */

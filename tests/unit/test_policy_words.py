@@ -13,15 +13,18 @@ from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.grant import PolicyDecided
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.protocol.wire.policy import PolicyShowResult
-from gloveport.server.policy import checks
+from gloveport.server.policy import checks, decide
 from gloveport.server.policy.answer import grant_from_answer
+from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.card import build_card
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.explain import KERNEL_CHECKS, explain, show
+from gloveport.server.policy.findings import Finding
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import TOP, Integrity
 from gloveport.server.policy.request import effects_of, framework_of
+from gloveport.server.policy.rules.rule import Verdict
 
 PUBLIC = LabelRecord(integrity=1, readers=None, provenance=("workspace:a.py",))
 ISSUE = LabelRecord(integrity=2, readers=("model",), provenance=("issue:1",))
@@ -145,6 +148,11 @@ def test_why_reads_the_journals_record() -> None:
     assert explain(record) == explain(decision)
     assert "g-7" in explain(record).decision
     assert "Revoke" in explain(record).hint
+
+
+def test_one_reason_that_is_left_out_is_one() -> None:
+    findings = tuple(Finding("kernel:x", Verdict.ask, f"Reason {number}.", Scope.once) for number in range(5))
+    assert decide._reason(findings).endswith(" And 1 more reason.")
 
 
 def test_a_long_list_of_reasons_is_counted() -> None:

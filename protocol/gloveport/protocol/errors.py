@@ -123,7 +123,9 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.UNREACHABLE: ErrorSpec(-32033, "Start it with: gloveport daemon"),
         ErrorCode.NOT_SAVED: ErrorSpec(-32040, "Free disk space or mend the data directory; nothing was started."),
         ErrorCode.CONFLICT: ErrorSpec(-32041, "Somebody wrote first; read the stream again and retry."),
-        ErrorCode.CORRUPT: ErrorSpec(-32042, "The damaged tail was set aside; see gloveport doctor."),
+        ErrorCode.CORRUPT: ErrorSpec(
+            -32042, "What is named cannot be read; gloveport doctor tells how the data stands."
+        ),
         ErrorCode.UNSUPPORTED_FS: ErrorSpec(-32043, "Put the data directory on a local file system with locking."),
         ErrorCode.NEWER_DATA: ErrorSpec(-32044, "Update gloveport; this data was written by a newer version."),
         ErrorCode.BLOB_MISSING: ErrorSpec(-32045, "The body was pruned or never stored."),

@@ -6,6 +6,7 @@ plug-in of a library.
 Must never: hold logic.
 """
 
+import errno
 import io
 import os
 import signal
@@ -13,11 +14,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from gloveport.protocol.wire.base import WireModel
     from gloveport.server.app.replay import ReplayReport
+
+STDOUT: Final = 1
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""How a write to standard output fails, which names no file."""
 
 
 def serve_lsp() -> int:
@@ -68,6 +73,12 @@ def _use_no_plugins() -> None:
     sys.modules[finder.__name__] = finder
 
 
+def _give_up_output(error: OSError) -> NoReturn:
+    """Say that what was to be printed found no room, and end; what is still buffered falls."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    sys.exit(f"the output cannot be written ({error.strerror})\nGive it room, or another place.")
+
+
 def main() -> None:
     """Entry point of the distribution."""
     if sys.argv[1:] == ["lsp"]:
@@ -82,6 +93,10 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters is no reason to fail
                 stream.reconfigure(errors="backslashreplace")
         command_line(Doors(serve_lsp=serve_lsp, run_daemon=run_daemon, replay=replay, export=export, view=view))()
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        _give_up_output(error)
     except KeyboardInterrupt:  # while it still loads; later ones are the commands' own
         sys.exit(128 + signal.SIGINT)
 

@@ -247,7 +247,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             raw = file.read(SETTINGS_BYTES_MAX + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # there is no place where it could lie
         return {}
     except OSError as error:
         raise _wrong(path, f"it cannot be read ({error.strerror})") from error

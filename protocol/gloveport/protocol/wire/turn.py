@@ -142,13 +142,15 @@ class ApprovalResolveResult(WireModel):
 
 
 class GrantInfo(WireModel):
-    """A right in force."""
+    """A right in force, and in which session it was given, when."""
 
     grant_id: str
     scope: str
     sentence: str
     expires_at: int | None
     uses_left: int | None
+    session_id: str
+    issued_at: int
 
 
 class GrantListResult(WireModel):

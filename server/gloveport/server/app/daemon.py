@@ -27,6 +27,7 @@ from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.server.app.front import Front, Late, LateMethods
 from gloveport.server.app.live_settings import LiveSettings, secret_values
 from gloveport.server.client.paths import Places, other_data_dirs
+from gloveport.server.client.private import make_dir
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.schema import DATABASE_FILE
@@ -67,7 +68,7 @@ async def serve(places: Places, settings_home: Path) -> None:
     for handler in logging.getLogger().handlers:
         handler.addFilter(RedactingFilter(redactor))
     async with AsyncExitStack() as stack:
-        places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_dir(places.data_dir)
         lease = DataLease.acquire(places.data_dir)
         stack.callback(lease.release)
         older = _older_data(places)

@@ -16,6 +16,8 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import ERASED_PAYLOAD, GENESIS_DIGEST, StoredEvent, chain_digest
 from gloveport.server.journal.offline import OfflineJournal
 
+LOGS: Final = "Name a session's id, a data folder, a database of one, or what gloveport export wrote."
+"""What can be read, where something else was named."""
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _PREFIX: Final = session_stream(SessionId(""))
 
@@ -79,7 +81,7 @@ def read_export(path: Path) -> SessionLog:
     """The log in an export (NDJSON). Raises GloveportError (CORRUPT, INVALID_PARAMS)."""
     first = next(_lines(path), None)
     if first is None:
-        raise GloveportError(ErrorCode.CORRUPT, f"{path} holds no event")
+        raise GloveportError(ErrorCode.CORRUPT, f"{path} holds no event", hint=LOGS)
     event, _hash = _event_of(first, path, 1)
 
     def events() -> Iterator[tuple[StoredEvent, ...]]:
@@ -127,5 +129,5 @@ def _event_of(line: bytes, path: Path, number: int) -> tuple[StoredEvent, str]:
         named = {name: plain[name] for name in ("stream", "epoch", "seq", "type", "version", "at", "digest")}
         event = StoredEvent(**named, payload=payload, erased=payload_hash if erased else None)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise GloveportError(ErrorCode.CORRUPT, f"line {number} of {path} is no exported event") from error
+        raise GloveportError(ErrorCode.CORRUPT, f"line {number} of {path} is no exported event", hint=LOGS) from error
     return event, payload_hash

@@ -19,11 +19,12 @@ from pydantic_core import to_jsonable_python
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.server.app.live_settings import secret_values
-from gloveport.server.app.log_files import SessionLog, open_log, read_export
+from gloveport.server.app.log_files import LOGS, SessionLog, open_log, read_export
 from gloveport.server.commands.session import exported
 from gloveport.server.engine.folding import Loaded, fold_stored
 from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
+from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.session.views.context import ContextProjection
@@ -120,6 +121,8 @@ def opened_log(data_dir: Path, wanted: str) -> Iterator[SessionLog]:
         with OfflineJournal.open(data_dir) as journal:
             yield open_log(journal, wanted)
     elif named.is_dir():
+        if not (named / DATABASE_FILE).is_file():
+            raise GloveportError(ErrorCode.CORRUPT, f"{named} is no data folder: it holds no journal", hint=LOGS)
         with OfflineJournal.open(named) as journal:
             yield open_log(journal, "")
     elif OfflineJournal.is_database(named):

@@ -124,6 +124,9 @@ def why(
         items = (await client.call("session/item/list", params)).items
         calls = {item.id.removeprefix("tool/"): item for item in items if item.kind == "tool" and call in item.id}
         name = list(calls)[-1] if calls else call
+        if not name:
+            out().print(plain(f"no calls yet in session {short_id(info.session_id)} · {info.title}"))
+            return
         result = await client.call("tool/why", WhyParams(session_id=info.session_id, call_id=name))
         console = out()
         console.print(plain(f"{_title(calls.get(name), result.tool)} ({result.call_id}): {result.outcome}", "bold"))

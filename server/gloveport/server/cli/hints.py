@@ -8,6 +8,7 @@ Must never: hide what went wrong; it stands before the hint.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +17,7 @@ from gloveport.protocol.wire.methods import METHODS
 
 HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
-        ErrorCode.INVALID_PARAMS: "See the command's own words: gloveport COMMAND --help",
+        ErrorCode.INVALID_PARAMS: "See the command's own words: gloveport {command} --help",
         ErrorCode.INTERNAL: "Look the reference up in the daemon's log (gloveport doctor says where) and report it.",
         ErrorCode.UNREACHABLE: "The next command starts it again, and a turn that ran goes on: gloveport resume",
         ErrorCode.SHUTTING_DOWN: "The daemon is going down; run the command again.",
@@ -85,6 +86,8 @@ OUTCOME_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "running": "It runs; follow it with gloveport resume, stop it with gloveport cancel",
     }
 )
+_COMMAND: Final = "{command}"
+_running: Final[ContextVar[str]] = ContextVar("running command", default="COMMAND")
 _METHOD_NAMES: Final = re.compile("|".join(re.escape(name) for name in METHODS))
 
 
@@ -105,6 +108,11 @@ def taking_back() -> Iterator[None]:
         raise
 
 
+def name_command(name: str) -> None:
+    """Which command runs, as hints name it."""
+    _running.set(name)
+
+
 def hint_of(error: GloveportError) -> str:
     """The hint of a failure for a person at a terminal."""
     return advice(error.code.value, error.hint)
@@ -116,7 +124,8 @@ def advice(code: str, hint: str) -> str:
     usual = "" if known is None else HINTS.get(known, "")
     if known is not None and hint == ERRORS[known].hint:
         hint = usual or hint
-    return usual if _METHOD_NAMES.search(hint) else hint
+    chosen = usual if _METHOD_NAMES.search(hint) else hint
+    return chosen.replace(_COMMAND, _running.get())
 
 
 RERUN_HINT: Final = (

@@ -18,7 +18,7 @@ from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.snapshot import SnapshotPreviewParams, SnapshotPreviewResult, SnapshotRestoreParams
 from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import out, plain, request_id, with_client
-from gloveport.server.cli.phrases import local_time
+from gloveport.server.cli.phrases import counted, local_time
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
@@ -59,7 +59,9 @@ def restore(
 async def _list(client: Client, info: SessionInfo) -> None:
     points = (await client.call("snapshot/list", SessionParams(session_id=info.session_id))).points
     for one in points:
-        out().print(plain(f"{one.point}  {local_time(one.at)}  {one.decisions} decisions since  {one.title}"))
+        out().print(
+            plain(f"{one.point}  {local_time(one.at)}  {counted(one.decisions, 'decision')} since  {one.title}")
+        )
 
 
 def _show(shown: SnapshotPreviewResult) -> None:

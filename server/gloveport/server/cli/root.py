@@ -24,12 +24,14 @@ from gloveport.server.cli import (
     policy,
     records,
     restoring,
+    rights,
     run,
     sessions,
     steering,
     thawing,
 )
 from gloveport.server.cli.daemon_words import status_lines
+from gloveport.server.cli.hints import name_command
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
@@ -71,6 +73,8 @@ def command_line(doors: Doors) -> typer.Typer:
             DECIDE,
             (
                 approvals.approve,
+                rights.grants,
+                rights.revoke,
                 changes.diff,
                 changes.accept,
                 changes.reject,
@@ -111,11 +115,14 @@ def _print_version(given: bool) -> None:
 
 
 def program(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """An agent backend that an editor can trust with its hands."""
+    if context.invoked_subcommand is not None:
+        name_command(context.invoked_subcommand)
 
 
 def _daemon(doors: Doors) -> typer.Typer:

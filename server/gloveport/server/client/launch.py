@@ -20,7 +20,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
 from gloveport.protocol.wire.version import PROTOCOL_VERSION
 from gloveport.server.client.paths import Places, find_places
-from gloveport.server.client.private import make_private_dir, open_socket
+from gloveport.server.client.private import make_private_dir, open_socket, unusable_dir
 
 START_TIMEOUT_S: Final = 20.0
 PROBE_TIMEOUT_S: Final = 5.0
@@ -104,7 +104,10 @@ def _read_probe(answer: dict[str, Any]) -> Probe | None:
 
 def _spawn(places: Places, command: Sequence[str], environ: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    log = os.open(places.log, flags, 0o600)
+    try:
+        log = os.open(places.log, flags, 0o600)
+    except OSError as error:
+        raise unusable_dir(places.data_dir, error) from error
     try:
         return subprocess.Popen(
             command,

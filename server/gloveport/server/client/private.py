@@ -23,8 +23,23 @@ _DARWIN_PEERCRED: Final = 1
 
 def make_private_dir(path: Path) -> None:
     """Create a directory of mode 0700 where there is none, then check it. Raises UNSAFE_DIRECTORY."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_dir(path)
     check_private_dir(path)
+
+
+def make_dir(path: Path) -> None:
+    """Create a data folder of mode 0700 where there is none. Raises UNSAFE_DIRECTORY."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable_dir(path, error) from error
+
+
+def unusable_dir(path: Path, error: OSError) -> GloveportError:
+    """The data folder cannot be made or written: where, why, and how another one is named."""
+    words = f"the data folder {path} cannot be used ({error.strerror})"
+    hint = "Set GLOVEPORT_HOME to a folder that you can write to."
+    return GloveportError(ErrorCode.UNSAFE_DIRECTORY, words, hint=hint)
 
 
 def check_private_dir(path: Path) -> None:

@@ -76,6 +76,8 @@ async def grants(house: House, params: SessionParams, caller: Caller) -> GrantLi
                 sentence=grant_sentence(grant),
                 expires_at=grant.expires_at,
                 uses_left=grant.uses_left,
+                session_id=grant.session_id,
+                issued_at=grant.issued_at,
             )
         )
     return GrantListResult(grants=tuple(rows))

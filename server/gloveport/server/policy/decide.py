@@ -100,7 +100,7 @@ def _need(request: Request, effects: tuple[Effect, ...], asks: tuple[Finding, ..
 def _reason(deciding: tuple[Finding, ...]) -> str:
     words = tuple(dict.fromkeys(finding.words for finding in deciding))
     left_out = len(words) - REASONS_SHOWN_MAX
-    more = (f"And {left_out} more reasons.",) if left_out > 0 else ()
+    more = (f"And {left_out} more {'reason' if left_out == 1 else 'reasons'}.",) if left_out > 0 else ()
     return " ".join((*words[:REASONS_SHOWN_MAX], *more))
 
 

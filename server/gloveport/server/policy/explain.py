@@ -29,7 +29,7 @@ KERNEL_CHECKS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "trust-unset": ("ask", "Changes are asked about until you say how far you trust the workspace."),
         "no-sandbox": ("deny", "Nothing runs without a sandbox."),
         "rung": ("deny", "Nothing runs in a sandbox weaker than its trust level needs; untrusted text alone is asked."),
-        "each-time": ("ask", "Shells, wrappers and inline code are asked about each time."),
+        "each-time": ("ask", "Shells, wrappers and inline code that may do more than look are asked about each time."),
         "loader-variable": ("ask", "Variables that choose what is loaded or run are asked about each time."),
         "not-your-word": ("ask", "What leaves, is remembered or configures follows your own words or is asked about."),
         "confidential": ("deny", "Confidential data never goes where it can't be previewed; else it is asked about."),
