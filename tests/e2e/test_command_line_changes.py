@@ -160,6 +160,23 @@ def test_nothing_to_show_is_no_patch(cli: Cli, root: Path) -> None:
     assert "Nothing is proposed" in done.stderr
 
 
+def test_lines_of_yours_give_way_to_a_hunk_by_name(cli: Cli, proposed: Path) -> None:
+    """`--take` with a hunk's name: the lines that gave way are shown, and undo brings them back."""
+    mine = proposed / "a.txt"
+    edited = TEXT.replace("line 3\n", "my own words\n")
+    with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
+        assert shell.end() == 0
+    first = re.findall(r"@@ hunk (\w{4,})", shell.text)[0]
+    assert "--take needs --hunk" in cli("accept", "a.txt", "--take", cwd=proposed, code=1).stderr
+    mine.write_text(edited)
+    cli("accept", "a.txt", "--hunk", first, cwd=proposed, code=1)
+    assert mine.read_text() == edited
+    assert "my own words" in cli("accept", "a.txt", "--hunk", first, "--take", cwd=proposed).stdout
+    assert mine.read_text() == TEXT.replace("line 3\n", "third\n")
+    cli("undo", cwd=proposed)
+    assert mine.read_text() == edited
+
+
 @pytest.mark.parametrize("order", [("accept", "reject"), ("reject", "accept")])
 def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tuple[str, str]) -> None:
     """Whichever was decided last; what was taken back waits again."""
