@@ -1,5 +1,6 @@
 """`gloveport undo`, `redo` and `restore` at a terminal: by file, by turn, and with a preview."""
 
+import re
 from pathlib import Path
 
 from tests.kit.command_line import running_command_line
@@ -53,3 +54,19 @@ def test_back_and_forth(tmp_path: Path) -> None:
         cli("redo", cwd=tmp_path)
         cli("undo", "--turn", turn, cwd=tmp_path)
         assert a.read_text() == "one\n"
+        cli("redo", cwd=tmp_path)
+        printed = re.findall(r"turn (\w+) ·", cli("trace", "--turns", "2", cwd=tmp_path).stdout)
+        short = next(name for name in printed if turn.endswith(name))
+        assert len(printed) == 2
+        assert len(short) < len(turn)
+        cli("undo", "--turn", short, cwd=tmp_path)
+        assert a.read_text() == "one\n"
+        cli("redo", cwd=tmp_path)
+        cli("restore", short, "-y", cwd=tmp_path)
+        assert a.read_text() == "one\n"
+        for words in (("undo", "--turn", "zzz"), ("restore", "zzz", "-y")):
+            assert "there is no turn zzz" in cli(*words, cwd=tmp_path, code=1).stderr
+        refused = cli("undo", "nope.py", cwd=tmp_path, code=1).stderr
+        assert "no change of nope.py" in refused
+        assert "nothing to undo" not in refused
+        assert "2 turns" in cli("undo", "--turn", "turn", cwd=tmp_path, code=1).stderr

@@ -29,7 +29,7 @@ from gloveport.server.cli.diffs import below_root, decided_digests, hunk_digest,
 from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.seen import check_seen
 from gloveport.server.client.connect import Client
 
@@ -181,7 +181,7 @@ def undo(
         params = ChangeUndoParams(
             client_request_id=request_id(),
             session_id=info.session_id,
-            turn_id=turn or None,
+            turn_id=await pick_point(client, info, turn) if turn else None,
             all=everything,
             paths=tuple(below_root(path, info, root) for path in paths) if paths else None,
             hunk_digests=await decided_digests(client, info, hunk) if hunk else None,

@@ -33,8 +33,8 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.SUPERSEDED: "Look at the card as it is now: gloveport approve",
         ErrorCode.WORKSPACE_UNTRUSTED: "Say how far you trust the folder: gloveport trust restricted",
         ErrorCode.CHANGE_UNKNOWN: "See gloveport diff.",
-        ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines back "
-        "as they were and accept again, or drop it (gloveport reject PATH) and ask anew: gloveport resume -m '...'",
+        ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines "
+        "back as they were and accept again, or drop it (gloveport reject PATH) and ask anew: gloveport resume",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
         ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
@@ -89,8 +89,6 @@ OUTCOME_HINTS: Final[Mapping[str, str]] = MappingProxyType(
 _COMMAND: Final = "{command}"
 _running: Final[ContextVar[str]] = ContextVar("running command", default="COMMAND")
 _METHOD_NAMES: Final = re.compile("|".join(re.escape(name) for name in METHODS))
-
-
 BACK_CONFLICT_HINT: Final = (
     "You changed the same lines since then, and they were left alone. Put your lines back as they were and run "
     "the command again, or change the rest by hand; gloveport show tells what was decided."

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
 from gloveport.server.cli.phrases import phase_words, short_ids
 from gloveport.server.client.connect import Client
@@ -33,6 +34,22 @@ async def pick_session(client: Client, given: str, folder: Path = HERE) -> Sessi
     """The session named, by a unique part of its id, or the newest of the folder. Raises GloveportError."""
     every = await every_session(client)
     return _named(every, given) if given else _newest(every, folder)
+
+
+async def pick_point(client: Client, info: SessionInfo, given: str) -> str:
+    """The point named: `start`, or a turn by its id or a part of it that no other has. Raises GloveportError."""
+    points = (await client.call("snapshot/list", SessionParams(session_id=info.session_id))).points
+    names = [one.point for one in points]
+    if given in names:
+        return given
+    ends = [name for name in names if name.endswith(given)]
+    found = ends if len(ends) == 1 else [name for name in names if given in name]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise GloveportError(ErrorCode.INVALID_PARAMS, f"there is no turn {given}", hint="See gloveport restore.")
+    words = f"{given} fits {len(found)} turns: {', '.join(found[:5])}"
+    raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Give more of the id.")
 
 
 async def sessions_here(client: Client, folder: Path) -> list[SessionInfo]:

@@ -19,7 +19,7 @@ from gloveport.protocol.wire.snapshot import SnapshotPreviewParams, SnapshotPrev
 from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import counted, local_time
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
@@ -40,14 +40,15 @@ def restore(
         if not point:
             await _list(client, info)
             return
-        params = SnapshotPreviewParams(session_id=info.session_id, point=point)
+        chosen = await pick_point(client, info, point)
+        params = SnapshotPreviewParams(session_id=info.session_id, point=chosen)
         with taking_back():
             shown = await client.call("snapshot/preview", params)
         _show(shown)
         if preview or shown.digest is None or not await _wanted(yes=yes):
             return
         wanted = SnapshotRestoreParams(
-            client_request_id=request_id(), session_id=info.session_id, point=point, digest=shown.digest
+            client_request_id=request_id(), session_id=info.session_id, point=chosen, digest=shown.digest
         )
         with taking_back():
             done = await client.call("snapshot/restore", wanted)

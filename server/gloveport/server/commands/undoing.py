@@ -54,6 +54,7 @@ def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:
         found = [each for each in applied if each.apply_id == params.apply_id][-1:]
     else:
         found = standing(applied)
+        _check_paths(found, params.paths or ())
         if params.turn_id is not None:
             found = [each for each in found if params.turn_id in _names(each, "turns")]
         elif params.hunk_digests is not None and not params.all:
@@ -63,8 +64,26 @@ def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:
         elif not params.all:
             found = found[-1:]
     if not found:
-        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to undo", hint="See gloveport show.")
+        raise GloveportError(ErrorCode.CHANGE_UNKNOWN, _nothing(params), hint="See gloveport show.")
     return found[::-1]
+
+
+def _nothing(params: ChangeUndoParams) -> str:
+    """That nothing is in force of what was named."""
+    if params.apply_id is not None:
+        return f"there is no decision {params.apply_id}"
+    if params.turn_id is not None:
+        return f"no decision on what turn {params.turn_id} proposed is in force"
+    return "there is nothing to undo"
+
+
+def _check_paths(found: Sequence[ChangeApplied], paths: Sequence[str]) -> None:
+    """Each named path has a decision in force, so that none is passed over in silence."""
+    changed = {path for each in found for path in each.paths}
+    for path in paths:
+        if path not in changed:
+            words = f"there is no change of {path} to undo"
+            raise GloveportError(ErrorCode.CHANGE_UNKNOWN, words, hint="See gloveport show.")
 
 
 @dataclass(frozen=True, slots=True)

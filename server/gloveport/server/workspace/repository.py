@@ -24,6 +24,7 @@ from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.git_pack import Entry, Pack, commit_bytes, index_bytes, object_name, write_trees
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
+from gloveport.server.workspace.tracked import INDEX_BYTES_MAX
 
 REPOSITORY_NAME: Final = "repository"
 NAMES_NAME: Final = "repository.names"
@@ -34,6 +35,10 @@ CONTENT_BYTES_MAX: Final = 512 << 20
 """Above this there is none."""
 GIT: Final = ".git"
 _HEAD_BYTES_MAX: Final = 4096
+_OBEYED: Final = frozenset({"commondir", "config.worktree", "modules"})
+"""Names in a repository that lead git to settings elsewhere."""
+_GITLINK: Final = b"\0\0\xe0\0"
+"""The mode of a submodule in an index; git looks into it by its own settings."""
 _BRANCH: Final = re.compile(rb"ref: refs/heads/([A-Za-z0-9][A-Za-z0-9._/-]{0,199})\n?\Z")
 _SPECIAL: Final = re.compile(r"([][*?!#\\ ])")
 _ESCAPED: Final = r"\\\1"
@@ -147,17 +152,25 @@ def is_pointer(worktree: Path) -> bool:
 
 
 def runs_nothing(session_dir: Path, worktree: Path) -> bool:
-    """True where git, in a jail, would obey no settings but those that were made here, or finds no repository."""
+    """True where git, at the worktree's top in a jail, obeys what was made here and nothing that a program put there.
+
+    Where no repository is yet, the folder itself must not look like one: git would take it for one.
+    """
     folder = session_dir / REPOSITORY_NAME
     if not os.path.lexists(worktree / GIT):
-        return True
-    if not is_pointer(worktree) or any(os.path.lexists(folder / name) for name in ("commondir", "config.worktree")):
+        return not os.path.lexists(worktree / "HEAD")
+    if not is_pointer(worktree):
         return False
     try:
         with Root(folder) as root:
-            return read_entry(root.fd, "config", "config", _HEAD_BYTES_MAX).data == _CONFIG.encode()
+            names = set(os.listdir(root.fd))
+            hooks = os.listdir(folder / "hooks") if "hooks" in names else []
+            settings = read_entry(root.fd, "config", "config", _HEAD_BYTES_MAX).data
+            index = read_entry(root.fd, "index", "index", INDEX_BYTES_MAX).data if "index" in names else b""
     except (OSError, WorkspaceError):
         return not os.path.lexists(folder)
+    foreign = {name for name in names if name in _OBEYED or name.startswith("sharedindex")}
+    return not hooks and not foreign and _GITLINK not in index and settings == _CONFIG.encode()
 
 
 def drop_repository(session_dir: Path) -> None:

@@ -123,7 +123,7 @@ def looks_digest() -> str:
 def touched_by(argv: Argv) -> Touched:
     """The paths that this command touches. Raises LooksError where more may happen."""
     program = argv[0]
-    if argv[1:] in _VERSIONS and program in _version_of():
+    if argv[1:] == ("--version",) and program in _version_of():
         return Touched()
     words = argv[:1] + argv[2:] if argv[:2] == ("git", "--no-pager") else argv
     grammar, rest = _find_grammar(words)
@@ -168,7 +168,7 @@ def _take_option(grammar: Grammar, words: Sequence[str], at: int, program: str, 
         taken.options.add(name)
         return at
     if name in grammar.valued and (equals or at < len(words)) and (name.startswith("--") or not equals):
-        _take_value(grammar.valued[name], value if equals else words[at], taken)
+        _take_value(grammar.valued[name], value if equals else _next_word(words, at, name), taken)
         taken.options.add(name)
         return at if equals else at + 1
     if "-#" in grammar.flags and word[1:].isdecimal() and word.isascii():
@@ -186,13 +186,20 @@ def _take_cluster(grammar: Grammar, words: Sequence[str], at: int, program: str,
         if option in grammar.valued:
             if not rest and at >= len(words):
                 raise LooksError(f"{program} lacks a word behind {option!r:.60}")
-            _take_value(grammar.valued[option], rest or words[at], taken)
+            _take_value(grammar.valued[option], rest or _next_word(words, at, option), taken)
             taken.options.add(option)
             return at if rest else at + 1
         if option not in grammar.flags:
             raise LooksError(f"{program} is given {words[at - 1]!r:.60}, which is not known to only look")
         taken.options.add(option)
     return at
+
+
+def _next_word(words: Sequence[str], at: int, option: str) -> str:
+    """The value in a word of its own; where a program takes none there, it would be an option that was not judged."""
+    if words[at].startswith("-"):
+        raise LooksError(f"{words[at]!r:.60} behind {option!r:.60} may be an option of its own")
+    return words[at]
 
 
 def _take_value(kind: str, value: str, taken: _Taken) -> None:
@@ -282,9 +289,6 @@ def _find(words: Argv) -> Touched:
             raise LooksError(f"find is given {words[at]!r:.60}, which is not known to only look")
         at += 1 + taken
     return Touched(words[:start])
-
-
-_VERSIONS: Final = frozenset({("--version",), ("-V",), ("-version",)})
 
 
 @lru_cache(maxsize=1)

@@ -31,8 +31,6 @@ file | -b -i -L -h -k --brief --mime --mime-type --mime-encoding | paths
 du | -s -h -a -c -d=n -k -m -b -x -S -0 --max-depth=n --summarize --human-readable --apparent-size --all --total
    --exclude=t | paths
 df | -h -H -T -i -k -m -a -l -P --human-readable --total | paths
-tree | -a -d -f -i -L=n -I=t -P=t -s -h -D -r -t -C -n -p -u -g -F -J -X --dirsfirst --noreport --prune --filelimit=n
-   --gitignore --charset=t | paths
 realpath | -e -m -s -q -L -P --relative-to=p --relative-base=p | paths
 readlink | -f -e -m -n -q -s -v | paths
 basename | -a -s=t --suffix=t | text
@@ -89,7 +87,6 @@ sha512sum | -c -b -t --check --quiet --status --tag | paths
 b2sum | -c -b -t --check --quiet --status --tag | paths
 cksum | -a=t --algorithm=t | paths
 base64 | -d -w=n -i --decode --wrap=n | one
-xxd | -l=n -s=n -c=n -g=n -p -b -u -i -e | one
 od | -A=t -t=t -N=n -j=n -w=n -v -c -x -a -d -o -b | paths
 hexdump | -C -n=n -s=n -v -c -x | paths
 strings | -a -n=n -t=t -e=t | paths
@@ -136,7 +133,7 @@ chown | -R -v -c -f -h | mode
 git status | -s -b -u? --short --branch --porcelain? --long --untracked-files? --ignored? --show-stash -uno -unormal
    -uall -z --no-renames --ahead-behind | revs
 git log | -p -u -n=n -# -U=n -L=t -S=t -G=t -i -E -F -P -w -b -M -C -z -g --oneline --graph --all --stat? --shortstat
-   --numstat --summary --name-only --name-status --patch --no-patch -s --decorate? --no-decorate --pretty? --format=t
+   --numstat --summary --name-only --name-status --patch --no-patch -s --decorate? --no-decorate --pretty? --format?
    --abbrev-commit --abbrev? --since=t --until=t --after=t --before=t --author=t --committer=t --grep=t
    --max-count=n --skip=n --follow --merges --no-merges --first-parent --reverse --date=t --date-order --topo-order
    --diff-filter=t --branches? --tags? --remotes? --cherry-pick --left-right --no-color --color? --word-diff?
@@ -148,7 +145,7 @@ git diff | -p -u -U=n -M -C -b -w -s -z -R -a -i --cached --staged --stat? --sho
    --no-ext-diff --no-textconv --exit-code --quiet --merge-base --find-renames? --find-copies? --no-renames --raw
    --text --relative? --function-context -W --compact-summary --abbrev? --full-index --no-prefix --dirstat? | revs
 git show | -p -u -U=n -s -q -M -C -b -w -z --stat? --shortstat --numstat --summary --name-only --name-status
-   --pretty? --format=t --oneline --no-patch --patch --abbrev-commit --no-color --color? --word-diff? --date=t
+   --pretty? --format? --oneline --no-patch --patch --abbrev-commit --no-color --color? --word-diff? --date=t
    --no-ext-diff --no-textconv --unified=n --decorate? --ignore-all-space --diff-filter=t --first-parent | revs
 git blame | -L=t -w -M -C -s -e -l -t -f -n -c -p --porcelain --line-porcelain --date=t --ignore-rev=t --show-email
    --show-name --show-number --root --abbrev? | revs
@@ -191,31 +188,18 @@ git count-objects | -v -H | none
 git fsck | --full --no-progress --connectivity-only --dangling | none
 git reflog | -n=n -# --oneline --date=t --all | none
 git version | --build-options | none
-pip list | --format=t -v --user --not-required | none
-pip show | -f -v --files | text
-pip freeze | -l --local --user --all | none
-pip check | | none
-pip3 list | --format=t -v --user --not-required | none
-pip3 show | -f -v --files | text
-pip3 freeze | -l --local --user --all | none
-pip3 check | | none
-npm ls | -a -g --all --depth=n --json --long --parseable --prod --dev --omit=t | text
-npm list | -a -g --all --depth=n --json --long --parseable --prod --dev --omit=t | text
-npm root | -g | none
-npm prefix | -g | none
-go version | -m | none
-go env | -json | text
 dpkg | !-l !-s !-L !-S !--list !--status | text
 dpkg-query | !-W !-l !-s !-L -f=t | text
 """
 """The lines; a line that begins with spaces goes on with the one before."""
 
 VERSION_OF: Final = """
-    python python3 pip pip3 node npm ruby perl gcc g++ cc clang clang++ make cmake ninja git docker podman bash dash
-    curl wget jq rg fd grep sed tar gzip java javac tsc deno sqlite3 psql mysql redis-cli gdb strace shellcheck shfmt
-    ld as ar nm objdump readelf ffmpeg pandoc hugo terraform kubectl helm nginx lua luajit ghc ocaml rustfmt
+    python python3 node ruby perl gcc g++ cc clang clang++ make cmake ninja git docker podman bash dash
+    jq rg fd grep sed tar gzip java javac tsc deno sqlite3 gdb strace shellcheck shfmt
+    ld as ar nm objdump readelf ffmpeg pandoc hugo nginx lua luajit ghc ocaml rustfmt
 """
-"""Programs that may be asked for their version: `--version`, `-V` or `-version` as the only word."""
+"""Programs that may be asked for their version: `--version` as the only word. Those that obey a file of the home folder
+before they answer are not among them."""
 
 WRAPPERS: Final = """
 env | -i --ignore-environment -u=t --unset=t | args
@@ -234,10 +218,12 @@ exec | -c -l | args
 """Programs that start the command behind them and do nothing else; what may stand before it is an allowlist too."""
 
 HARMLESS_VARIABLES: Final = """
-    LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MESSAGES LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE
-    CI COLUMNS LINES TERM PY_COLORS RUST_BACKTRACE NODE_ENV DEBUG VERBOSE TEST_ENV APP_ENV
+    NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE CI COLUMNS LINES PY_COLORS RUST_BACKTRACE
 """
 """Variables that choose how something looks, never what is loaded or run."""
+
+LOCALE_VARIABLES: Final = "LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MESSAGES LANG"
+"""Variables that are harmless with the plain name of a locale; with another value they choose a file to load."""
 
 SHELLS: Final = "bash sh dash"
 """Shells whose text is understood; others have other grammars."""

@@ -5,6 +5,7 @@ Invariant: without a doubt the effects are all there are; a doubt never hides a 
 Must never: be the reason why something is refused; rules judge the commands and effects.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -44,6 +45,7 @@ class Inside:
         return self.scratch != "" and path.startswith(f"{self.scratch}/") and ".." not in path.split("/")
 
 
+_LOCALE: Final = re.compile(r"C|POSIX|C\.UTF-8|[a-z]{2}_[A-Z]{2}(\.UTF-8)?")
 ANYWHERE: Final = Inside()
 
 
@@ -165,7 +167,9 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
             doubts.append(f"what {simple.words[0]} starts can't be told")
             continue
         doubts += [
-            f"{name} is set, which may choose what runs" for name, _ in inner.assignments if not _is_harmless(name)
+            f"{name} is set, which may choose what runs"
+            for name, value in inner.assignments
+            if not _is_harmless(name, value)
         ]
         programs += _names(simple.words, inner.words, is_text=is_text)
         try:
@@ -175,6 +179,8 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
             entered, touched = folder, _with(_redirected(inner), changed_at_least(inner.words))
         commands += [words for words in (simple.words, inner.words) if words]
         effects += _effects(touched, folder, place)
+        if any(place.is_scratch(path) for path in (*touched.writes, *touched.deletes)):
+            doubts.append("it writes temporary files, which what runs next may obey")
         folder = entered
     doubts += [f"it would {effect.kind} {effect.target}" for effect in effects if effect.kind is not EffectKind.read]
     if len(effects) > PATHS_MAX:
@@ -220,8 +226,9 @@ def _entered(simple: Simple, folder: str, place: Inside) -> str:
 
 
 def _redirected(simple: Simple) -> Touched:
-    reads = tuple(one.target for one in simple.redirects if one.kind == "read")
-    return Touched(reads, tuple(one.target for one in simple.redirects if one.kind == "write"))
+    named = [(one.kind, "./-" if one.target == "-" else one.target) for one in simple.redirects]  # a file for a shell
+    reads = tuple(target for kind, target in named if kind == "read")
+    return Touched(reads, tuple(target for kind, target in named if kind == "write"))
 
 
 def _names(outer: Argv, inner: Argv, *, is_text: bool) -> list[str]:
@@ -261,5 +268,6 @@ def _harmless() -> frozenset[str]:
     return frozenset(looks_table.HARMLESS_VARIABLES.split())
 
 
-def _is_harmless(name: str) -> bool:
-    return name in _harmless()
+def _is_harmless(name: str, value: str) -> bool:
+    is_locale = name in looks_table.LOCALE_VARIABLES.split() and _LOCALE.fullmatch(value) is not None
+    return is_locale or name in _harmless()
