@@ -345,7 +345,7 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
-/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is what the user has there. */
+/** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, `user_text` is what the user has there, and `user_digest` names it to a decision that replaces it. */
 export interface PendingHunk {
   readonly sessionId: string;
   readonly sessionTitle: string;
@@ -366,6 +366,7 @@ export interface PendingHunk {
   readonly meets: boolean;
   readonly state?: "pending" | "conflicted";
   readonly userText?: string | null;
+  readonly userDigest?: string | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
@@ -448,6 +449,12 @@ export interface Rate {
   readonly part: number;
   readonly whole: number;
   readonly percent: number | null;
+}
+
+/** What the user has where a hunk is conflicted, by the `user_digest` that was shown: an accept replaces it. */
+export interface Replaced {
+  readonly hunkDigest: string;
+  readonly userDigest: string;
 }
 
 /** One request; `unpriced` says why it has no cost. */
@@ -553,11 +560,12 @@ export interface SandboxListResult {
   readonly sandboxes: readonly SandboxInfo[];
 }
 
-/** What is decided: a proposal by its digest; with `hunk_digests` only those hunks. */
+/** What is decided: a proposal by its digest; with `hunk_digests` only those hunks. A conflicted hunk is accepted where `replaces` names what the user has there; anything newer refuses. */
 export interface Selection {
   readonly changeId: string;
   readonly digest: string;
   readonly hunkDigests?: readonly string[] | null;
+  readonly replaces?: readonly Replaced[];
 }
 
 /** Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched. Proposals that wait for a decision go with it; `even_undecided` says that this is known. */

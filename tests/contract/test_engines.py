@@ -30,6 +30,8 @@ from gloveport.sandbox.contract import Claim, Command, ResultKind, SandboxError
 from gloveport.sandbox.profile import Access, Limits, Mount
 from gloveport.sandbox.runner import rundir
 from gloveport.sandbox.runner.engine_api import EngineSocket
+from gloveport.server.app.resources import Ladder
+from gloveport.server.settings import Settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MIB = 1024 * 1024
@@ -150,6 +152,8 @@ async def test_what_a_killed_daemon_kept_ready_is_reaped_by_the_next(tmp_path: P
     argv = [sys.executable, "-c", KEEPER, str(tmp_path), shared_engine().choice.host]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     other = DockerSandbox(tmp_path, choice=shared_engine().choice)
+    settings = Settings((), "restricted", {}, engine=shared_engine().choice)
+    ladder = Ladder(tmp_path, tmp_path, (), lambda: settings)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as daemon:  # noqa: ASYNC220 - its words are few
         try:
             assert daemon.stdout is not None
@@ -161,9 +165,11 @@ async def test_what_a_killed_daemon_kept_ready_is_reaped_by_the_next(tmp_path: P
         finally:
             daemon.kill()
             daemon.wait()
-    await other.reap()
+    assert list(Path(tmp_path, "docker").iterdir()) == [], "no run tells of the container"
+    await ladder.reap()
     assert list_kept(tmp_path / "docker") == []
     await other.close()
+    await ladder.close()
 
 
 async def test_the_engines_socket_is_never_shown(rig: Rig, tmp_path: Path) -> None:

@@ -157,6 +157,68 @@ async def test_a_restore_shows_what_it_does_and_what_it_cannot(home: Home) -> No
         assert (await kit.refused("snapshot/preview", nowhere)).code is ErrorCode.INVALID_PARAMS
 
 
+async def restore(kit: Kit, session: str, point: str) -> bool:
+    """Go back to a point as it is previewed; False when nothing would change."""
+    shown = await kit.call("snapshot/preview", SnapshotPreviewParams(session_id=session, point=point))
+    if shown.digest is None:
+        assert not shown.files
+        return False
+    wanted = SnapshotRestoreParams(client_request_id=new_id("r"), session_id=session, point=point, digest=shown.digest)
+    await kit.call("snapshot/restore", wanted)
+    return True
+
+
+async def decisions(kit: Kit, session: str) -> list[int]:
+    """How many decisions each point counts since."""
+    points = (await kit.call("snapshot/list", SessionParams(session_id=session))).points
+    return [one.decisions for one in points]
+
+
+async def test_a_restore_aims_at_its_point_however_often(home: Home) -> None:
+    """The second time nothing is left to do; it counts as no decision; its undo brings all back, and can be redone."""
+    async with home.room() as kit:
+        session, turns = await two_turns(kit)
+        mine, made = home.root / "a.txt", home.root / "b.txt"
+        for point, text, left in (("start", TEXT, [0, 0, 0]), (turns[1], FIRST, [1, 1, 0])):
+            assert await decisions(kit, session) == [2, 2, 1]
+            assert await restore(kit, session, point)
+            for _ in range(2):
+                assert not await restore(kit, session, point)
+                assert (mine.read_text(), made.exists()) == (text, False)
+                assert await decisions(kit, session) == left
+            await kit.undo(session)
+            assert (mine.read_text(), made.exists()) == (SECOND, True)
+            await redo(kit, session)
+            assert (mine.read_text(), made.exists()) == (text, False)
+            assert not await restore(kit, session, point)
+            await kit.undo(session)
+        assert await restore(kit, session, turns[1])
+        assert await restore(kit, session, "start")
+        assert mine.read_text() == TEXT
+        assert await restore(kit, session, turns[1])
+        assert mine.read_text() == FIRST
+        assert not await restore(kit, session, turns[1])
+
+
+async def test_a_restore_brings_back_what_held_at_its_point(home: Home) -> None:
+    """A decision before the point that was undone after it holds again; the user's own lines stay."""
+    async with home.room() as kit:
+        session, turns = await two_turns(kit)
+        mine = home.root / "a.txt"
+        await kit.call("change/undo", back(session, all=True))
+        assert mine.read_text() == TEXT
+        mine.write_text(TEXT.replace("line 9\n", "mine\n"))
+        assert await restore(kit, session, turns[1])
+        assert mine.read_text() == FIRST.replace("line 9\n", "mine\n")
+        assert not await restore(kit, session, turns[1])
+        await kit.undo(session)
+        assert mine.read_text() == TEXT.replace("line 9\n", "mine\n")
+        await redo(kit, session)
+        assert mine.read_text() == FIRST.replace("line 9\n", "mine\n")
+        await kit.call("change/undo", back(session, paths=["a.txt"]))
+        assert mine.read_text() == TEXT.replace("line 9\n", "mine\n")
+
+
 async def test_the_sides_of_a_proposal_are_documents(home: Home) -> None:
     """Under our own scheme, with the file's name at the end; unsaved words are the user's side; a stale one is none."""
     async with home.room() as kit:

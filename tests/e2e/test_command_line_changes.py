@@ -158,3 +158,53 @@ def test_nothing_to_show_is_no_patch(cli: Cli, root: Path) -> None:
     done = cli("diff", cwd=root)
     assert done.stdout == ""
     assert "Nothing is proposed" in done.stderr
+
+
+def test_lines_of_yours_give_way_to_a_hunk_by_name(cli: Cli, proposed: Path) -> None:
+    """`--take` with a hunk's name: the lines that gave way are shown, and undo brings them back."""
+    mine = proposed / "a.txt"
+    edited = TEXT.replace("line 3\n", "my own words\n")
+    with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
+        assert shell.end() == 0
+    first = re.findall(r"@@ hunk (\w{4,})", shell.text)[0]
+    assert "--take needs --hunk" in cli("accept", "a.txt", "--take", cwd=proposed, code=1).stderr
+    mine.write_text(edited)
+    cli("accept", "a.txt", "--hunk", first, cwd=proposed, code=1)
+    assert mine.read_text() == edited
+    assert "my own words" in cli("accept", "a.txt", "--hunk", first, "--take", cwd=proposed).stdout
+    assert mine.read_text() == TEXT.replace("line 3\n", "third\n")
+    cli("undo", cwd=proposed)
+    assert mine.read_text() == edited
+
+
+@pytest.mark.parametrize("order", [("accept", "reject"), ("reject", "accept")])
+def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tuple[str, str]) -> None:
+    """Whichever was decided last; what was taken back waits again."""
+    for verb in order:
+        cli(verb, "a.txt", "--hunk", "1", *(("--unseen",) if verb == "accept" else ()), cwd=proposed)
+    assert "modify a.txt: pending, 1 accepted, 1 rejected" in cli("show", cwd=proposed).stdout
+    cli("reject", "a.txt", cwd=proposed)
+    shown = cli("show", cwd=proposed).stdout
+    assert re.search(r"modify a.txt: 1 accepted, \d rejected\n", shown)
+    assert "docs/crlf.txt: pending\n" in shown
+    cli("reject", "docs/crlf.txt", cwd=proposed)
+    assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
+
+
+def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
+    """At an accept: both sides, reject, or one's own line back; at undo and restore other words, as nothing waits."""
+    mine = proposed / "a.txt"
+    mine.write_text(TEXT.replace("line 3\n", "my own third\n"))
+    told = " ".join(cli("accept", "a.txt", "--unseen", cwd=proposed, code=1).stderr.split())
+    assert all(words in told for words in ("gloveport diff", "gloveport reject", "Put your lines back as they were"))
+    with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
+        shell.wait_for("conflicted")
+        shell.wait_for("you have: my own third")
+    mine.write_text(TEXT)
+    cli("accept", "a.txt", "--unseen", cwd=proposed)
+    mine.write_text(NEAR.replace("third\n", "my own third\n"))
+    for words in (("undo",), ("restore", "start", "-y")):
+        told = " ".join(cli(*words, cwd=proposed, code=1).stderr.split())
+        assert "left alone" in told
+        assert "gloveport diff" not in told
+        assert "proposal" not in told

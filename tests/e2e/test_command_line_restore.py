@@ -42,6 +42,9 @@ def test_back_and_forth(tmp_path: Path) -> None:
         refused = cli("restore", turn, cwd=tmp_path, code=1)
         assert "--yes" in refused.stderr
         cli("restore", turn, "--yes", cwd=tmp_path)
+        again = cli("restore", turn, "--yes", cwd=tmp_path).stdout
+        assert "nothing would change" in again
+        assert "restored" not in again
         assert (a.read_text(), b.exists()) == ("one\n", False)
         cli("undo", cwd=tmp_path)
         assert (a.read_text(), b.read_text()) == ("two\n", "new\n")

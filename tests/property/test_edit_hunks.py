@@ -130,6 +130,19 @@ def test_texts_without_a_common_line_are_told_apart_at_once(old: list[int], new:
     assert search.steps_left == SEARCH_STEPS_MAX
 
 
+def test_the_last_step_of_the_budget_may_be_spent() -> None:
+    """A region that needs exactly what is left is matched; with one step less it is changed as a whole."""
+    old, new = [1, 2, 1, 2], [2, 1, 2, 1]
+    whole = _Search(old, new)
+    whole.run()
+    needed = SEARCH_STEPS_MAX - whole.steps_left
+    for budget, pairs in ((needed, whole.pairs), (needed - 1, {})):
+        search = _Search(old, new)
+        search.steps_left = budget
+        search.run()
+        assert (search.pairs, bool(pairs)) == (pairs, budget == needed)
+
+
 def longest_common(old: list[int], new: list[int]) -> int:
     """Length of the longest common subsequence, by the book."""
     row = [0] * (len(new) + 1)

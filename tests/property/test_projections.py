@@ -2,7 +2,7 @@
 
 import copy
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -214,14 +214,14 @@ def sampled() -> Story:
     story.policy_says("ask").user_answers("once").policy_says("allow", grant_id="g1", left=0)
     story.tool_ends("ok", "edited", mat.change("t1", 1, "t1.c2", 1)).policy_says("allow")
     story.tool_ends("ok", "1 passed", run(1, "t1.c3")).model_answers()
-    for decision in ("accepted", "undone"):
+    return decided(story, "accepted", "undone")
+
+
+def decided(story: Story, *decisions: Literal["accepted", "rejected", "undone"]) -> Story:
+    """The story, and then these decisions on one hunk."""
+    for decision in decisions:
         facts = ev.HunkDecided(
-            change_id="ch1",
-            path="dir/a1.py",
-            hunk_ids=("h1",),
-            digests=("0" * 64,),
-            decision=decision,
-            by="user",  # type: ignore[arg-type] # one of the literals
+            change_id="ch1", path="dir/a1.py", hunk_ids=("h1",), digests=("0" * 64,), decision=decision, by="user"
         )
         story._store((facts,), fold_event(story.state, facts))
     return story
@@ -276,6 +276,21 @@ def test_the_task_says_since_when_a_decision_is_written() -> None:
 
 def counts_of(passed: int, failed: int) -> Any:
     return TestCounts(passed, failed, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "accepted", "undone"),
+    [
+        (("undone", "undone"), 1, 1),
+        (("accepted", "undone", "accepted", "undone"), 1, 1),
+        (("accepted",), 1, 0),
+        (("rejected", "undone"), 1, 1),
+    ],
+)
+def test_an_accepted_hunk_counts_once_as_undone(decisions: Any, accepted: int, undone: int) -> None:
+    """However often it went to and fro: what counts is whether it holds in the end."""
+    counts = project(MetricsProjection(), placed_run(decided(sampled(), *decisions))).finish().counts
+    assert (counts["hunks_accepted"], counts["hunks_undone"]) == (accepted, undone)
 
 
 def test_rates_are_told_with_their_counts() -> None:

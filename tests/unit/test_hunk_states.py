@@ -13,7 +13,13 @@ from gloveport.server.session.state import SessionState
 
 ROWS = {
     "pending": {"met": "conflicted", "accepted": "accepted", "rejected": "rejected", "replaced": "superseded"},
-    "conflicted": {"proposed": "pending", "parted": "pending", "rejected": "rejected", "replaced": "superseded"},
+    "conflicted": {
+        "proposed": "pending",
+        "parted": "pending",
+        "accepted": "accepted",
+        "rejected": "rejected",
+        "replaced": "superseded",
+    },
     "accepted": {"proposed": "pending", "undone": "undone"},
     "rejected": {"proposed": "pending", "undone": "undone"},
     "superseded": {"proposed": "pending"},

@@ -13,8 +13,9 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.wire.place import ProbeInfo
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox, advise
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
+from gloveport.sandbox.backends.names import used_rungs
 from gloveport.sandbox.backends.select import NAMES, available, open_backend
-from gloveport.sandbox.contract import Availability, Claim, SandboxError
+from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict, judge
 from gloveport.sandbox.profile import Limits, Profile
@@ -35,6 +36,22 @@ def test_unknown_name_is_an_error(tmp_path: Path) -> None:
         open_backend("docker-maybe", tmp_path)
     assert caught.value.code is ErrorCode.SANDBOX_UNAVAILABLE
     assert NAMES[0] in caught.value.hint
+
+
+async def test_what_a_rung_may_have_left_is_seen_without_opening_it(tmp_path: Path) -> None:
+    """Runs by their folders; what is with an engine alone by the folder that is made first and stays."""
+    assert used_rungs(tmp_path / "none") == ()
+    backend = open_backend("process", tmp_path)
+    lease = await backend.prepare(PROFILE, "lease")
+    execution = await lease.start(Command(("true",), "run"))
+    await execution.result()
+    assert used_rungs(tmp_path) == ("process",)
+    await lease.release()
+    assert used_rungs(tmp_path) == ()
+    await backend.close()
+    for name in NAMES:
+        (tmp_path / name).mkdir(exist_ok=True)
+    assert used_rungs(tmp_path) == ("gvisor", "docker", "remote-ssh", "remote-tls")
 
 
 @pytest.mark.parametrize("path", ["", "/bin/false", "/no/such/bwrap"])

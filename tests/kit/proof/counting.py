@@ -177,7 +177,7 @@ def count_neighbours(meter: Meter) -> None:
     from gloveport.sandbox.backends.execution import SupervisedExecution
     from gloveport.sandbox.backends.supervised import RunFolders
     from gloveport.server.engine import model_run
-    from gloveport.server.tools.registry import Toolbox
+    from gloveport.server.tools.toolbox import Toolbox
     from gloveport.server.workspace.facade import SessionWorkspace
 
     around(meter, model_run, "_take")

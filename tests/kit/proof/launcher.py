@@ -25,6 +25,7 @@ LATE_MODULES: Final = (
     "gloveport.server.app.foreground",
     "gloveport.server.app.daemon",
     "gloveport.server.app.rooms",
+    "gloveport.server.commands.working",
     "gloveport.sandbox.backends.bubblewrap",
     "gloveport.sandbox.backends.process",
     "gloveport.server.models.scripted",

@@ -77,8 +77,8 @@ class PendingHunk(WireModel):
 
     `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the
     file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or
-    no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, and `user_text` is
-    what the user has there.
+    no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, `user_text` is what
+    the user has there, and `user_digest` names it to a decision that replaces it.
     """
 
     session_id: str
@@ -100,6 +100,7 @@ class PendingHunk(WireModel):
     meets: bool
     state: PendingState = "pending"
     user_text: str | None = None
+    user_digest: str | None = None
 
 
 class ChangeHunksResult(WireModel):
@@ -137,12 +138,23 @@ class ChangePreviewResult(WireModel):
     documents: ChangeDocuments | None = None
 
 
+class Replaced(WireModel):
+    """What the user has where a hunk is conflicted, by the `user_digest` that was shown: an accept replaces it."""
+
+    hunk_digest: Digest
+    user_digest: Digest
+
+
 class Selection(WireModel):
-    """What is decided: a proposal by its digest; with `hunk_digests` only those hunks."""
+    """What is decided: a proposal by its digest; with `hunk_digests` only those hunks.
+
+    A conflicted hunk is accepted where `replaces` names what the user has there; anything newer refuses.
+    """
 
     change_id: Name
     digest: Digest
     hunk_digests: tuple[Digest, ...] | None = None
+    replaces: tuple[Replaced, ...] = Field(default=(), max_length=SELECTIONS_MAX)
 
 
 class ChangeDecideParams(SessionMutation):

@@ -166,6 +166,7 @@ def _load_rooms() -> Any:
     try:
         return importlib.import_module(ROOMS)
     finally:
+        gc.collect()
         gc.freeze()
         gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
         gc.enable()

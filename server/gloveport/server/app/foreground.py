@@ -17,8 +17,12 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.server.client.paths import find_places
 
 LOG_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+M_TRIM_THRESHOLD: Final = -1
+M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
-"""The number of this option of `mallopt`."""
+"""The numbers of these options of `mallopt`."""
+LARGE_BYTES: Final = 64 * 1024
+"""So much that is free at once goes back to the system."""
 
 
 def run_daemon() -> int:
@@ -28,7 +32,7 @@ def run_daemon() -> int:
     # What is loaded now stays: collecting while loading, and looking at it ever after, is time for nothing. The
     # daemon collects again when its rooms are loaded.
     gc.disable()
-    _use_one_arena()
+    _keep_one_small_heap()
     from gloveport.server.app.daemon import run
 
     try:
@@ -40,7 +44,12 @@ def run_daemon() -> int:
     return 0
 
 
-def _use_one_arena() -> None:
-    """Let all threads share the C library's first heap: one each costs megabytes, and Python lets one thread run."""
+def _keep_one_small_heap() -> None:
+    """Let all threads share the C library's first heap: one each costs megabytes, and Python lets one thread run.
+
+    Without bounds of its own the library keeps more the larger what was once given back: reading one long session
+    would cost a megabyte for good.
+    """
     with suppress(OSError, AttributeError):  # another C library, which keeps none
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+        for option, value in ((M_ARENA_MAX, 1), (M_TRIM_THRESHOLD, LARGE_BYTES), (M_MMAP_THRESHOLD, LARGE_BYTES)):
+            ctypes.CDLL(None).mallopt(option, value)

@@ -5,7 +5,6 @@ Invariant: a rung is tried before it is described; a key is handed to its provid
 Must never: choose in place of the user.
 """
 
-import importlib.resources
 import os
 import shutil
 import sys
@@ -22,7 +21,7 @@ import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.place import ClaimInfo, ProbeInfo, SandboxDoctorResult, SandboxInfo
-from gloveport.sandbox.backends.names import NAMES
+from gloveport.sandbox.backends.names import NAMES, used_rungs
 from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Availability, Sandbox
 from gloveport.sandbox.profile import is_below
@@ -33,6 +32,7 @@ from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
 from gloveport.server.engine.way_out import erase_lines
 from gloveport.server.models.contract import Provider
 from gloveport.server.models.registry import ModelSettings, provider_from_settings
+from gloveport.server.policy import rules as builtin_rules
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
@@ -45,6 +45,7 @@ from gloveport.server.workspace.fit import refuse_root
 from gloveport.server.workspace.layers import drop_layers
 
 RULES_FILE: Final = "rules.toml"
+BUILTIN_RULES: Final = "builtin.toml"
 MANAGED_RULES: Final = Path("/etc/gloveport") / RULES_FILE
 """Rules of whoever owns the machine; the user's own can only add to what they ask for and refuse."""
 CONTENTS_DIR: Final = "contents"
@@ -69,7 +70,7 @@ def load_rules(settings_home: Path, managed: Path = MANAGED_RULES) -> RuleSet:
 
     Raises PolicyError (RULES_INVALID), also for managed rules that somebody but root could have written.
     """
-    builtin = importlib.resources.files("gloveport.server.policy.rules").joinpath("builtin.toml").read_text("utf-8")
+    builtin = Path(builtin_rules.__path__[0], BUILTIN_RULES).read_text("utf-8")
     texts = {Source.builtin: builtin}
     if os.path.lexists(managed):
         texts[Source.managed] = _read_managed(managed)
@@ -166,12 +167,12 @@ class Ladder:
 
     async def reap(self) -> None:
         """End every run of an earlier daemon that no session follows."""
-        for name in NAMES:
+        for name in used_rungs(self._runs_dir):  # the others cost every start their loading, and left nothing
             await self.backend(name).reap()
 
     async def sweep(self, keep: frozenset[str]) -> None:
         """Remove what ended runs left, but what is `keep`: runs that a session still asks about."""
-        for name in NAMES:
+        for name in used_rungs(self._runs_dir):
             await self.backend(name).sweep(keep)
 
     async def close(self) -> None:

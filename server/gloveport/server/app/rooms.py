@@ -49,7 +49,8 @@ from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.mended import mend_worktree
 from gloveport.server.recovery.recover import recover
-from gloveport.server.tools.registry import builtin_toolbox
+from gloveport.server.tools.contract import Tool
+from gloveport.server.tools.toolbox import Toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.news import News
 from gloveport.server.transports.source import Projections
@@ -187,7 +188,7 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
         providers=opened.models,
         sandboxes=opened.ladder,
         rules=opened.rules,
-        toolbox=builtin_toolbox(),
+        toolbox=Toolbox(_load_tools),
         redactor=front.redactor,
         tasks=tasks,
         now_us=front.now_us,
@@ -207,6 +208,12 @@ def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) 
             lambda: front.settings().databases,
         ),
     )
+
+
+def _load_tools() -> tuple[Tool, ...]:
+    from gloveport.server.tools.registry import builtin_tools  # a daemon at rest needs none of them
+
+    return builtin_tools()
 
 
 def _facts(front: Front) -> Facts:

@@ -16,13 +16,17 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.change import (
     ChangeDecideParams,
     ChangeDecideResult,
+    ChangeHunksParams,
     ChangeInfo,
     ChangeRedoParams,
     ChangeUndoParams,
+    PendingHunk,
+    Replaced,
     Selection,
 )
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.diffs import below_root, decided_digests, hunk_digest, pending, show_diffs, write_patch
+from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -32,12 +36,30 @@ from gloveport.server.client.connect import Client
 Paths = Annotated[list[str] | None, typer.Argument(help="Files and folders, as seen from here; none: all.")]
 Hunks = Annotated[list[str] | None, typer.Option("--hunk", help="A hunk's id as diff shows it, for one path.")]
 Unseen = Annotated[bool, typer.Option("--unseen", help="Also what was never shown as it is now.")]
+Take = Annotated[bool, typer.Option("--take", help="With --hunk: your own lines there give way.")]
 NOTHING = "Nothing is proposed."
 
 
-def _selection(change: ChangeInfo, hunks: list[str] | None) -> Selection:
+def _selection(change: ChangeInfo, hunks: list[str] | None, met: Sequence[PendingHunk] = ()) -> Selection:
     digests = tuple(hunk_digest(change, name) for name in hunks) if hunks else None
-    return Selection(change_id=change.change_id, digest=change.digest, hunk_digests=digests)
+    replaces = tuple(
+        Replaced(hunk_digest=one.hunk_digest, user_digest=one.user_digest)
+        for one in met
+        if one.hunk_digest is not None and one.hunk_digest in (digests or ()) and one.user_digest is not None
+    )
+    return Selection(change_id=change.change_id, digest=change.digest, hunk_digests=digests, replaces=replaces)
+
+
+async def _met(client: Client, session_id: str, take: bool, hunks: list[str] | None) -> tuple[PendingHunk, ...]:
+    """What waits and meets the user's lines, where those shall give way."""
+    if not take:
+        return ()
+    if not hunks:
+        raise GloveportError(
+            ErrorCode.INVALID_PARAMS, "--take needs --hunk", hint="Name the hunks; see gloveport diff."
+        )
+    found = await client.call("change/hunks", ChangeHunksParams(session_id=session_id))
+    return tuple(hunk for hunk in found.hunks if hunk.meets)
 
 
 async def decide(
@@ -47,22 +69,33 @@ async def decide(
     changes: Sequence[ChangeInfo],
     hunks: list[str] | None = None,
     named: Sequence[str] = (),
+    *,
+    take: bool = False,
 ) -> ChangeDecideResult | None:
-    """Accept or reject; None when nothing is pending. What runs by itself is accepted where it is among `named`."""
+    """Accept or reject; None when nothing is pending. What runs by itself is accepted where it is among `named`.
+
+    With `take` the user's lines give way to the named hunks.
+    """
     if not changes:
         return None
     if hunks and len(changes) != 1:
         raise GloveportError(ErrorCode.INVALID_PARAMS, "--hunk needs exactly one path", hint="Name the path first.")
+    met = await _met(client, session_id, take, hunks)
     batches, left = parted(changes, named) if accept else ((tuple(changes),), ())
     result = ChangeDecideResult(apply_id="", paths=())
     for batch in batches:
         params = ChangeDecideParams(
             client_request_id=request_id(),
             session_id=session_id,
-            selections=tuple(_selection(change, hunks) for change in batch),
+            selections=tuple(_selection(change, hunks, met) for change in batch),
         )
         done = await client.call("change/accept" if accept else "change/reject", params)
         result = done.model_copy(update={"paths": (*result.paths, *done.paths)})
+    chosen = {digest for change in changes for digest in _selection(change, hunks).hunk_digests or ()} if met else set()
+    for one in met:
+        if one.hunk_digest in chosen:
+            out().print(plain(f"your lines of {one.path} that gave way (gloveport undo brings them back):", "yellow"))
+            out().print(plain((one.user_text or "").rstrip("\n")))
     if left:
         err().print(plain(left_words(left), "bold yellow"))
     return result
@@ -90,14 +123,21 @@ def diff(paths: Paths = None, session: Session = "", root: Folder = HERE) -> Non
 
 
 def _decision(
-    accept: bool, paths: list[str] | None, hunks: list[str] | None, session: str, root: Path, *, unread: bool = True
+    accept: bool,
+    paths: list[str] | None,
+    hunks: list[str] | None,
+    session: str,
+    root: Path,
+    *,
+    unread: bool = True,
+    take: bool = False,
 ) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         changes = await pending(client, info, paths, root)
         if not unread:
             check_seen(info.session_id, changes)
-        result = await decide(client, info.session_id, accept, changes, hunks, paths or ())
+        result = await decide(client, info.session_id, accept, changes, hunks, paths or (), take=take)
         if result is None:
             out().print(plain(NOTHING))
             return
@@ -110,10 +150,15 @@ def _decision(
 
 
 def accept(
-    paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE, unseen: Unseen = False
+    paths: Paths = None,
+    hunk: Hunks = None,
+    session: Session = "",
+    root: Folder = HERE,
+    unseen: Unseen = False,
+    take: Take = False,
 ) -> None:
     """Write proposals into your files, as they were shown: all, paths, hunks; what runs by itself only by name."""
-    _decision(True, paths, hunk, session, root, unread=unseen)
+    _decision(True, paths, hunk, session, root, unread=unseen, take=take)
 
 
 def reject(paths: Paths = None, hunk: Hunks = None, session: Session = "", root: Folder = HERE) -> None:
@@ -141,7 +186,8 @@ def undo(
             paths=tuple(below_root(path, info, root) for path in paths) if paths else None,
             hunk_digests=await decided_digests(client, info, hunk) if hunk else None,
         )
-        result = await client.call("change/undo", params)
+        with taking_back():
+            result = await client.call("change/undo", params)
         out().print(plain(decided_words("undone", result.paths, info), "green"))
 
     with_client(work)
@@ -153,7 +199,8 @@ def redo(session: Session = "", root: Folder = HERE) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         params = ChangeRedoParams(client_request_id=request_id(), session_id=info.session_id)
-        result = await client.call("change/redo", params)
+        with taking_back():
+            result = await client.call("change/redo", params)
         out().print(plain(decided_words("redone", result.paths, info), "green"))
 
     with_client(work)

@@ -17,7 +17,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.change import ChangeInfo, ChangePreviewParams, EndedHunkInfo
+from gloveport.protocol.wire.change import ChangeHunksParams, ChangeInfo, ChangePreviewParams, EndedHunkInfo
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.server.cli.link import err, out, plain
 from gloveport.server.cli.seen import note_shown
@@ -27,6 +27,8 @@ _STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
 _ID_CHARACTERS_MIN: Final = 4
 _WHOLE_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TOLD_MAX: Final = 5
+_OWN_LINES_MAX: Final = 20
+_CONFLICTED: Final = " (conflicted: you changed these lines too)"
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _PATCH_HEADER: Final = re.compile(rb"@@ -(\d+),(\d+) \+\d+,\d+ @@")
 
@@ -133,12 +135,15 @@ async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[Cha
     for change in changes:
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
         preview = await client.call("change/preview", params)
-        states = {hunk.hunk_id: hunk.state for hunk in preview.change.hunks}
-        names = iter([f"{name}{_state_words(states[hunk])}" for hunk, name in hunk_names(preview.change).items()])
+        theirs = await _met_lines(client, session, preview.change)
+        names = iter(hunk_names(preview.change).items())
         for line in preview.diff.splitlines():
-            note = f" hunk {next(names, '')}" if line.startswith("@@") else ""
+            hunk_id, name = next(names, ("", "")) if line.startswith("@@") else ("", "")
+            note = f" hunk {name}{_CONFLICTED if hunk_id in theirs else ''}" if line.startswith("@@") else ""
             style = "bold" if line.startswith(("+++", "---", "diff ")) else _STYLES.get(line[:1], "")
             console.print(plain(line + note, style))
+            for own in theirs.get(hunk_id, ()):
+                console.print(plain(f"! you have: {own}", "yellow"))
         if change.runs_by_itself:
             console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
         ended = Counter(hunk.state for hunk in preview.ended)
@@ -148,8 +153,14 @@ async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[Cha
         note_shown(session.session_id, (preview.change,))
 
 
-def _state_words(state: str) -> str:
-    return " (conflicted: you changed these lines too)" if state == "conflicted" else ""
+async def _met_lines(client: Client, session: SessionInfo, change: ChangeInfo) -> dict[str, list[str]]:
+    """What the user has now where the conflicted hunks stand, by hunk."""
+    if all(hunk.state != "conflicted" for hunk in change.hunks):
+        return {}
+    placed = (await client.call("change/hunks", ChangeHunksParams(session_id=session.session_id))).hunks
+    texts = {one.hunk_id: one.user_text for one in placed if one.change_id == change.change_id}
+    met = [hunk.hunk_id for hunk in change.hunks if hunk.state == "conflicted"]
+    return {name: (texts.get(name) or "").splitlines()[:_OWN_LINES_MAX] or ["nothing there"] for name in met}
 
 
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:

@@ -6,7 +6,8 @@ Must never: hide what went wrong; it stands before the hint.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final
@@ -32,7 +33,8 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.SUPERSEDED: "Look at the card as it is now: gloveport approve",
         ErrorCode.WORKSPACE_UNTRUSTED: "Say how far you trust the folder: gloveport trust restricted",
         ErrorCode.CHANGE_UNKNOWN: "See gloveport diff.",
-        ErrorCode.CHANGE_CONFLICT: "Your file changed under the proposal and nothing was written; see gloveport diff.",
+        ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines back "
+        "as they were and accept again, or drop it (gloveport reject PATH) and ask anew: gloveport resume -m '...'",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
         ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
@@ -92,6 +94,23 @@ _METHOD_NAMES: Final = re.compile("|".join(re.escape(name) for name in METHODS))
 def name_command(name: str) -> None:
     """Which command runs, as hints name it."""
     _running.set(name)
+
+
+BACK_CONFLICT_HINT: Final = (
+    "You changed the same lines since then, and they were left alone. Put your lines back as they were and run "
+    "the command again, or change the rest by hand; gloveport show tells what was decided."
+)
+
+
+@contextmanager
+def taking_back() -> Iterator[None]:
+    """Undo, redo and restore run in it: over a conflict of theirs there is no proposal to look at."""
+    try:
+        yield
+    except GloveportError as error:
+        if error.code is ErrorCode.CHANGE_CONFLICT and error.hint == ERRORS[error.code].hint:
+            error.hint = BACK_CONFLICT_HINT
+        raise
 
 
 def hint_of(error: GloveportError) -> str:

@@ -6,6 +6,7 @@ Must never: print.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -19,12 +20,23 @@ NOT_SENT: Final = "paused"
 """The failure class of a request that was held back before it was sent."""
 _SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _PHASES: Final = MappingProxyType({"model": "answering", "tools": "working"})
+_DECIDED: Final = ("accepted", "rejected", "undone")
+"""Where a hunk stands that was decided on, in the order in which they are told."""
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 def change_words(kind: str, path: str, renamed_from: str | None) -> str:
     """What is proposed, in words; of a rename both names."""
     return f"{kind.replace('_', ' ')} {'' if renamed_from is None else f'{renamed_from} → '}{path}"
+
+
+def standing_words(state: str, ends: Iterable[str]) -> str:
+    """Where a proposal stands, by its own state and its hunks that wait no more: `1 accepted, 1 rejected`."""
+    counts = Counter(end for end in ends if end in _DECIDED)
+    told = ", ".join(f"{counts[end]} {end}" for end in _DECIDED if counts[end])
+    if state == "pending":
+        return f"{state}, {told}" if told else state
+    return told if len(counts) > 1 else next(iter(counts), state)
 
 
 def counted(number: int, noun: str) -> str:

@@ -16,6 +16,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.snapshot import SnapshotPreviewParams, SnapshotPreviewResult, SnapshotRestoreParams
+from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import counted, local_time
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
@@ -40,14 +41,16 @@ def restore(
             await _list(client, info)
             return
         params = SnapshotPreviewParams(session_id=info.session_id, point=point)
-        shown = await client.call("snapshot/preview", params)
+        with taking_back():
+            shown = await client.call("snapshot/preview", params)
         _show(shown)
         if preview or shown.digest is None or not await _wanted(yes=yes):
             return
         wanted = SnapshotRestoreParams(
             client_request_id=request_id(), session_id=info.session_id, point=point, digest=shown.digest
         )
-        done = await client.call("snapshot/restore", wanted)
+        with taking_back():
+            done = await client.call("snapshot/restore", wanted)
         out().print(plain(f"restored: {', '.join(done.paths)} in {info.root}", "green"))
 
     with_client(work)
@@ -68,7 +71,7 @@ def _show(shown: SnapshotPreviewResult) -> None:
         out().print(plain(f"{_VERBS[row.action]} {row.path}{where}", "bold"))
         out().print(plain(row.diff))
     if not shown.files:
-        out().print(plain("Nothing would change."))
+        out().print(plain("Your files are as they were at that point; nothing would change."))
     for stays in shown.cannot_undo:
         out().print(plain(f"stays done: {stays.title}: {stays.words}", "yellow"))
 

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import EndedHunkInfo
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, with_client
@@ -26,6 +27,7 @@ from gloveport.server.cli.phrases import (
     phase_words,
     retry_words,
     short_ids,
+    standing_words,
 )
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session, shown_title
 from gloveport.server.client.connect import Client
@@ -124,7 +126,7 @@ def _takes(item: ViewItem, message: ViewItem) -> bool:
     return begins or (item.kind == "message.assistant" and item.fields.get("turnId") == turn_id)
 
 
-def _lines(item: ViewItem) -> list[tuple[str, str]]:
+def _lines(item: ViewItem, ended: Sequence[EndedHunkInfo]) -> list[tuple[str, str]]:
     fields = item.fields
     match item.kind:
         case "message.user":
@@ -139,7 +141,8 @@ def _lines(item: ViewItem) -> list[tuple[str, str]]:
             return [(f"  {counts_of_tests(fields)}", "bold")]
         case "change":
             words = change_words(fields["changeKind"], fields["path"], fields.get("renamedFrom"))
-            return [(f"± {words}: {fields['state']}", "blue")]
+            ends = (hunk.state for hunk in ended if f"change/{hunk.change_id}" == item.id)
+            return [(f"± {words}: {standing_words(fields['state'], ends)}", "blue")]
         case "approval":
             return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
         case "turn":
@@ -168,6 +171,7 @@ def show(session: Named = "", root: Folder = HERE) -> None:
         detail = await client.call("session/show", SessionParams(session_id=info.session_id))
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_SHOWN_MAX)
         page = await client.call("session/item/list", params)
+        ended = (await client.call("change/list", SessionParams(session_id=info.session_id))).ended
         console = out()
         console.print(plain(f"{detail.info.title} · {detail.info.root}", "bold"))
         where = f"{detail.info.model_label} · sandbox {detail.info.sandbox} · {detail.info.trust_level}"
@@ -175,7 +179,7 @@ def show(session: Named = "", root: Folder = HERE) -> None:
         if page.items_before:
             console.print(plain(f"[{page.items_before} earlier items are not shown]", "dim"))
         for item in as_delivered(page.items):
-            for text, style in _lines(item):
+            for text, style in _lines(item, ended):
                 console.print(plain(text, style))
         console.print(plain(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out", "dim"))
 

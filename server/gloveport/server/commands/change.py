@@ -104,7 +104,8 @@ def _selected(actor: Actor, params: ChangeDecideParams) -> tuple[Selected, ...]:
             raise GloveportError(
                 ErrorCode.CHANGE_SUPERSEDED, f"the proposal of {change.path} changed since it was shown"
             )
-        chosen.append(Selected(one.change_id, one.digest, one.hunk_digests))
+        replaces = tuple((each.hunk_digest, each.user_digest) for each in one.replaces)
+        chosen.append(Selected(one.change_id, one.digest, one.hunk_digests, replaces))
     return tuple(chosen)
 
 

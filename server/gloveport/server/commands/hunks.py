@@ -18,6 +18,7 @@ from gloveport.server.commands.house import House
 from gloveport.server.edit.hunk_states import HunkState, shown_state
 from gloveport.server.edit.lines import split_lines
 from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.merge import met_digest
 from gloveport.server.edit.shift import Placed, place_lines
 from gloveport.server.engine.actor import Actor
 from gloveport.server.transports.port import Caller
@@ -104,6 +105,8 @@ def _places(change: ChangeProposed, sides: _Sides) -> Iterator[tuple[HunkRecord 
 
 def _each(actor: Actor, change: ChangeProposed, sides: _Sides, uri: str) -> Iterator[PendingHunk]:
     places = _Lines(sides.user)
+    user = split_lines(sides.user)
+    changes = changed_ranges(split_lines(sides.base), user)
     for hunk, placed in _places(change, sides):
         start = 0 if hunk is None else hunk.old_start
         yield PendingHunk(
@@ -126,6 +129,9 @@ def _each(actor: Actor, change: ChangeProposed, sides: _Sides, uri: str) -> Iter
             meets=placed.meets,
             state=cast("PendingState", shown_state(meets=placed.meets).value),
             user_text=_text(sides.user, placed.start, placed.end - placed.start) if placed.meets else None,
+            user_digest=None
+            if hunk is None or not placed.meets
+            else met_digest(changes, user, hunk.old_start, hunk.old_start + hunk.old_count),
         )
 
 

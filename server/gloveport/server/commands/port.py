@@ -6,7 +6,7 @@ Must never: know what a method does.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,27 +17,11 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import (
-    approval,
-    change,
-    data,
-    devcontainer,
-    documents,
-    hunks,
-    place,
-    policy,
-    restoring,
-    session,
-    tool,
-    turn,
-    undoing,
-)
+from gloveport.server.commands import place, session
+from gloveport.server.commands.handler import Change, Read
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
 from gloveport.server.transports.port import Caller
-
-Read = Callable[[House, Any, Caller], Awaitable[BaseModel]]
-Change = Callable[[House, Any, Caller, Once], Awaitable[BaseModel]]
 
 
 def _projected(method: str) -> Read:
@@ -47,6 +31,26 @@ def _projected(method: str) -> Read:
         from gloveport.server.commands.views import HANDLERS
 
         return await HANDLERS[method](house, params, caller)
+
+    return answer
+
+
+def _read(method: str) -> Read:
+    """The handler of a method of work; all of these are loaded with the first one."""
+
+    async def answer(house: House, params: Any, caller: Caller) -> BaseModel:
+        from gloveport.server.commands.working import READS as WORKING
+
+        return await WORKING[method](house, params, caller)
+
+    return answer
+
+
+def _change(method: str) -> Change:
+    async def answer(house: House, params: Any, caller: Caller, once: Once) -> BaseModel:
+        from gloveport.server.commands.working import CHANGES as WORKING
+
+        return await WORKING[method](house, params, caller, once)
 
     return answer
 
@@ -64,22 +68,22 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "trace/show": _projected("trace/show"),
         "sample/list": _projected("sample/list"),
         "metrics/show": _projected("metrics/show"),
-        "approval/list": approval.listed,
-        "grant/list": approval.grants,
-        "change/list": change.listed,
-        "change/hunks": hunks.hunks,
-        "change/preview": change.preview,
-        "change/document": documents.document,
-        "snapshot/list": restoring.listed,
-        "snapshot/preview": restoring.preview,
-        "tool/why": tool.why,
+        "approval/list": _read("approval/list"),
+        "grant/list": _read("grant/list"),
+        "change/list": _read("change/list"),
+        "change/hunks": _read("change/hunks"),
+        "change/preview": _read("change/preview"),
+        "change/document": _read("change/document"),
+        "snapshot/list": _read("snapshot/list"),
+        "snapshot/preview": _read("snapshot/preview"),
+        "tool/why": _read("tool/why"),
         "workspace/list": place.workspaces,
         "sandbox/list": place.sandboxes,
-        "sandbox/devcontainer": devcontainer.show,
+        "sandbox/devcontainer": _read("sandbox/devcontainer"),
         "sandbox/doctor": place.doctor,
         "model/list": place.models,
-        "policy/show": policy.show,
-        "policy/explain": policy.explained,
+        "policy/show": _read("policy/show"),
+        "policy/explain": _read("policy/explain"),
         "audit/verify": place.verify_audit,
         "audit/export": place.export_audit,
         "daemon/status": place.status,
@@ -91,21 +95,21 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/start": session.start,
         "session/rename": session.rename,
         "session/thaw": session.thaw,
-        "session/delete": data.delete,
-        "turn/start": turn.start,
-        "turn/queue": turn.queue,
-        "turn/steer": turn.steer,
-        "turn/interrupt": turn.interrupt,
-        "turn/edit": turn.edit,
-        "turn/unqueue": turn.unqueue,
-        "turn/cancel": turn.cancel,
-        "approval/resolve": approval.resolve,
-        "grant/revoke": approval.revoke,
-        "change/accept": change.accept,
-        "change/reject": change.reject,
-        "change/undo": undoing.undo,
-        "change/redo": undoing.redo,
-        "snapshot/restore": restoring.restore,
+        "session/delete": _change("session/delete"),
+        "turn/start": _change("turn/start"),
+        "turn/queue": _change("turn/queue"),
+        "turn/steer": _change("turn/steer"),
+        "turn/interrupt": _change("turn/interrupt"),
+        "turn/edit": _change("turn/edit"),
+        "turn/unqueue": _change("turn/unqueue"),
+        "turn/cancel": _change("turn/cancel"),
+        "approval/resolve": _change("approval/resolve"),
+        "grant/revoke": _change("grant/revoke"),
+        "change/accept": _change("change/accept"),
+        "change/reject": _change("change/reject"),
+        "change/undo": _change("change/undo"),
+        "change/redo": _change("change/redo"),
+        "snapshot/restore": _change("snapshot/restore"),
         "workspace/trust": place.trust,
         "sandbox/choose": place.choose_sandbox,
         "model/choose": place.choose_model,
@@ -151,6 +155,8 @@ class Commands:
 
     async def _settled(self, answer: BaseModel, params: Mutation) -> BaseModel:
         if isinstance(answer, ChangeDecideResult):
+            from gloveport.server.commands import change
+
             actor = await self._house.sessions.open(getattr(params, "session_id", ""))
             return await change.settled(actor, answer)
         return answer

@@ -1,7 +1,8 @@
 """snapshot/*: back to how the files were before a turn.
 
 Purpose: list the points, preview what going back changes and what stays done, and do it as one decision.
-Invariant: only paths that a decision touched since change; a restore is a decision that can be undone.
+Invariant: only paths that a decision touched since change; a restore is a decision that can be undone; done twice it
+changes nothing the second time.
 Must never: touch a file, a ref or a folder that no decision touched, or restore what was not previewed.
 """
 
@@ -34,7 +35,7 @@ from gloveport.protocol.wire.snapshot import (
 from gloveport.server.commands.change import check_quiet, decide
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.undoing import standing
+from gloveport.server.commands.undoing import back_to, in_force
 from gloveport.server.edit.hunks import content_digest, diff_hunks
 from gloveport.server.edit.render import unified_diff
 from gloveport.server.engine.actor import Actor
@@ -118,10 +119,10 @@ def _note(point: _Since, body: object) -> None:
 async def listed(house: House, params: SessionParams, caller: Caller) -> SnapshotListResult:
     """The points, oldest first."""
     actor = await house.sessions.open(params.session_id)
-    in_force = {each.apply_id for each in standing(actor.state.applied)}
+    made = {each.apply_id for each in in_force(actor.state.applied).made}
     return SnapshotListResult(
         points=tuple(
-            RestorePoint(point=one.point, title=one.title, at=one.at, decisions=len(one.applied & in_force))
+            RestorePoint(point=one.point, title=one.title, at=one.at, decisions=len(one.applied & made))
             for one in await _points(house, actor)
         )
     )
@@ -161,10 +162,10 @@ async def _since(house: House, actor: Actor, point: str) -> _Since:
 
 async def _plan(actor: Actor, since: _Since) -> Plan | None:
     """What going back would do; None when nothing is to be done."""
-    decisions = [each for each in standing(actor.state.applied) if each.apply_id in since.applied]
+    decisions = back_to(actor.state.applied, since.applied)
     dropped = sorted(each.path for each in actor.state.changes.values() if each.turn_id in since.turns)
     try:
-        return await actor.workspace.plan_restore([(one.apply_id, one.record) for one in decisions[::-1]], dropped)
+        return await actor.workspace.plan_restore([(one.apply_id, one.record) for one in decisions], dropped)
     except GloveportError as error:
         if error.code is ErrorCode.CHANGE_UNKNOWN:
             return None

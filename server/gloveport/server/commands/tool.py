@@ -25,7 +25,7 @@ from gloveport.protocol.wire.turn import WhyParams, WhyResult
 from gloveport.server.commands.house import House
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
-from gloveport.server.tools.programs import REFUSED
+from gloveport.server.tools.contract import REFUSED
 from gloveport.server.transports.port import Caller
 
 READ_EVENTS = 500

@@ -5,7 +5,7 @@ Invariant: what is in force follows from the record alone; a redo brings back ex
 Must never: take back what is not in force, unless it is named.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,17 @@ class InForce:
     decisions: list[ChangeApplied] = field(default_factory=list)
     undos: list[ChangeApplied] = field(default_factory=list)
 
+    @property
+    def made(self) -> list[ChangeApplied]:
+        """The decisions that hold, without restores: those only took others back."""
+        return [each for each in self.decisions if each.action != "restore"]
+
+    @property
+    def contents(self) -> frozenset[str]:
+        """Names of what together makes the files what they are: what was made, and what was taken back in part."""
+        parts = [each for each in self.undos if each.record.get("partial")]
+        return frozenset(each.apply_id for each in (*self.made, *parts))
+
 
 def standing(applied: Sequence[ChangeApplied]) -> list[ChangeApplied]:
     """The decisions in force, in order: without those that were undone, with those whose undo was undone."""
@@ -82,21 +93,35 @@ def standing(applied: Sequence[ChangeApplied]) -> list[ChangeApplied]:
 
 def in_force(applied: Sequence[ChangeApplied]) -> InForce:
     """What holds after all that was applied."""
-    undone_by: dict[str, tuple[str, ...]] = {}
+    stood_before: dict[str, dict[str, bool]] = {}
     actions = {each.apply_id: each.action for each in applied}
     stands: dict[str, bool] = {}
     for at, each in enumerate(applied):
+        stood: dict[str, bool] = {}
         stands[each.apply_id] = True
-        targets = tuple(_targets(applied, at, stands))
-        for target in targets:
-            for former in undone_by.get(target, ()):
-                stands[former] = True
+        for target in tuple(_targets(applied, at, stands)):
+            for former, was in stood_before.get(target, {}).items():
+                stood.setdefault(former, stands[former])
+                stands[former] = was
+            stood.setdefault(target, stands[target])
             stands[target] = bool(each.record.get("partial"))
-            if actions[target] in BACK:  # a redo, whatever it was called
+            if actions[target] in BACK and each.action in BACK:  # a redo, whatever it was called
                 stands[each.apply_id] = False
-        undone_by[each.apply_id] = () if each.record.get("partial") else targets
+        stood_before[each.apply_id] = {} if each.record.get("partial") else stood
     kept = [each for each in applied if stands[each.apply_id]]
     return InForce([each for each in kept if each.action not in BACK], [each for each in kept if each.action == "undo"])
+
+
+def back_to(applied: Sequence[ChangeApplied], since: Container[str]) -> list[ChangeApplied]:
+    """What must be turned round, the newest first, for the files to be as before all of `since`; none: they are.
+
+    Of what was taken back in the meantime nothing is left to turn round, unless it had held before.
+    """
+    now = in_force(applied).contents
+    then = in_force([each for each in applied if each.apply_id not in since]).contents
+    if then <= now:
+        return [each for each in reversed(applied) if each.apply_id in now - then]
+    return [each for each in reversed(applied) if each.apply_id in since]
 
 
 def _targets(applied: Sequence[ChangeApplied], at: int, stands: dict[str, bool]) -> Iterator[str]:

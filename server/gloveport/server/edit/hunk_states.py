@@ -48,7 +48,7 @@ TABLE: Final[Mapping[tuple[HunkState, HunkFact], HunkState]] = MappingProxyType(
         **{(state, _F.proposed): _S.pending for state in _S},
         (_S.pending, _F.met): _S.conflicted,
         (_S.conflicted, _F.parted): _S.pending,
-        (_S.pending, _F.accepted): _S.accepted,
+        **{(state, _F.accepted): _S.accepted for state in _WAITING},
         **{(state, _F.rejected): _S.rejected for state in _WAITING},
         **{(state, _F.replaced): _S.superseded for state in _WAITING},
         **{(state, _F.undone): _S.undone for state in _DECIDED},
@@ -57,7 +57,7 @@ TABLE: Final[Mapping[tuple[HunkState, HunkFact], HunkState]] = MappingProxyType(
         (_S.undone, _F.rejected): _S.rejected,
     }
 )
-"""A conflicted hunk cannot be accepted: it is written anew, or rejected, or the user's side gives way."""
+"""A conflicted hunk is accepted only with the name of what the user has there, which gives way."""
 
 
 def next_state(state: HunkState, fact: HunkFact) -> HunkState:

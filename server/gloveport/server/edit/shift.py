@@ -31,10 +31,15 @@ def place_lines(changes: Sequence[Range], start: int, end: int) -> Placed:
     """
     before = [each for each in changes if each.old_end < start]
     moved = before[-1].new_end - before[-1].old_end if before else 0
-    touching = [each for each in changes if each.old_end >= start and each.old_start <= end]
-    if not touching:
+    met = touching(changes, start, end)
+    if not met:
         return Placed(start + moved, end + moved, meets=False)
-    first, last = touching[0], touching[-1]
+    first, last = met[0], met[-1]
     inside = first.old_start >= start and last.old_end <= end
     place = min(start + moved, first.new_start), max(last.new_end, end + last.new_end - last.old_end)
     return Placed(*place, meets=True, inside=inside)
+
+
+def touching(changes: Sequence[Range], start: int, end: int) -> tuple[Range, ...]:
+    """The changes that touch or adjoin the lines `start` up to and without `end` of the base, in order."""
+    return tuple(each for each in changes if each.old_end >= start and each.old_start <= end)

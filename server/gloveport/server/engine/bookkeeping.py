@@ -15,7 +15,7 @@ from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Claim
 from gloveport.server.audit.line import Action, Entry
 from gloveport.server.audit.log import AuditLog
-from gloveport.server.tools.programs import REFUSED
+from gloveport.server.tools.contract import REFUSED
 
 TEXT_CHARACTERS_MAX: Final = 2_000
 PARAMS_CHARACTERS_MAX: Final = 48_000

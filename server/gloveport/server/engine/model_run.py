@@ -114,6 +114,7 @@ async def _ask(actor: Actor, request_id: str, reply: _Reply) -> None:
     _check_reader(state)
     provider = room.providers.provider(state.provider, state.model)
     lane = room.providers.lane(state.provider, state.model)
+    await room.toolbox.get_ready()
     async with room.pacing.passage(lane, actor.session_id) as passage:
         stream = provider.stream(model_request(state, room.toolbox.specs()))
         await _read(actor, request_id, stream, reply, passage)

@@ -27,7 +27,7 @@ from gloveport.server.models.contract import Provider
 from gloveport.server.policy.reading import Reading
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.secrets.detect import Redactor
-from gloveport.server.tools.registry import Toolbox
+from gloveport.server.tools.toolbox import Toolbox
 from gloveport.server.version import build_version
 from gloveport.server.workspace.facade import SessionWorkspace
 

@@ -30,7 +30,7 @@ from gloveport.server.journal.records import ClientRequest
 from gloveport.server.turn.effects import Effect
 from gloveport.server.workspace.facade import SessionWorkspace
 
-READ_EVENTS: Final = 500
+READ_EVENTS: Final = 200
 READ_BYTES: Final = 4 * 1024 * 1024
 LOADED_MAX: Final = 64
 GLANCES_MAX: Final = 8

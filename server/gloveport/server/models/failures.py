@@ -10,7 +10,6 @@ Must never: decide whether to retry.
 import json
 import math
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Final
 
@@ -101,6 +100,8 @@ def parse_retry_after(value: str | None, now_us: int) -> float | None:
 
 
 def _seconds_until(http_date: str, now_us: int) -> float:
+    from email.utils import parsedate_to_datetime  # few servers name a moment; the parser of mail stays for good
+
     try:
         return parsedate_to_datetime(http_date).timestamp() - now_us / _MICROSECONDS
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -20,6 +20,8 @@ from gloveport.server.accounts import Account, Database, MailAccount
 from gloveport.server.workspace.facade import SessionWorkspace
 
 RESULT_CHARACTERS_MAX: Final = 24_000
+REFUSED: Final = "the sandbox refused: "
+"""With this the evidence of a call names what was refused to it."""
 OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
 
 Recovery = Literal["read_only", "idempotent", "fingerprinted", "probeable", "opaque"]

@@ -18,6 +18,7 @@ from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.contract import (
+    REFUSED,
     Arguments,
     Found,
     Performed,
@@ -37,7 +38,6 @@ PATH_CHARACTERS_MAX: Final = 1_024
 NAMED_FILES_MAX: Final = 64
 HIDDEN_TOLD_MAX: Final = 5
 REFUSED_TOLD_MAX: Final = 6
-REFUSED: Final = "the sandbox refused: "
 PLACES_MAX: Final = 16
 PLACE_CHARACTERS_MAX: Final = 300
 

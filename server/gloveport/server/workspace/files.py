@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]  # the library ships no types
-from pathspec import GitIgnoreSpec
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
@@ -217,6 +216,8 @@ def _matches(expression: Any, data: bytes, path: str, room: int) -> Iterator[Mat
 
 
 def _fitting(root: Root, pattern: str, limits: WorkspaceLimits) -> Iterator[Entry]:
+    from pathspec import GitIgnoreSpec
+
     try:
         spec = GitIgnoreSpec.from_lines([pattern]) if pattern not in ("", "**", "*", ".") else None
     except ValueError as error:

@@ -8,9 +8,10 @@ Must never: run a program, read `.git`, or treat a rule as anything but a patter
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pathspec import GitIgnoreSpec
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 RULES_FILE: Final = ".gitignore"
 RULES_BYTES_MAX: Final = 1 << 20
@@ -25,7 +26,7 @@ CACHE_NAMES: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class _Level:
     folder: str
-    spec: GitIgnoreSpec
+    spec: "GitIgnoreSpec"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def is_cache_name(name: str) -> bool:
     return name in CACHE_NAMES or name.endswith((".pyc", ".pyo"))
 
 
-def _verdict(spec: GitIgnoreSpec, path: str, *, folder: bool) -> bool | None:
+def _verdict(spec: "GitIgnoreSpec", path: str, *, folder: bool) -> bool | None:
     if not folder:
         return spec.check_file(path).include
     found = spec.check_file(f"{path}/")
@@ -72,11 +73,13 @@ def _verdict(spec: GitIgnoreSpec, path: str, *, folder: bool) -> bool | None:
     return found.include
 
 
-def _is_inside_only(spec: GitIgnoreSpec, index: int) -> bool:
+def _is_inside_only(spec: "GitIgnoreSpec", index: int) -> bool:
     return str(getattr(spec.patterns[index], "pattern", "")).rstrip().endswith("/**")
 
 
-def _spec(text: bytes) -> GitIgnoreSpec:
+def _spec(text: bytes) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # a MiB that only a tree with rules needs
+
     lines = text.decode("utf-8-sig", "replace").splitlines()
     try:
         return GitIgnoreSpec.from_lines(lines)
@@ -85,6 +88,8 @@ def _spec(text: bytes) -> GitIgnoreSpec:
 
 
 def _is_sound(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
     try:
         GitIgnoreSpec.from_lines([line])
     except (re.error, ValueError):

@@ -3,10 +3,10 @@
 Purpose: plan the step of one path on the user's side: in the file, in the editor that shows it, or merged with what
 the user made of it meanwhile.
 Invariant: what the user changed elsewhere in the file survives; where it meets the change, both sides are told.
-Must never: plan a write over content that it did not see.
+Must never: plan a write over content that it did not see, or let the user's side give way where they did not say so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,6 +39,10 @@ class Move:
     worktree: Step | None = None
 
 
+Give = Callable[[bytes], bytes]
+"""The user's text, and what of the change it becomes. Raises EditError `change.conflict`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mover:
     """Plans moves against one state, the user's folder, and what editors show of it."""
@@ -49,33 +53,95 @@ class Mover:
     limits: WorkspaceLimits
     texts: Sequence[OpenText]
 
-    def toward(self, root: Root, wanted: Step, *, exact: bool = False, keeps_added: bool = False) -> Move:
+    def toward(
+        self,
+        root: Root,
+        wanted: Step,
+        *,
+        exact: bool = False,
+        keeps_added: bool = False,
+        give: Give | None = None,
+        base: BaseStep | None = None,
+    ) -> Move:
         """Bring the user's path from before to after, over what the user changed beside it.
 
         Folders of `wanted` go with a file that goes, once they are empty; with `keeps_added` lines that the user added
-        to such a file stay as all of it. Raises WorkspaceError `change.conflict` with both sides where it cannot be.
+        to such a file stay as all of it. `give` makes the user's new text where some of theirs gives way; `base` says
+        how the base moves where that is another way than the user's side. Raises WorkspaceError `change.conflict` with
+        both sides where it cannot be.
         """
         path, before, after = wanted.path, wanted.before, wanted.after
         side = user_side(root, path, self.texts, self.limits, exact=exact)
         current = self.state.base.get(path)
         if fits(side.found, after, before):
-            return Move(BaseStep(path, current, after))
-        target, taken = after, None
-        if not fits(side.found, before, after):
-            target = self._added(before, after, side) if keeps_added else None
-            if target is None:
-                target = self._merged(path, before, after, side, is_later=fits(side.found, current, None))
-            taken = self._taken_over(path, current, side)
-            self.store.put(side.data or b"")
+            return Move(base or BaseStep(path, current, after))
+        if give is not None:
+            wanted = replace(wanted, after=self._given(path, before, after, side, give))
+            move = Move(base or BaseStep(path, current, after))
+        elif fits(side.found, before, after):
+            move = Move(base or BaseStep(path, current, after))
+        else:
+            added = self._added(before, after, side) if keeps_added else None
+            target = added or self._merged(path, before, after, side, is_later=fits(side.found, current, None))
+            move = Move(base) if base is not None else self._over(wanted, target, side)
+            wanted = replace(wanted, after=target)
+        return self._placed(root, wanted, side, move)
+
+    def _over(self, wanted: Step, target: FileState, side: UserSide) -> Move:
+        """How base and worktree follow a user's side that goes to `target`, over what the user changed beside."""
+        path, current = wanted.path, self.state.base.get(wanted.path)
+        is_there = fits(side.found, target, wanted.before)
+        taken, is_held = (None, False) if is_there else self._taken_over(path, current, side)
+        after = target if is_held else self.rebased(path, current, wanted.before, wanted.after)
+        return Move(BaseStep(path, current, after), worktree=taken)
+
+    def _placed(self, root: Root, wanted: Step, side: UserSide, move: Move) -> Move:
+        """The move with its step in the file or in the editor that shows it; without one where all is there already."""
+        path, target = wanted.path, wanted.after
         if side.refusal is not None:
             raise refused(path, side.refusal)
-        move = Move(BaseStep(path, current, target), worktree=taken)
+        if not fits(side.found, wanted.before, target):
+            self.store.put(side.data or b"")
+        if fits(side.found, target, wanted.before):
+            return move
         if side.documents and self._is_text_edit(side, target):
             return replace(move, buffer=BufferStep(path, side.found, target, side.documents))
         if side.unsaved:
             raise refused(path, "it is open with unsaved changes, and no editor can make this change in its text")
         folders = wanted.new_folders if target is None else missing_folders(root, path)
         return replace(move, step=replace(wanted, before=side.found, after=target, new_folders=folders))
+
+    def rebased(
+        self, path: str, current: FileState | None, before: FileState | None, after: FileState | None
+    ) -> FileState | None:
+        """The base with a change that its user's side gets too, and nothing else of that. Raises `change.conflict`."""
+        if fits(current, before, after):
+            return after
+        if fits(current, after, before):
+            return current
+        if current is None or before is None or after is None or {current.kind, before.kind, after.kind} != {"file"}:
+            raise self.moved_on(path, "root", before, current, None, after)
+        try:
+            sides = (self.bytes_of(before), self.bytes_of(after), self.bytes_of(current))
+            merged = merge_texts(*sides, path=path)
+        except GloveportError:
+            raise self.moved_on(path, "root", before, current, self.bytes_of(current), after) from None
+        return self._with_mode(self.store.put(merged), before, after, current)
+
+    def _given(
+        self, path: str, before: FileState | None, after: FileState | None, side: UserSide, give: Give
+    ) -> FileState:
+        """The user's text where some of it gives way."""
+        ends = (before, after, side.found)
+        if side.data is None or any(end is None or end.kind != "file" for end in ends):
+            raise self.moved_on(path, "root", before, side.found, side.data, after)
+        try:
+            made = give(side.data)
+        except GloveportError as error:
+            told = self.moved_on(path, "root", before, side.found, side.data, after)
+            told.hint = f"{error.message}: look at both again, then decide."
+            raise told from None
+        return self._with_mode(self.store.put(made), before, after, side.found)
 
     def _is_text_edit(self, side: UserSide, target: FileState | None) -> bool:
         found = side.found
@@ -126,20 +192,23 @@ class Mover:
         kept = after if is_about or found is None else found
         return FileState("file", digest, NEW_FILE_MODE if kept is None else kept.mode)
 
-    def _taken_over(self, path: str, current: FileState | None, side: UserSide) -> Step | None:
-        """The worktree's file with the user's edits, when the base has not got them yet."""
+    def _taken_over(self, path: str, current: FileState | None, side: UserSide) -> tuple[Step | None, bool]:
+        """The worktree's file with the user's edits, when the base has not got them yet; False where they meet there.
+
+        Then they wait beside the base, as they did.
+        """
         ours = path_state(self.worktree, path, self.limits)
         if current is None or ours is None or fits(side.found, current, None):
-            return None
+            return None, True
         if ours.kind != "file" or current.kind != "file":
             raise self.moved_on(path, "root", current, side.found, side.data, ours)
         data = self._worktree_bytes(path, ours)
         try:
             merged = merge_texts(self.bytes_of(current), data, side.data or b"", path=path)
         except GloveportError:
-            raise self.moved_on(path, "root", current, side.found, side.data, ours) from None
+            return None, False
         after = replace(ours, digest=self.store.put(merged))
-        return None if after == ours else Step("worktree", path, ours, after)
+        return (None if after == ours else Step("worktree", path, ours, after)), True
 
     def _worktree_bytes(self, path: str, ours: FileState) -> bytes:
         if not self.store.has(ours.digest):

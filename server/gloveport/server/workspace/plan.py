@@ -30,11 +30,15 @@ Side = Literal["root", "worktree"]
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What a user decided on: a proposal by the digest that was shown; with `hunk_digests` only those hunks."""
+    """What a user decided on: a proposal by the digest that was shown; with `hunk_digests` only those hunks.
+
+    `replaces` names by hunk what of the user's was shown there, and gives way.
+    """
 
     change_id: str
     digest: str
     hunk_digests: tuple[str, ...] | None = None
+    replaces: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import ChangeId, Sha256
 from gloveport.server.edit.changes import Change, ChangeKind, Ends, left, taken
 from gloveport.server.edit.hunks import Hunk
+from gloveport.server.edit.merge import take_hunks
 from gloveport.server.edit.names import collision
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import blocking, fits, path_state
 from gloveport.server.workspace.errors import WorkspaceError
-from gloveport.server.workspace.moving import Move, Mover, missing_folders
+from gloveport.server.workspace.moving import Give, Move, Mover, missing_folders
 from gloveport.server.workspace.plan import Action, Decided, Plan, Selected, Step
 from gloveport.server.workspace.proposal import Proposal, entry_of
 from gloveport.server.workspace.state import FileState
@@ -37,16 +38,18 @@ class Planner(Mover):
         moves: list[Move] = []
         with Root(self.state.root) as root:
             chosen = self._ended(selections, taken)
+            shown = {each.change_id: dict(each.replaces) for each in selections if each.replaces}
             _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
             _refuse_twins(path for _, _, ends in chosen for path, after in ends.items() if after is not None)
             for proposal, hunks, ends in chosen:
                 exact = proposal.kind is ChangeKind.case_rename
+                give = self._give(proposal, hunks, shown[proposal.change_id]) if proposal.change_id in shown else None
                 for path, after in ends.items():
                     if after is not None:
                         _refuse_blocked(root, path)
                     origin = proposal.renamed_from if path == proposal.path else None
                     step = Step("root", path, proposal.based(path), after, origin=origin)
-                    moves.append(self.toward(root, step, exact=exact))
+                    moves.append(self.toward(root, step, exact=exact, give=give))
                 whole = ends == {path: proposal.proposed(path) for path in proposal.paths}
                 decided.append(_decided(proposal, hunks, whole=whole))
         return self.kept(_plan("accept", moves, decided))
@@ -56,6 +59,8 @@ class Planner(Mover):
         steps = []
         decided = []
         chosen = self._ended(selections, left)
+        if any(each.replaces for each in selections):
+            raise WorkspaceError(ErrorCode.INVALID_PARAMS, "a reject replaces nothing of the user's")
         _refuse_nested({path: after for _, _, ends in chosen for path, after in ends.items()})
         for proposal, hunks, ends in chosen:
             for path, after in ends.items():
@@ -69,6 +74,18 @@ class Planner(Mover):
             whole = ends == {path: proposal.based(path) for path in proposal.paths}
             decided.append(_decided(proposal, hunks, whole=whole))
         return self.kept(Plan("reject", tuple(steps), (), tuple(decided)))
+
+    def _give(self, proposal: Proposal, hunks: tuple[Hunk, ...] | None, shown: Mapping[str, str]) -> Give:
+        """How the user's text gives way to hunks of a proposal; `shown` names what was shown of it, by hunk."""
+        meant = proposal.hunks if hunks is None else hunks
+        if not shown.keys() <= {hunk.digest for hunk in meant}:
+            words = f"{proposal.path}: what is replaced belongs to a hunk that is not accepted here"
+            raise WorkspaceError(ErrorCode.INVALID_PARAMS, words, path=proposal.path)
+        if proposal.renamed_from is not None or proposal.base is None or proposal.result is None:
+            words = f"{proposal.path}: only lines of a file that keeps its name can be replaced hunk by hunk"
+            raise WorkspaceError(ErrorCode.INVALID_PARAMS, words, path=proposal.path)
+        base, named = self.bytes_of(proposal.base), {Sha256(one): Sha256(other) for one, other in shown.items()}
+        return lambda user: take_hunks(base, meant, user, named, path=proposal.path)
 
     def _chosen(self, selections: Sequence[Selected]) -> list[tuple[Proposal, tuple[Hunk, ...] | None]]:
         by_id = {proposal.change_id: proposal for proposal in self.proposals}

@@ -67,7 +67,8 @@ class TakingBack(Mover):
         ends |= {path: self.state.base.get(path) for path in dropped if path not in ends}
         ends |= {step.path: self.state.base.get(step.path) for _, one in done for step in one.steps
                  if step.path not in ends}  # fmt: skip
-        return self._planned("restore", done, ALL, moves, list(self._reset(ends)))
+        moving = [move for move in moves if move != Move(replace(move.base, after=move.base.before))]
+        return self._planned("restore", done, ALL, moving, list(self._reset(ends)))
 
     def _reset(self, ends: dict[str, FileState | None]) -> Iterator[Step]:
         for path, after in ends.items():
@@ -100,11 +101,32 @@ class TakingBack(Mover):
         with Root(self.state.root) as root:
             for path, back in self._ways_back(done, "root", part):
                 twins = any(path in plan.twins for _, plan in done)
-                moves.append(self.toward(root, back, exact=twins, keeps_added=True))
+                base = self._base_apart(path, done, part)
+                moves.append(self.toward(root, back, exact=twins, keeps_added=True, base=base))
         moved = {move.base.path for move in moves}
         if part.hunks is None:
             moves += [self._base_back(step) for step in _bases_alone(done, part) if step.path not in moved]
         return moves
+
+    def _base_apart(self, path: str, done: Done, part: Part) -> BaseStep | None:
+        """The way back of a base that went another way than the user's side, as where the user's lines gave way."""
+        steps: list[tuple[Step, bool]] = []
+        for _, plan in done:
+            bases = {step.path: step for step in plan.base_steps}
+            for mine in reversed(plan.user_steps):
+                if mine.path != path or path not in bases:
+                    continue
+                base = Step("root", path, bases[path].before, bases[path].after)
+                apart = path not in plan.taken_over and not (
+                    fits(base.before, mine.before, None) and fits(base.after, mine.after, None)
+                )
+                steps.append((base if apart else mine, apart))
+        if not any(apart for _, apart in steps):
+            return None
+        found = current = self.state.base.get(path)
+        for step, _ in steps:
+            found = self.rebased(path, found, step.after, self._without(step, part))
+        return BaseStep(path, current, found)
 
     def _worktree_steps(self, done: Done, part: Part) -> list[Step]:
         steps: list[Step] = []
@@ -122,15 +144,15 @@ class TakingBack(Mover):
     def _ways_back(self, done: Done, side: Side, part: Part) -> Iterator[tuple[str, Step]]:
         for path, steps in _by_path(done, side, part).items():
             back = self._way_back(path, steps, part)
-            if part.hunks is None or back.before != back.after:  # else none of its hunks are meant
+            if back.before != back.after:  # else none of its hunks are meant, or it is as it was
                 yield path, back
 
-    def _way_back(self, path: str, steps: Sequence[Step], part: Part) -> Step:
+    def _way_back(self, path: str, steps: Sequence[tuple[Step, bool]], part: Part) -> Step:
         """All steps of a path as one backwards."""
-        newest, oldest = steps[0], steps[-1]
-        target = self._without(newest, part)
-        for older in steps[1:]:
-            earlier = self._without(older, part)
+        (newest, is_meant), (oldest, _) = steps[0], steps[-1]
+        target = self._without(newest, part, is_meant=is_meant)
+        for older, is_meant in steps[1:]:
+            earlier = self._without(older, part, is_meant=is_meant)
             if earlier == older.after:
                 continue
             if fits(target, older.after, earlier):
@@ -138,13 +160,18 @@ class TakingBack(Mover):
             else:
                 data = None if target is None else self.bytes_of(target)
                 target = self._merge(path, newest.side, older.after, earlier, target, data)
-        folders = tuple(dict.fromkeys(folder for step in steps for folder in step.new_folders))
+        folders = tuple(dict.fromkeys(folder for step, _ in steps for folder in step.new_folders))
         return Step(newest.side, path, newest.after, target, folders, oldest.origin)
 
-    def _without(self, step: Step, part: Part) -> FileState | None:
-        """What the path held before the step, or without the meant hunks of it."""
+    def _without(self, step: Step, part: Part, *, is_meant: bool = False) -> FileState | None:
+        """What the path held before the step, or without the meant hunks of it; `is_meant` where they are all of it.
+
+        Where the user's lines gave way, its hunks are not those that were decided on.
+        """
         if part.hunks is None:
             return step.before
+        if is_meant and step.before is not None and step.after is not None:
+            return replace(step.after, digest=step.before.digest)
         before, after = self.bytes_of(step.before), self.bytes_of(step.after)
         forward = [hunk for hunk in diff_hunks(before, after, step.path) if hunk.digest in part.hunks]
         backward = [hunk for hunk in diff_hunks(after, before, step.path) if hunk.digest in part.hunks]
@@ -190,23 +217,36 @@ def read_records(records: Records) -> Done:
     return [(name, Plan.from_json(record)) for name, record in records]
 
 
-def _by_path(done: Done, side: Side, part: Part) -> dict[str, list[Step]]:
-    """The steps of one side by path, each path's newest first; a step back knows where its file came from."""
-    found: dict[str, list[Step]] = {}
+def _by_path(done: Done, side: Side, part: Part) -> dict[str, list[tuple[Step, bool]]]:
+    """The steps of one side by path, each path's newest first; a step back knows where its file came from.
+
+    True beside a step in the user's files of which every hunk is meant.
+    """
+    found: dict[str, list[tuple[Step, bool]]] = {}
     for _, plan in done:
         origins = {step.origin: step.path for step in plan.steps if step.origin is not None}
         steps = plan.user_steps if side == "root" else [step for step in plan.steps if step.side == side]
         for step in reversed(steps):
             if part.has(step.path) and not (side == "worktree" and step.path in plan.taken_over):
-                found.setdefault(step.path, []).append(replace(step, origin=origins.get(step.path)))
+                is_meant = side == "root" and _is_meant(plan, step.path, part)
+                found.setdefault(step.path, []).append((replace(step, origin=origins.get(step.path)), is_meant))
     return found
 
 
+def _is_meant(plan: Plan, path: str, part: Part) -> bool:
+    decided = {digest for each in plan.decided if each.path == path for digest in each.digests}
+    return part.hunks is not None and bool(decided) and decided <= part.hunks
+
+
 def _bases_alone(done: Done, part: Part) -> Iterator[BaseStep]:
-    """Steps of the base beside which nothing was written."""
+    """Steps of the base beside which nothing was written; all those of a path as one."""
+    found: dict[str, BaseStep] = {}
     for _, plan in done:
         written = {step.path for step in plan.user_steps}
-        yield from (step for step in plan.base_steps if step.path not in written and part.has(step.path))
+        for step in plan.base_steps:
+            if step.path not in written and part.has(step.path):
+                found[step.path] = BaseStep(step.path, step.before, found.get(step.path, step).after)
+    yield from (step for step in found.values() if step.before != step.after)
 
 
 def _decided(done: Done, part: Part) -> Iterator[Decided]:

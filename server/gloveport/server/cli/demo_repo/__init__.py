@@ -7,8 +7,6 @@ Must never: follow a link out of the folder, or touch a folder of the user's own
 
 import os
 from collections.abc import Iterator
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -40,10 +38,10 @@ def materialise(target: Path) -> None:
 
 def repository_files() -> dict[str, str]:
     """The files of the repository by their paths in it."""
-    return dict(_walk(files(__package__) / "files", PurePosixPath()))
+    return dict(_walk(Path(__file__).with_name("files"), PurePosixPath()))
 
 
-def _walk(folder: Traversable, under: PurePosixPath) -> Iterator[tuple[str, str]]:
+def _walk(folder: Path, under: PurePosixPath) -> Iterator[tuple[str, str]]:
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _walk(entry, under / entry.name)

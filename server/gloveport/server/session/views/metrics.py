@@ -67,7 +67,7 @@ class Metrics:
 
 
 class MetricsProjection:
-    """Measures a session; holds counts, and the starts of what is open."""
+    """Measures a session; holds counts, the starts of what is open, and the hunks that were accepted."""
 
     by_name: ClassVar[frozenset[str]] = all_but(
         ev.TurnStarted,
@@ -94,6 +94,8 @@ class MetricsProjection:
         self._same: dict[str, str] = {}
         self._asked: dict[str, tuple[str, ...]] = {}
         self._refused: dict[str, None] = {}
+        self._accepted: dict[tuple[str, str], bool] = {}
+        """Hunks that were ever accepted, by path and digest; False when that was undone."""
 
     def take(self, event: Placed) -> None:
         """Take one more event in."""
@@ -161,7 +163,19 @@ class MetricsProjection:
             del self._refused[next(iter(self._refused))]
 
     def _hunks(self, body: ev.HunkDecided) -> None:
-        self._count(f"hunks_{body.decision}", len(body.digests))
+        """An accepted hunk counts once, and as undone once, as long as it is not accepted again."""
+        if body.decision == "rejected":
+            self._count("hunks_rejected", len(body.digests))
+            return
+        for hunk in ((body.path, digest) for digest in body.digests):
+            stood = self._accepted.get(hunk)
+            if body.decision == "accepted":
+                self._count("hunks_accepted", int(stood is None))
+                self._count("hunks_undone", -int(stood is False))
+                self._accepted[hunk] = True
+            elif stood:
+                self._count("hunks_undone")
+                self._accepted[hunk] = False
 
     def _retried(self, body: ev.RetryScheduled) -> None:
         if is_held_back(body):  # it was no stream that broke, and what follows repeats nothing
