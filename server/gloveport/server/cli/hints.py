@@ -33,8 +33,9 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.SUPERSEDED: "Look at the card as it is now: gloveport approve",
         ErrorCode.WORKSPACE_UNTRUSTED: "Say how far you trust the folder: gloveport trust restricted",
         ErrorCode.CHANGE_UNKNOWN: "See gloveport diff.",
-        ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines back "
-        "as they were and accept again, or drop it (gloveport reject PATH) and ask anew: gloveport resume -m '...'",
+        ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines "
+        "back as they were and accept again, or drop it (gloveport reject PATH) and ask anew: "
+        "gloveport resume -m '...'",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
         ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
