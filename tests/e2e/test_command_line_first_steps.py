@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_command_line
 
+from gloveport.server.cli import cards
+
 PLAY = {"name": "run_command", "arguments": {"argv": ["python3", "play.py"]}}
 PLAYS = {"when": {"user_contains": "play", "turn": 0}, "calls": [PLAY]}
 
@@ -119,3 +121,47 @@ def test_decisions_are_counted(cli: Cli, root: Path) -> None:
     run_json(cli, root, "edit")
     cli("accept", "b.txt", "--unseen", cwd=root)
     assert "1 decision since" in cli("restore", cwd=root).stdout
+
+
+def test_an_answer_that_is_not_offered_is_refused(cli: Cli, root: Path) -> None:
+    """A card for once takes no wider answer in silence; what it offers is told, and the workspace may be answered."""
+    run_json(cli, root, "run", code=5)
+    said = cli("approve", "--how", "session", code=1, cwd=root).stderr
+    assert "no answer for 'session'" in said
+    assert "It offers: once." in said
+    assert "allowed" in cli("approve", "--how", "once", cwd=root).stdout
+    cli("resume", cwd=root)
+    run_json(cli, root, "play", code=5)
+    said = cli("approve", "--how", "workspace", code=1, cwd=root).stderr
+    assert "It offers: once, turn, session." in said  # a plain process has nothing that lasts longer
+    assert cards.offered_option({"options": [{"scope": "once"}, {"scope": "workspace"}]}, "workspace") == 1
+
+
+def test_a_killed_daemon_is_told_on_a_line_of_its_own(tmp_path: Path, root: Path) -> None:
+    """What the model was saying ends its line before the failure is told."""
+    with running_command_line(STEPS) as own:
+        process = subprocess.Popen(
+            own.command("run", "wait", "--root", str(root), "--trust", "trusted"), env=own.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert process.stdout is not None
+        said = b""
+        while b"I begin" not in said:
+            said += process.stdout.read1()
+        own.daemon.kill()
+        said += process.stdout.read()
+        assert process.wait(timeout=RUN_S) == 6
+        process.stdout.close()
+        assert b"\nthe daemon closed the connection" in said or b"\nthe connection broke" in said
+
+
+def test_sessions_are_told_apart_by_what_was_said_first(cli: Cli, root: Path) -> None:
+    """Two sessions of one folder: each has the first words of its first message, in one line."""
+    run_json(cli, root, "hello there,\nmend the parser")
+    run_json(cli, root, "hello again")
+    cli("resume", "-m", "hello for the last time", cwd=root)
+    for columns in ("200", "60"):
+        said = cli("sessions", "--root", str(root), COLUMNS=columns).stdout
+        assert "hello there, mend the parser" in said
+        assert "hello again" in said
+        assert "last time" not in said

@@ -39,9 +39,9 @@ def test_a_line_typed_amid_an_answer_ends_it() -> None:
 def test_an_answer_that_never_began_is_not_shown() -> None:
     """An interrupted answer without a text has no line; one with a text is marked."""
     fields = {"text": "", "state": "interrupted"}
-    assert _lines(ViewItem(id="answer/a", kind="message.assistant", fields=fields)) == []
+    assert _lines(ViewItem(id="answer/a", kind="message.assistant", fields=fields), ()) == []
     told = ViewItem(id="answer/a", kind="message.assistant", fields=fields | {"text": "Be"})
-    assert _lines(told) == [("Be [interrupted]", "")]
+    assert _lines(told, ()) == [("Be [interrupted]", "")]
 
 
 def item(name: str, kind: str, **fields: object) -> ViewItem:

@@ -14,7 +14,7 @@ from typing import Final
 PATH_DEFAULT: Final = "/usr/local/bin:/usr/bin:/bin"
 """The search path of every run."""
 OWN_PROGRAMS_RUNGS: Final = frozenset({"bubblewrap"})
-"""Rungs in which this machine's own programs are seen, and nothing beside the view is reached by one that only looks."""
+"""Rungs in which this machine's own programs are seen, and one that only looks reaches nothing beside the view."""
 
 
 def find_trusted(names: Iterable[str], away_from: Iterable[str] = ()) -> dict[str, str]:

@@ -15,7 +15,7 @@ import typer
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewItem
 from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
-from gloveport.server.cli.cards import ELSEWHERE, answer, choose, gone_words, option_of, show_card, waiting
+from gloveport.server.cli.cards import ELSEWHERE, answer, choose, gone_words, offered_option, show_card, waiting
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, with_client
@@ -32,7 +32,9 @@ def approve(
     session: Annotated[
         str, typer.Option("--session", "-s", help="A part of the session's id; empty: all that wait in this folder.")
     ] = "",
-    how: Annotated[str, typer.Option("--how", help="ask, never, once, turn or session.")] = "ask",
+    how: Annotated[
+        str, typer.Option("--how", help="ask, never, once, turn, session or workspace, as the card offers it.")
+    ] = "ask",
     root: Folder = HERE,
 ) -> None:
     """Answer what waits for you in this folder's sessions."""
@@ -62,7 +64,7 @@ async def _answer_one(
     show_card(feed, shown.card)
     option: int | None
     if manner != "ask":
-        option = None if manner == "never" else option_of(shown.card, manner)
+        option = None if manner == "never" else offered_option(shown.card, manner)
     elif not sys.stdin.isatty():
         feed.line("Answer in a terminal, or with --how.", "yellow")
         return Exit.APPROVAL_NEEDED

@@ -17,8 +17,8 @@ from gloveport.server.cli.link import request_id
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
-Approve = Literal["ask", "never", "once", "turn", "session"]
-_SCOPES: Final = ("once", "turn", "session")
+Approve = Literal["ask", "never", "once", "turn", "session", "workspace"]
+_SCOPES: Final = ("once", "turn", "session", "workspace")
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red"})
 ELSEWHERE: Final = "  answered elsewhere"
 
@@ -107,6 +107,16 @@ def option_of(card: Mapping[str, Any], scope: str) -> int | None:
     scopes = [option["scope"] for option in card["options"]]
     allowed = _SCOPES[: _SCOPES.index(scope) + 1]
     return next((scopes.index(one) for one in reversed(allowed) if one in scopes), None)
+
+
+def offered_option(card: Mapping[str, Any], scope: str) -> int:
+    """The first option of exactly this scope. Raises GloveportError, with what is offered, where there is none."""
+    scopes = [option["scope"] for option in card["options"]]
+    if scope not in scopes:
+        offered = ", ".join(dict.fromkeys(scopes))
+        words = f"this card offers no answer for {scope!r}; nothing was answered"
+        raise GloveportError(ErrorCode.TOO_WIDE, words, hint=f"It offers: {offered}. Say --how with one of these.")
+    return scopes.index(scope)
 
 
 async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: int | None) -> bool:

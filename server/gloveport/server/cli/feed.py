@@ -117,6 +117,10 @@ class Feed:
         else:
             self._close_line()
 
+    def leave(self) -> None:
+        """Leave the terminal at the beginning of a line."""
+        self._close_line()
+
     def _close_line(self) -> None:
         if self._open_line:
             self._console.print()

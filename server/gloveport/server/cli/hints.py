@@ -34,7 +34,8 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.WORKSPACE_UNTRUSTED: "Say how far you trust the folder: gloveport trust restricted",
         ErrorCode.CHANGE_UNKNOWN: "See gloveport diff.",
         ErrorCode.CHANGE_CONFLICT: "Where you changed the same lines, gloveport diff shows both sides. Put your lines "
-        "back as they were and accept again, or drop it (gloveport reject PATH) and ask anew: gloveport resume",
+        "back as they were and accept again, or drop it (gloveport reject PATH) and ask anew: "
+        "gloveport resume -m '...'",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
         ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
@@ -89,6 +90,13 @@ OUTCOME_HINTS: Final[Mapping[str, str]] = MappingProxyType(
 _COMMAND: Final = "{command}"
 _running: Final[ContextVar[str]] = ContextVar("running command", default="COMMAND")
 _METHOD_NAMES: Final = re.compile("|".join(re.escape(name) for name in METHODS))
+
+
+def name_command(name: str) -> None:
+    """Which command runs, as hints name it."""
+    _running.set(name)
+
+
 BACK_CONFLICT_HINT: Final = (
     "You changed the same lines since then, and they were left alone. Put your lines back as they were and run "
     "the command again, or change the rest by hand; gloveport show tells what was decided."
@@ -104,11 +112,6 @@ def taking_back() -> Iterator[None]:
         if error.code is ErrorCode.CHANGE_CONFLICT and error.hint == ERRORS[error.code].hint:
             error.hint = BACK_CONFLICT_HINT
         raise
-
-
-def name_command(name: str) -> None:
-    """Which command runs, as hints name it."""
-    _running.set(name)
 
 
 def hint_of(error: GloveportError) -> str:

@@ -26,6 +26,8 @@ HERE: Final = Path(".")
 RESTING: Final = ("idle", "applying")
 """Phases without a turn."""
 ITEMS_LOOKED_AT: Final = 100
+FIRST_ITEMS: Final = 10
+"""Among so many items at its beginning a session's first message is looked for."""
 WORDS_SHOWN: Final = 60
 _ELSEWHERE_SHOWN: Final = 3
 
@@ -84,6 +86,16 @@ async def pick_running(client: Client, folder: Path) -> SessionInfo | None:
             hint="Name the one you mean by its id.",
         )
     return running[0] if running else None
+
+
+async def shown_title(client: Client, info: SessionInfo) -> str:
+    """A title that was given, or the first words of the first message where it is only the folder's name."""
+    if info.title != Path(info.root).name:
+        return info.title
+    params = ItemListParams(session_id=info.session_id, before=FIRST_ITEMS, limit=FIRST_ITEMS)
+    items = (await client.call("session/item/list", params)).items
+    said = next((str(item.fields["text"]) for item in items if item.kind == "message.user"), info.title)
+    return " ".join(said.split())[:WORDS_SHOWN]
 
 
 async def _last_message(client: Client, info: SessionInfo) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
@@ -34,12 +34,17 @@ from gloveport.server.client.connect import Client
 Root = Annotated[Path, typer.Option("--root", "-C", help="The workspace folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as NDJSON.")]
 ApproveOption = Annotated[
-    str, typer.Option("--approve", help="How to answer: ask, never, once, turn or session.", metavar="HOW")
+    str,
+    typer.Option(
+        "--approve",
+        help="How to answer: ask, never, once, turn, session or workspace; narrower where a card offers no more.",
+        metavar="HOW",
+    ),
 ]
 TrustOption = Annotated[str, typer.Option("--trust", help="Trust the folder: trusted, restricted or untrusted.")]
 AcceptOption = Annotated[bool, typer.Option("--accept", help="Accept all changes when the turn completed.")]
 
-APPROVE = ("ask", "never", "once", "turn", "session")
+APPROVE: Final[tuple[Approve, ...]] = ("ask", "never", "once", "turn", "session", "workspace")
 LEVELS: tuple[TrustLevelName, ...] = ("trusted", "restricted", "untrusted")
 UNCHOSEN: Final = "unset"
 """The level of a session in a folder of which the user has said nothing."""
@@ -48,14 +53,10 @@ TRUST_NOT_CHOSEN: Final = "use --trust restricted"
 
 def checked_approve(given: str, option: str = "--approve") -> Approve:
     """The manner named by this option of the command. Raises typer.BadParameter."""
-    found: Approve | None = next((one for one in _approves() if one == given), None)
+    found: Approve | None = next((one for one in APPROVE if one == given), None)
     if found is None:
         raise typer.BadParameter(f"{given!r} is not one of {', '.join(APPROVE)}", param_hint=option)
     return found
-
-
-def _approves() -> tuple[Literal["ask", "never", "once", "turn", "session"], ...]:
-    return ("ask", "never", "once", "turn", "session")
 
 
 def checked_level(given: str) -> TrustLevelName | None:

@@ -29,10 +29,12 @@ from gloveport.server.cli.phrases import (
     short_ids,
     standing_words,
 )
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, pick_session, shown_title
 from gloveport.server.client.connect import Client
 
 ITEMS_SHOWN_MAX: Final = 500
+TITLES_LOOKED_UP: Final = 50
+"""Of so many of the newest sessions the first message is asked for."""
 TABLE_WIDTH_MIN: Final = 80
 """On a narrower terminal each session has lines of its own."""
 
@@ -47,7 +49,8 @@ def sessions(
     async def work(client: Client) -> None:
         found = await client.call("session/list", SessionListParams(limit=limit, root=folder))
         if found.sessions:
-            _print_sessions(found.sessions)
+            titles = [await shown_title(client, one) for one in found.sessions[:TITLES_LOOKED_UP]]
+            _print_sessions(found.sessions, [*titles, *(one.title for one in found.sessions[TITLES_LOOKED_UP:])])
         else:
             where = f" of {folder}" if folder else ""
             out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
@@ -57,11 +60,11 @@ def sessions(
     with_client(work)
 
 
-def _print_sessions(found: Sequence[SessionInfo]) -> None:
+def _print_sessions(found: Sequence[SessionInfo], titles: Sequence[str]) -> None:
     console, short = out(), short_ids(one.session_id for one in found)
     rows = [
-        (short[one.session_id], phase_words(one.phase), local_time(one.updated_at), one.title, one.root)
-        for one in found
+        (short[one.session_id], phase_words(one.phase), local_time(one.updated_at), title, one.root)
+        for one, title in zip(found, titles, strict=True)
     ]
     if console.width < TABLE_WIDTH_MIN:
         for name, phase, changed, title, root in rows:

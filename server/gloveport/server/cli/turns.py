@@ -115,6 +115,7 @@ class TurnFollower:
                     self._result(follow, "waiting", Exit.APPROVAL_NEEDED)
                     return Exit.APPROVAL_NEEDED
         except GloveportError as error:
+            self.feed.leave()
             self._result(follow, str(error.code), code_of(error))
             raise
         finally:
