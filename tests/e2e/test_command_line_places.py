@@ -111,7 +111,7 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
 def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
     """A call that its trust level forbids: the level that would allow it; one that failed: its output and a way on."""
     shown = cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root).stdout
-    assert "⊘ Run echo hello from a program: Not allowed: " in shown
+    assert "⊘ Run python3 -c print('hello from a program'): Not allowed: " in shown
     assert "gloveport why" in shown
     assert "Choose another way" not in shown
     assert ".." not in shown.replace("...", "")
@@ -129,11 +129,11 @@ def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
 def test_a_denied_call_is_named_by_what_it_would_have_done(cli: Cli, root: Path) -> None:
     """Its title, one stop at most, and no accept where nothing is proposed."""
     shown = cli("run", "run", "--trust", "trusted", "--approve", "never", cwd=root).stdout
-    assert "⊘ Run echo hello from a program: " in shown
+    assert "⊘ Run python3 -c print('hello from a program'): " in shown
     assert ".." not in shown.replace("...", "")
     assert "A call" not in shown
     assert "gloveport accept" not in shown
-    assert "Run echo hello from a program" in cli("show", cwd=root).stdout
+    assert "Run python3 -c print('hello from a program')" in cli("show", cwd=root).stdout
 
 
 @pytest.mark.parametrize(

