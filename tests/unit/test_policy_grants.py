@@ -68,6 +68,20 @@ def test_every_option_of_a_card_answers_the_next_identical_call() -> None:
         assert verdict(again, grant) == ("ask" if shown["scope"] == "once" else "allow"), shown["sentence"]
 
 
+def test_b16_no_right_lasts_for_a_named_file_that_cannot_be_bound() -> None:
+    """Only this once is offered, the card tells the file, and a right from before does not answer."""
+    call = command("mypy", "src")
+    card = card_of(call)
+    lasting = next(at for at, one in enumerate(card["options"]) if one["scope"] == "workspace")
+    grant = grant_from_answer(card, option=lasting, grant_id="g", approval_id="a", issued_at=1_000_000)
+    assert verdict(call, grant) == "allow"
+    unbound = replace(call, unbound=("hard.py",))
+    assert verdict(unbound, grant) == "ask"
+    shown = card_of(unbound)
+    assert {one["scope"] for one in shown["options"]} == {"once"}
+    assert any("hard.py" in note for note in shown["notes"])
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -93,6 +93,7 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         argv=plan.argv,
         cwd=plan.cwd,
         file_digests=plan.file_digests,
+        unbound=plan.unbound,
         reversible=plan.reversible,
         sandbox=sandbox_facts(hands) if _is_jailed(plan) else None,
         sends=plan.sends,

@@ -165,6 +165,9 @@ def _notes(request: Request, decision: Decision) -> Iterator[str]:
     sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
     if request.payload is not None:
         yield _release_words(request.payload)
+    if request.unbound:
+        names = ", ".join(escape_display(path) for path in request.unbound)
+        yield f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {names}."
     if sandbox is None:
         return
     places = [one for one in decision.effects if one.kind is EffectKind.network and one.fact("from") is None]

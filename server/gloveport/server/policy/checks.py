@@ -55,6 +55,8 @@ def ceiling_caps(request: Request, effects: Effects) -> tuple[tuple[Scope, str],
     caps = []
     if request.label.integrity is Integrity.UNTRUSTED:
         caps.append((Scope.session, "not for arguments that untrusted text may have chosen"))
+    if request.unbound:
+        caps.append((Scope.once, "not where a named file can't be bound to what it holds"))
     if runs_program(effects) and request.sandbox is not None and request.sandbox.strength <= STRENGTH_PROCESS:
         caps.append((Scope.session, f"not in {strength_words(request.sandbox.strength)}"))
     return tuple(caps)

@@ -45,6 +45,7 @@ def request_from_plan(
     cwd: str = "",
     environment: Sequence[tuple[str, str]] = (),
     file_digests: Sequence[tuple[str, str]] = (),
+    unbound: Sequence[str] = (),
     reversible: bool = True,
     sandbox: SandboxFacts | None = None,
     intent: Intent = "implied",
@@ -77,6 +78,7 @@ def request_from_plan(
         cwd=cwd or ".",
         environment=tuple(sorted(environment)),
         file_digests=tuple(sorted((path, Sha256(digest)) for path, digest in file_digests)),
+        unbound=tuple(sorted(unbound)),
         sandbox=sandbox,
     )
     return replace(request, effects=effects_of(request))

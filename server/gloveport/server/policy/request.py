@@ -28,11 +28,12 @@ TEST_TOOL: Final = "run_tests"
 class Request:
     """One call of one tool; `request_from_plan` builds it.
 
-    `effects` name resolved targets; `unknown` are declared effects whose kind nobody knows (`kind:target`). `label` is
-    the join of everything in the model's context. `argv` is what is started, if anything; `environment` are the
-    variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names. `sandbox` is where
-    it would run; None: the daemon itself, which starts no program. `intent`: whether the user's own words of this goal
-    name the effect, imply it, or neither. `understood` is the command line taken apart; None: nobody looked.
+    `effects` name resolved targets; `unknown` are declared effects whose kind nobody knows (`kind:target`). `label`
+    is the join of everything in the model's context. `argv` is what is started, if anything; `environment` are the
+    variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names, `unbound` the
+    named ones whose content can't be told, so that no answer lasts. `sandbox` is where it would run; None: the daemon
+    itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
+    neither. `understood` is the command line taken apart; None: nobody looked.
     """
 
     call_id: CallId
@@ -47,6 +48,7 @@ class Request:
     cwd: str = "."
     environment: tuple[tuple[str, str], ...] = ()
     file_digests: tuple[tuple[str, Sha256], ...] = ()
+    unbound: tuple[str, ...] = ()
     sandbox: SandboxFacts | None = None
     unknown: tuple[str, ...] = ()
     payload: "Leaving | None" = None
@@ -138,7 +140,7 @@ def _with_test_class(effect: Effect, argv: tuple[str, ...]) -> Effect:
 
 def request_digest(request: Request) -> Sha256:
     """What an answer that holds once is bound to: the call, its arguments, program, folder, variables and files."""
-    body = {
+    body: dict[str, object] = {
         "call_id": request.call_id,
         "tool": request.tool,
         "arguments": request.arguments_digest,
@@ -151,5 +153,6 @@ def request_digest(request: Request) -> Sha256:
         "files": sorted(request.file_digests),
         "goal_revision": request.goal_revision,
     }
+    body |= {"unbound": sorted(request.unbound)} if request.unbound else {}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return Sha256(hashlib.sha256(text.encode()).hexdigest())

@@ -43,9 +43,10 @@ class Arguments(BaseModel):
 class ToolPlan:
     """What a call will do, before it does it.
 
-    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved; `diff` is what would
-    change, as a person is shown it. `sends`: what leaves, in words and whole, for the card. `payload`: the very bytes
-    that leave, where they are known; they are stored, and what is released are the stored ones.
+    `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved, `unbound` are those
+    it can't be bound to, and no answer lasts; `diff` is what would change, as a person is shown it. `sends`: what
+    leaves, in words and whole, for the card. `payload`: the very bytes that leave, where they are known; they are
+    stored, and what is released are the stored ones.
     """
 
     title: str
@@ -58,6 +59,7 @@ class ToolPlan:
     argv: tuple[str, ...] | None = None
     cwd: str = ""
     file_digests: tuple[tuple[str, str], ...] = ()
+    unbound: tuple[str, ...] = ()
     reversible: bool = True
     test_class: str | None = None
     diff: str = ""

@@ -17,6 +17,7 @@ from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
 from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
 from gloveport.server.edit.render import visible
+from gloveport.server.tools.bound_files import bind_files
 from gloveport.server.tools.contract import (
     REFUSED,
     Arguments,
@@ -102,17 +103,10 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
 
 
 def named_files(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Words that may name files of the workspace: an approval is bound to what those hold."""
+    """Words that name files or folders of the workspace as they stand, for what a program may read."""
     words = (word.removeprefix("./") for word in argv)
     found = (word for word in words if word and not word.startswith(("-", "/")) and len(word) <= PATH_CHARACTERS_MAX)
     return tuple(dict.fromkeys(found))[:NAMED_FILES_MAX]
-
-
-async def _digest(context: ToolContext, path: str) -> str | None:
-    try:
-        return await context.workspace.digest(path)
-    except GloveportError:
-        return None
 
 
 async def secrets_named(names: Iterable[str], context: ToolContext) -> tuple[EffectRecord, ...]:
@@ -258,7 +252,7 @@ class RunCommand:
         """Executes one argument vector."""
         argv = tuple(arguments.argv)
         words = tuple(word.removeprefix(f"{context.hands.root}/") for word in argv)
-        named = [(path, await _digest(context, path)) for path in named_files(words)]
+        bound = await bind_files(argv, context.hands.root, context.workspace)
         reads = await secrets_named((*named_files(words), *arguments.reads), context)
         reaches = network_effects(arguments.network, context)
         reaches = tuple(dict.fromkeys((*reaches, *credential_effects(arguments.credentials, context))))
@@ -270,7 +264,8 @@ class RunCommand:
             executor=f"sandbox:{context.hands.name}",
             label=context.label,
             argv=argv,
-            file_digests=tuple((path, digest) for path, digest in named if digest is not None),
+            file_digests=bound.digests,
+            unbound=bound.unbound,
             sends=_sends(reaches, arguments.credentials),
         )
 

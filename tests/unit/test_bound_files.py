@@ -1,0 +1,123 @@
+"""What an approval is bound to: the files that a command line names, whatever their spelling."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gloveport.server.tools.bound_files import FILES_MAX, TOO_MANY, BoundFiles, bind_files
+from gloveport.server.workspace.facade import SessionWorkspace
+
+ROOT = "/home/user/root"
+PATHS = ("a.py", "x/b.py", "x/y/c.py")
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SessionWorkspace]:
+    """A worktree with programs, a package, a makefile, and links."""
+    root = folder / "root"
+    (root / "x/y").mkdir(parents=True)
+    (root / "pkg").mkdir()
+    for path in (*PATHS, "mk", "pkg/__init__.py", "pkg/__main__.py", "two words.py"):
+        (root / path).write_text(f"# {path}\n")
+    (root / "far").symlink_to("x/y")
+    (root / "l.py").symlink_to("a.py")
+    workspace = await SessionWorkspace.create(root, folder / "session")
+    try:
+        yield workspace
+    finally:
+        workspace.close()
+
+
+async def bound(workspace: SessionWorkspace, *argv: str) -> BoundFiles:
+    """What this command line is bound to."""
+    return await bind_files(argv, ROOT, workspace)
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> tuple[str, str]:
+    """A file, and the word by which a program comes to it."""
+    path = draw(st.sampled_from(PATHS))
+    steps = [
+        draw(st.sampled_from(["", "", ".", "x/..", "far/../..", "x/y/../.."])) for _ in range(draw(st.integers(0, 3)))
+    ]
+    parts = [*steps, *path.split("/")]
+    word = draw(st.sampled_from(["/", "//", "/./"])).join(part for part in parts if part)
+    start = draw(
+        st.sampled_from(["", "./", ".//", "././", f"{ROOT}/", f"{ROOT}//", f"{ROOT}/../root/", "/../home/user/root/"])
+    )
+    before = draw(
+        st.sampled_from(["", "-f", "-Xf", "--file=", "-Wd:", "VAR=", "python3 ", "true;python3 ", "python3 '"])
+    )
+    return path, f"{before}{start}{word}{'' if before[-1:] != chr(39) else chr(39)}"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(spelled(), min_size=1, max_size=8))
+async def test_b16_a_named_file_is_bound_however_it_is_spelled(
+    tmp_path_factory: pytest.TempPathFactory, words: list[tuple[str, str]]
+) -> None:
+    """After a change of the file the call is bound to something else: no right and no answer fits it any more."""
+    async with opened(tmp_path_factory.mktemp("spelled")) as workspace:
+        before = [await bound(workspace, "python3", word) for _, word in words]
+        for path in PATHS:
+            (workspace.worktree / path).write_text("print('changed')\n")
+        for (path, word), earlier in zip(words, before, strict=True):
+            is_other = (await bound(workspace, "python3", word)).digests != earlier.digests
+            assert is_other or ("far/" in word and earlier.unbound), (path, word)
+
+
+@pytest.mark.parametrize(
+    ("argv", "path"),
+    [
+        (("make", "-fmk"), "mk"),
+        (("python3", "-m", "a"), "a.py"),
+        (("python3", "-Im", "x.b"), "x/b.py"),
+        (("python3", "-mpkg"), "pkg/__main__.py"),
+        (("python3", "-m", "pkg.more"), "pkg/__init__.py"),
+        (("python3", "pkg"), "pkg/__main__.py"),
+        (("python3", "two words.py"), "two words.py"),
+        (("python3", "l.py"), "l.py"),
+        (("bash", "-c", "python3 a.py"), "a.py"),
+        (("bash", "-c", 'python3 a"."py'), "a.py"),
+        (("bash", "-c", "cd x && python3 ./y/c.py"), "x/y/c.py"),
+        (("bash", "-c", "eval $(python3 <a.py"), "a.py"),
+        (("python3", "-c", "exec(open('a.py').read())"), "a.py"),
+    ],
+)
+async def test_b16_names_in_options_modules_and_text_are_bound(
+    tmp_path: Path, argv: tuple[str, ...], path: str
+) -> None:
+    """The rest of an option, a module's files, and what a text names."""
+    async with opened(tmp_path) as workspace:
+        found = await bound(workspace, *argv)
+        assert path in dict(found.digests)
+        assert not found.unbound
+
+
+async def test_what_is_named_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A hard link, a link by a full path, a pipe, another way to the folder, too many: told, never left out."""
+    async with opened(tmp_path) as workspace:
+        tree = workspace.worktree
+        os.link(tree / "a.py", tree / "hard.py")
+        (tree / "full.py").symlink_to(f"{ROOT}/a.py")
+        (tree / "away").symlink_to(f"{ROOT}/x/y")
+        os.mkfifo(tree / "pipe")
+        for word in ("hard.py", "full.py", "away/c.py", "away/../../b.py", "pipe", "/proc/self/cwd/a.py"):
+            assert (await bound(workspace, "python3", f".//{word}" if word[0] != "/" else word)).unbound, word
+        for number in range(FILES_MAX + 1):
+            (tree / f"f{number}").write_text("")
+        many = await bound(workspace, "cat", *(f"f{number}" for number in range(FILES_MAX + 1)))
+        assert many.unbound == (TOO_MANY,)
+
+
+async def test_what_is_no_file_of_the_worktree_leaves_a_right_as_it_is(tmp_path: Path) -> None:
+    """Folders, programs and files of the machine, plain words, and names of nothing bind nothing and are no doubt."""
+    async with opened(tmp_path) as workspace:
+        argv = ("/usr/bin/env", "ls", "x", "./far", ".", "..", "../b", "none.py", "nowhere/d.py", "/etc/passwd", "-q")
+        found = await bound(workspace, *argv, "--quiet", "a" * 5000, "", "-", "--", "x/..", ROOT)
+        assert found == BoundFiles()
