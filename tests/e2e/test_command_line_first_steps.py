@@ -107,9 +107,9 @@ def test_policy_says_that_a_shell_that_only_looks_is_not_asked_about(cli: Cli) -
     assert "kernel:each-time  Shells, wrappers and inline code that may do more than look are asked" in shown
 
 
-@pytest.mark.parametrize("words", [("restore", "nope"), ("replay", "--view", "nope"), ("replay", "--at", "9999")])
+@pytest.mark.parametrize("words", [("replay", "--view", "nope"), ("replay", "--at", "9999")])
 def test_the_command_whose_words_help_is_named(cli: Cli, root: Path, words: tuple[str, ...]) -> None:
-    """An unknown point, view or event."""
+    """An unknown view or event."""
     run_json(cli, root, "hello")
     said = cli(*words, code=1, cwd=root).stderr
     assert f"gloveport {words[0]} --help" in said
