@@ -5,7 +5,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.contract import Command, Result
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 from gloveport.server.workspace.facade import SessionWorkspace
-from gloveport.server.workspace.repository import PLACE, POINTER
+from gloveport.server.workspace.repository import PLACE, POINTER, runs_nothing
 
 FILES = {
     ".gitattributes": b"* text=auto eol=lf\n*.py filter=theirs ident diff=theirs\n*.txt working-tree-encoding=UTF-16\n",
@@ -257,3 +257,45 @@ async def test_a_hook_that_a_program_plants_runs_in_the_jail_alone(folder: Path)
             assert set(await propose(workspace)) == {"a.py"}
         finally:
             workspace.close()
+
+
+def _plant(name: str, data: bytes) -> Callable[[Path], None]:
+    def planted(repository: Path) -> None:
+        (repository / name).parent.mkdir(exist_ok=True)
+        with (repository / name).open("ab") as file:
+            file.write(data)
+
+    return planted
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _plant("hooks/post-index-change", CANARY.encode()),
+        _plant("config", b"[core]\n\tfsmonitor = id\n"),
+        _plant("config.worktree", b"[core]\n\tfsmonitor = id\n"),
+        _plant("commondir", b"/elsewhere\n"),
+        _plant("modules/config", b"x"),
+        _plant("index", b"\0\0\xe0\0"),
+        _plant("sharedindex.0", b"x"),
+    ],
+    ids=["hook", "config", "config.worktree", "commondir", "modules", "gitlink", "sharedindex"],
+)
+async def test_what_a_program_put_into_the_repository_ends_its_being_plain(
+    folder: Path, plant: Callable[[Path], None]
+) -> None:
+    """As it was made git runs nothing of it; with any of these it would, and is asked about."""
+    workspace = await begun(folder)
+    repository = await workspace.repository(keeps)
+    assert runs_nothing(workspace.session_dir, workspace.worktree)
+    plant(Path(repository))
+    assert not runs_nothing(workspace.session_dir, workspace.worktree)
+    workspace.close()
+
+
+def test_a_folder_that_looks_like_a_repository_is_none(tmp_path: Path) -> None:
+    """Without one of the session's own, git takes a folder with HEAD, objects and refs for one and obeys its config."""
+    (tmp_path / "worktree").mkdir()
+    assert runs_nothing(tmp_path, tmp_path / "worktree")
+    (tmp_path / "worktree/HEAD").write_text("ref: refs/heads/main\n")
+    assert not runs_nothing(tmp_path, tmp_path / "worktree")

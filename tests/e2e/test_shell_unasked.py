@@ -17,12 +17,14 @@ def script_for(path: Path, *commands: list[str]) -> Path:
     return path
 
 
-async def told(tmp_path: Path, root: Path, *commands: list[str]) -> tuple[int, list[dict[str, Any]]]:
+async def told(
+    tmp_path: Path, root: Path, *commands: list[str], level: str = "restricted", rung: str = "bubblewrap"
+) -> tuple[int, list[dict[str, Any]]]:
     """How many cards there were, and what became of each call."""
     with running_daemon(script_for(tmp_path / "script.json", *commands)) as daemon:
         async with daemon.client() as client:
-            await trust(client, root)
-            session = await start_session(client, root, provider="scripted", model="test", sandbox="bubblewrap")
+            await trust(client, root, level)
+            session = await start_session(client, root, provider="scripted", model="test", sandbox=rung)
             await send(client, session.session_id, "look around")
             assert await run_turn(client, session.session_id) == "completed"
             follow = client.follow(session.session_id)
@@ -90,3 +92,13 @@ async def test_b03_git_is_asked_about_once_its_settings_are_somebody_elses(tmp_p
     asked, calls = await told(tmp_path, root, look, bend, look)
     assert asked == 2
     assert len(calls) == 3
+
+
+async def test_without_a_view_of_its_own_even_a_look_is_asked_about(tmp_path: Path) -> None:
+    """On the rung `process` a program that only looks reaches other processes and outside files; in the jail it runs."""
+    require_bubblewrap()
+    root = tmp_path / "root"
+    root.mkdir()
+    for rung, cards in (("process", 1), ("bubblewrap", 0)):
+        asked, _calls = await told(tmp_path, root, ["ps", "-e"], level="trusted", rung=rung)
+        assert (rung, asked) == (rung, cards)
