@@ -95,7 +95,7 @@ async def test_b03_git_is_asked_about_once_its_settings_are_somebody_elses(tmp_p
 
 
 async def test_without_a_view_of_its_own_even_a_look_is_asked_about(tmp_path: Path) -> None:
-    """On the rung `process` a program that only looks reaches other processes and outside files; in the jail it runs."""
+    """On the rung `process` one that only looks reaches other processes and files outside; in the jail it runs."""
     require_bubblewrap()
     root = tmp_path / "root"
     root.mkdir()
