@@ -48,6 +48,14 @@ async def test_code_computes_over_the_named_inputs(tmp_path: Path) -> None:
         assert table.planned.argv == ("python", "-c", SUMS)
 
 
+async def test_code_may_open_as_many_files_as_a_large_import_does(tmp_path: Path) -> None:
+    """A plotting library alone opens a thousand within one second; that is no program gone wrong."""
+    code = "for _ in range(3_000):\n    open('/dev/null').close()\nprint('all opened')"
+    async with hand_table(tmp_path, {"a": b""}) as table:
+        done = await table.use("run_python", code=code)
+    assert (done.outcome, done.text.splitlines()[0]) == ("ok", "all opened"), done
+
+
 async def test_code_sees_its_inputs_and_nothing_else(tmp_path: Path) -> None:
     async with hand_table(tmp_path, {"data/sales.csv": CSV, "other.txt": b"x"}) as table:
         worktree = repr(str(table.context.workspace.worktree))

@@ -31,8 +31,9 @@ class Thresholds:
 
 SMALL: Final = Thresholds(True, 0.95, 3.0, 1 / 1.2, 1_000)
 """The hard memory limit is 1.2 times the soft one."""
-COMPUTING: Final = Thresholds(True, None, 3.0, 1 / 1.2, 1_000)
-"""Programs that are there to compute: their processor time has a limit of its own."""
+COMPUTING: Final = Thresholds(True, None, 3.0, 1 / 1.2, 10_000)
+"""Programs that are there to compute: their processor time has a limit of its own, and one import of a plotting
+library opens a thousand files within the first second on a fast machine."""
 PROGRAMS: Final = Thresholds(False, None, 3.0, 1 / 1.2, 1_000)
 HANDS: Final[Mapping[str, Thresholds]] = MappingProxyType(
     {
