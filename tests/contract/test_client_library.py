@@ -88,11 +88,13 @@ async def test_a_failure_of_the_caller_stays_itself() -> None:
 async def test_cancelled_and_timed_out_calls_are_cancelled_at_the_daemon() -> None:
     """Neither leaves work behind, and the connection goes on."""
     async with run_daemon() as daemon, connect(daemon.socket) as client:
-        with anyio.move_on_after(0.3):
-            await client._link.ask("test/wait", {})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client._link.ask, "test/wait", {})
+            await until(lambda: daemon.backend.started == 1)
+            tasks.cancel_scope.cancel()
         await until(lambda: daemon.backend.cancelled == 1)
         with pytest.raises(TimeoutError):
-            with anyio.fail_after(0.3):
+            with anyio.fail_after(2.0):  # it has to arrive over there before its time is over
                 await client._link.ask("test/wait", {})
         await until(lambda: daemon.backend.cancelled == 2)
         assert await client.call("session/list", SessionListParams())

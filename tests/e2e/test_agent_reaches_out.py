@@ -194,7 +194,7 @@ import os, sys, time, urllib.request, urllib.error
 os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")
 for name in ("first", "second"):
     try:
-        print(name, urllib.request.urlopen(sys.argv[1], timeout=5).read().decode(), flush=True)
+        print(name, urllib.request.urlopen(sys.argv[1], timeout=30).read().decode(), flush=True)
     except (OSError, urllib.error.HTTPError) as error:
         print(name, "shut", flush=True)
     while name == "first" and not os.path.exists("go"):

@@ -23,7 +23,7 @@ print("done")
 """
 
 
-GONE_S = 10.0
+GONE_S = 60.0
 
 
 def runs_of(home: Path, turn_id: str) -> list[Path]:

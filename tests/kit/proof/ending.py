@@ -22,7 +22,7 @@ from gloveport.server.audit.reading import verify_log
 from gloveport.server.session.state import Phase
 
 _STOPPED: Final = ("killed", "unknown", "lost")
-LEAVE_S: Final = 5.0
+LEAVE_S: Final = 20.0
 """How long processes may take to be gone after the daemon has ended."""
 Baseline = tuple[dict[str, list[Any]], list[Any]]
 """A life without a kill: what is compared of each message's turn, and the decisions."""
