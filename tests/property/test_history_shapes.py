@@ -77,6 +77,6 @@ def _deaf(base: bytes, hunks: tuple[Hunk, ...], user: bytes, shown: object, *, p
 def test_a_planted_fault_is_found(
     repository: Path, monkeypatch: pytest.MonkeyPatch, room: object, name: str, fault: object
 ) -> None:
-    """The control: a wrong byte in an accepted hunk, an eaten CR, a dropped edit of the user's, a hunk taken unasked are each told."""
+    """The control: a wrong byte in a hunk, an eaten CR, a dropped edit, a hunk taken unasked are each told."""
     monkeypatch.setattr(room, name, fault)
     assert play(repository, range(3)).faults

@@ -388,10 +388,12 @@ class Play:
         (self.root / path).write_bytes(theirs)
         told = await self.workspace.refresh()
         if path not in told.conflicted:
-            # Lines of a notebook's cell that the agent left as they were: then there are no two sides.
-            self.outcome.check(path.endswith(".ipynb"), f"{path}: the user's lines met a hunk, and nobody was told")
+            # A hunk holds lines that both sides have alike: there the user's words are merged.
+            found, wanted = (self.workspace.worktree / path).read_bytes(), self._by_git(base, path, theirs)
+            self.outcome.check(found == wanted, f"{path}: the user's lines met a hunk, and nobody was told")
+            self.outcome.counts["conflict: none, lines of a hunk that stay"] += 1
             self.user.write(path, theirs)
-            self.agent.write(path, (self.workspace.worktree / path).read_bytes())
+            self.agent.write(path, found)
             self.touched.setdefault(path, Touched()).edited = True
             return
         if self.chance.random() < 0.6:
@@ -399,6 +401,11 @@ class Play:
         else:
             moved = sum(len(each.new_lines) - len(each.old_lines) for each in proposal.hunks[:at])
             await self._keep(proposal, at, (base, theirs), (start + moved, end + moved, words))
+
+    def _by_git(self, base: bytes, path: str, theirs: bytes) -> bytes | None:
+        wanted = merged(self.aside.root, base, (self.agent.root / path).read_bytes(), theirs)
+        self._clear_aside()
+        return wanted
 
     async def _take(self, proposal: Proposal, at: int, base: bytes, theirs: bytes) -> None:
         """The agent's side: what was shown of the user's gives way to the hunk, and nothing else does."""
