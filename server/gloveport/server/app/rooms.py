@@ -141,7 +141,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     retention = Retention(
         sessions,
         lambda: front.settings().retention,
-        Folders(opened.shelf.there, opened.shelf.sizes, opened.shelf.remove),
+        Folders(opened.shelf.there, opened.shelf.sizes, opened.shelf.remove, opened.shelf.left),
     )
     house = House(
         sessions=sessions,

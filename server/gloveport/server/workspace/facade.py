@@ -12,7 +12,7 @@ After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back
 import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
-from gloveport.server.workspace.repository import Repository, drop_repository
+from gloveport.server.workspace.repository import LentRepository, Repository, drop_repository
 from gloveport.server.workspace.seen_file import load_seen
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
@@ -187,8 +187,8 @@ class SessionWorkspace:
         make = partial(_typed, make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
         return await to_thread.run_sync(make, abandon_on_cancel=True)  # no look waits for it, and it for none
 
-    async def repository(self, is_kept: Callable[[str], bool]) -> str:
-        """The folder that a jail shows at `repository.PLACE`; empty where there is no repository of the session."""
+    async def repository(self, is_kept: Callable[[str], bool]) -> LentRepository:
+        """What a jail shows at `repository.PLACE`; a program runs without git rather than not at all."""
         return await self._run(self._made_repository, is_kept)
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
@@ -410,11 +410,9 @@ class SessionWorkspace:
         self._store.sync()  # what is told of a proposal holds after a power loss, and so must its content
         return found
 
-    def _made_repository(self, is_kept: Callable[[str], bool]) -> str:
+    def _made_repository(self, is_kept: Callable[[str], bool]) -> LentRepository:
         kept, sides = self._names.kept(self._state, is_kept).origins.keys(), (self._tree, self._state, self._store)
-        with suppress(WorkspaceError), Root(self.root) as root:  # a program runs without git rather than not at all
-            return self._repository.made(root, *sides, kept, is_kept, partial(self._look.current, self._state))
-        return ""
+        return self._repository.lent(self.root, *sides, kept, is_kept, partial(self._look.current, self._state))
 
     def _preview(self, change_id: str) -> Preview:
         known = self._comparison.still(change_id, self._state)
