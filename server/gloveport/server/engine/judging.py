@@ -31,6 +31,7 @@ from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.policy.together import put_together
+from gloveport.server.policy.typed import is_typed_look
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
@@ -100,8 +101,9 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         sends=plan.sends,
         understood=understood,
     )
-    intent = intent_of(state.user_messages[-1:], request.effects)
-    return dataclasses.replace(request, intent=intent, payload=leaving_of(plan))
+    said = state.user_messages[-1:]
+    intent, typed = intent_of(said, request.effects), plan.argv is None and is_typed_look(said, plan.sends)
+    return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan))
 
 
 def leaving_of(plan: ToolPlan) -> Leaving | None:
