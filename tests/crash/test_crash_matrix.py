@@ -20,7 +20,7 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.server.client.follow import Follow
 from gloveport.server.journal.offline import OfflineJournal
 
-WAIT_S = 40.0
+WAIT_S = 90.0
 DONE = {"text": "Done."}
 EDIT = {"name": "edit_file", "arguments": {"path": "a.txt", "old": "one", "new": "one two"}}
 RUN = {"name": "run_command", "arguments": {"argv": ["sh", "-c", "echo ran >> witness"]}}

@@ -18,7 +18,7 @@ from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.server.client.connect import Client
 from gloveport.server.journal.records import Append, StreamAppend
 
-WAIT_S = 40.0
+WAIT_S = 90.0
 
 
 @pytest.fixture

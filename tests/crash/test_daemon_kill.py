@@ -17,7 +17,7 @@ from gloveport.sandbox.runner import rundir
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow
 
-WAIT_S = 40.0
+WAIT_S = 90.0
 FIRST_WORDS = "The first half 😀 of an answer, "
 
 

@@ -14,7 +14,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SubscribeParams
 from gloveport.server.client.connect import Client
 
-WAIT_S = 40.0
+WAIT_S = 90.0
 
 
 @pytest.fixture

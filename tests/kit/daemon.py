@@ -29,7 +29,7 @@ from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.launch import probe
 from gloveport.server.client.paths import Places, find_places
 
-START_S = 30.0
+START_S = 60.0
 TURN_ENDS = ("completed", "failed", "cancelled")
 
 

@@ -36,7 +36,7 @@ CROWD_SLACK = 12
 DISK_BYTES = 16 << 20
 FILES = 3_000
 ARTIFACT_BYTES = 32 << 20
-ROOMY = {"wall_s": WALL_S, "open_files_max": 4096, "output_bytes_max": 64 << 20}
+ROOMY = {"wall_s": 4 * WALL_S, "open_files_max": 4096, "output_bytes_max": 64 << 20}
 USUAL = {"wall_s": WALL_S, "memory_bytes_max": 512 << 20, "processes_max": 64}
 OPTIONS = ("-I", "-S", "-B", "-c")
 
