@@ -51,7 +51,12 @@ async def data_info(house: House) -> DataInfo:
         log_bytes=health.wal_bytes,
         accepting=health.accepting,
         has_reserve=health.has_ballast,
-        told=tuple(_older(house) + _told(health, used_bytes, house.settings().retention) + _left(house.retention.left)),
+        told=tuple(
+            _older(house)
+            + house.trust.told
+            + _told(health, used_bytes, house.settings().retention)
+            + _left(house.retention.left)
+        ),
     )
 
 

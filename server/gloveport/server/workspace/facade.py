@@ -31,6 +31,7 @@ from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.identity import is_folder
 from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
@@ -55,7 +56,6 @@ from gloveport.server.workspace.state import (
     FileState,
     SnapshotInfo,
     WorkspaceState,
-    folder_identity,
     folder_keys,
     load_state,
     save_state,
@@ -81,7 +81,7 @@ def _unless(stopped: Callable[[], bool], call: Callable[..., Result], *args: obj
 class SessionWorkspace:
     """The user's folder (`root`), the session's copy of it (`worktree`) and what lies between them.
 
-    `identity` names the folder by real path, device and inode. Paths given to methods are relative, `/`-separated.
+    `identity` names the folder by path, device, inode and birth. Paths given to methods are relative, `/`-separated.
     Failures are `WorkspaceError` or `EditError`: `workspace.outside`, `workspace.protected`, `workspace.file_missing`,
     `workspace.not_a_file`, `workspace.file_too_large`, `workspace.disk_full`, `change.*`, …
     """
@@ -471,7 +471,7 @@ class SessionWorkspace:
     @contextmanager
     def _user(self) -> Iterator[Look]:
         """A look at the user's folder, which must be the one of the beginning."""
-        if folder_identity(self.root) != self.identity:
+        if not is_folder(self.root, self.identity):
             raise WorkspaceError(ErrorCode.WORKSPACE_MISSING, f"{self.root} is another folder than at the beginning")
         skip = folder_keys((self.session_dir, *map(Path, self._state.excluded)))
         with Root(self.root) as tree:

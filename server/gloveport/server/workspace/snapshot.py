@@ -20,6 +20,7 @@ from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import PINS_NAME, Contents, load_pins, save_pins
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.identity import folder_identity
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.populate import Populate
@@ -31,7 +32,6 @@ from gloveport.server.workspace.state import (
     FileState,
     SnapshotInfo,
     WorkspaceState,
-    folder_identity,
     folder_keys,
     save_state,
 )
