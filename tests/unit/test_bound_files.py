@@ -126,7 +126,8 @@ async def test_what_is_no_file_of_the_worktree_leaves_a_right_as_it_is(tmp_path:
 @pytest.mark.parametrize(
     "text",
     ["f=a.py; python3 $f", "python3 ${X}.py", "python3 *.py", "python3 [a].py", "cat `ls`",
-     "cd x && cd y && python3 c.py", "cd x\ncd y\npython3 c.py", "python3 {a,b}.py", "pushd x; popd; python3 a.py", "python3 ~/a.py"],
+     "cd x && cd y && python3 c.py", "cd x\ncd y\npython3 c.py", "python3 {a,b}.py",
+     "pushd x; popd; python3 a.py", "python3 ~/a.py"],
 )  # fmt: skip
 @pytest.mark.parametrize("before", [(), ("env", "-i"), ("/bin/timeout", "5")])
 async def test_what_a_shell_makes_up_is_told_as_not_bound(tmp_path: Path, before: tuple[str, ...], text: str) -> None:
