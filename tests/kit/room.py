@@ -277,6 +277,12 @@ class Kit:
         await self.until_state(session_id, lambda state: bool(state.approvals))
         return (await self.call("approval/list", SessionParams(session_id=session_id))).approvals[0]
 
+    async def answer_all(self, session_id: str) -> None:
+        """Allow every card that waits together with the next one, once."""
+        await self.waiting(session_id)
+        for card in (await self.call("approval/list", SessionParams(session_id=session_id))).approvals:
+            await self.answer(session_id, card)
+
     async def answer(
         self, session_id: str, card: Any, decision: Literal["allow", "deny"] = "allow", scope: str = "", **more: Any
     ) -> Any:

@@ -19,8 +19,10 @@ from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxCh
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.rights import Rights, stream_part
 from gloveport.server.engine.room import Auditor
+from gloveport.server.engine.tool_run import recheck_others
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
@@ -210,6 +212,8 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
         return (chosen, *ended)
 
     await actor.record(facts)
+    if actor.state.approvals:  # what they say of the sandbox is not so any more
+        start_effects(actor, await recheck_others(actor, "user"))
 
 
 async def void_rights(actor: Actor) -> None:
