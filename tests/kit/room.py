@@ -44,7 +44,7 @@ from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.house import Facts, House, Rungs
 from gloveport.server.commands.port import Commands
-from gloveport.server.commands.trust import Trust, adopt_trust
+from gloveport.server.commands.trust import Trust, adopt_trust, void_rights
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.retention import Folders, Retention
@@ -429,10 +429,11 @@ class Home:
             editors=buffers,
             ways=WaysOut(self.data, self.now_us),
         )
-        trust = Trust(journal, "unset", now_us, room.rights)
+        trust = Trust(journal, "unset", now_us, room.rights, room.auditor)
         await trust.load()
 
         async def take_up(actor: Actor) -> tuple[Effect, ...]:
+            await void_rights(actor)
             await adopt_trust(actor, trust, settings)
             return await recover(actor)
 
@@ -449,7 +450,9 @@ class Home:
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,
-            retention=Retention(sessions, lambda: settings.retention, Folders(shelf.there, shelf.sizes, shelf.remove)),
+            retention=Retention(
+                sessions, lambda: settings.retention, Folders(shelf.there, shelf.sizes, shelf.remove, shelf.left)
+            ),
         )
         return Kit(self, house, told, journal)
 

@@ -73,7 +73,7 @@ async def serve(places: Places, settings_home: Path) -> None:
         stack.callback(lease.release)
         older = _older_data(places)
         boot = current_boot_id()
-        journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot, lease=lease)
+        journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot, lease=lease, away=places.mark)
         stack.push_async_callback(journal.close)
         _log.info("journal opened: %s", report)
         late = Late()

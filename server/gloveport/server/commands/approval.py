@@ -19,6 +19,7 @@ from gloveport.protocol.wire.turn import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
+from gloveport.server.engine.bookkeeping import REVOKED_BY
 from gloveport.server.engine.judging import issue_grant, rights_in_force
 from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.tool_run import recheck_others
@@ -90,7 +91,7 @@ async def grants(house: House, params: SessionParams, caller: Caller) -> GrantLi
 async def revoke(house: House, params: GrantRevokeParams, caller: Caller, once: Once) -> Empty:
     """End a right now."""
     actor = await house.sessions.open(params.session_id)
-    reason = f"revoked by {caller.client_name or 'client'}"
+    reason = f"{REVOKED_BY}{caller.client_name or 'client'}"
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
         shared = actor.room.rights.holds(state.workspace_id, params.grant_id)
