@@ -64,6 +64,34 @@ def test_the_newest_session_elsewhere_is_left_alone(cli: Cli, tmp_path: Path) ->
     assert f"undone: a.txt, b.txt in {other}" in cli("undo", "--session", newer[-6:], cwd=empty).stdout
 
 
+def test_a_run_below_a_workspace_is_of_that_workspace(cli: Cli, root: Path) -> None:
+    """As every other command takes it; told, with the way to the other choice; a repository below is another one."""
+    run_json(cli, root, "hello")
+
+    def begun(*words: str, cwd: Path) -> tuple[str, str]:
+        told = cli("run", "hello", "--json", *words, cwd=cwd)
+        name = lines_of(told)[-1]["sessionId"][-6:]
+        followed = cli("resume", name, cwd=root).stdout  # begins with the session's folder
+        return "".join(followed.split("no turn")[0].split()).rsplit("·", 1)[-1], told.stderr
+
+    deep = root / "inner/deep"
+    deep.mkdir()
+    found, told = begun(cwd=deep)
+    assert found == str(root)
+    assert f"in the workspace {root}" in " ".join(told.split())
+    assert "-C ." in told
+    found, told = begun("-C", ".", cwd=deep)
+    assert (found, "in the workspace" in told) == (str(deep), False)
+    assert begun(cwd=deep)[0] == str(deep)  # known by itself from now on
+    assert begun(cwd=root)[0] == str(root)
+    other = root / "vendor/other"
+    (other / ".git").mkdir(parents=True)
+    (other / "src").mkdir()
+    for place in (other / "src", other):
+        found, told = begun(cwd=place)
+        assert (found, "in the workspace" in told) == (str(place), False)
+
+
 def test_sessions_of_a_relative_folder(cli: Cli, root: Path) -> None:
     """`--root .` and `-C ..` mean the folder they name."""
     name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]

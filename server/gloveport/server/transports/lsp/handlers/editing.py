@@ -280,9 +280,7 @@ async def _take_hunk(chosen: _Chosen, desk: Desk) -> object:
     try:
         given = Replaced(hunk_digest=chosen.hunk_digest, user_digest=chosen.user_digest)
     except ValidationError:
-        raise GloveportError(
-            ErrorCode.INVALID_PARAMS, "hunkDigest and userDigest: digests as they were shown"
-        ) from None
+        raise GloveportError(ErrorCode.INVALID_PARAMS, "hunkDigest and userDigest: no digests") from None
     return await _decide("change/accept", chosen, desk, whole=False, replaces=(given,))
 
 
