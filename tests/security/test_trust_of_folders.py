@@ -1,12 +1,10 @@
 """A folder that takes another's place, its inode with it, is trusted by nobody and has no rights."""
 
-import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.kit.require import require
 
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import GrantIssued, WorkspaceTrusted, encode_body
@@ -71,7 +69,7 @@ def root(tmp_path: Path) -> Path:
 def made_again(root: Path, tries: int = TRIES) -> bool:
     """Whether the folder could be deleted and made anew under the number of its inode."""
     number = root.stat().st_ino
-    shutil.rmtree(root)
+    root.rmdir()
     for attempt in range(tries):
         root.mkdir()
         if root.stat().st_ino == number:
@@ -82,8 +80,9 @@ def made_again(root: Path, tries: int = TRIES) -> bool:
 
 
 def make_again(root: Path) -> None:
-    """Do that, on a file system that does it."""
-    require(made_again(root), "this file system gives no inode's number away again")
+    """Do that; somebody else on this machine may have taken the number meanwhile, and some file systems never do it."""
+    if not made_again(root):
+        pytest.skip("the inode's number was not to be had again here")
 
 
 @pytest.fixture
@@ -143,7 +142,8 @@ async def test_where_births_are_missing_the_inodes_version_tells(root: Path, mon
     """The other number that a file system gives an inode when it is used again."""
     monkeypatch.setattr(identity, "birth_ns", lambda _path: None)
     before = folder_identity(root)
-    require(has_generation(before), "this file system keeps no version of inodes")
+    if not has_generation(before):
+        pytest.skip("this file system keeps no version of inodes, so there is nothing to look at")
     assert folder_identity(root) == before
     make_again(root)
     assert folder_identity(root) != before
