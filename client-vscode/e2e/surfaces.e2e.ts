@@ -258,8 +258,7 @@ test("the doctor's report names every probe, and stands in the status bar's hove
   expect(await report.locator(".probes tr").count()).toBeGreaterThan(10);
   await window.shot("58-doctor");
   await report.getByRole("button", { name: "Run again" }).click();
-  await window.page.locator(".statusbar-item", { hasText: /Trusted: / }).hover();
-  await window.page.locator(".monaco-hover", { hasText: "Doctor" }).first().waitFor();
+  await window.hoverStatus("Trusted: ", "Doctor");
   expect(await window.page.locator(".monaco-hover", { hasText: "not run in this window" }).count()).toBe(0);
 });
 

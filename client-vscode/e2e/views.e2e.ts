@@ -69,8 +69,7 @@ test("the sandbox is chosen from rungs that say what they mean, and the status b
   await window.shot("41-sandbox");
   await rows.filter({ hasText: "process" }).first().click();
   await window.page.locator(".statusbar-item", { hasText: "Trusted: process" }).waitFor();
-  await window.page.locator(".statusbar-item", { hasText: "Trusted: process" }).hover();
-  await window.page.locator(".monaco-hover", { hasText: "Doctor" }).first().waitFor();
+  await window.hoverStatus("Trusted: process", "Doctor");
   await window.shot("42-status");
 });
 

@@ -84,6 +84,13 @@ def test_the_surfaces_beside_the_main_job() -> None:
 
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
+def test_the_panel_is_there_for_everybody() -> None:
+    """Roles, names and contrast in four themes as axe sees them; the main job by the keyboard alone."""
+    run_scenarios("access")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
 def test_a07_d06_h07_in_the_extension_host() -> None:
     """Inside a real extension host: commands, scopes, hunks in unsaved text, odd names, a killed daemon."""
     run_scenarios("host")

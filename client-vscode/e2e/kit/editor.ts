@@ -23,6 +23,7 @@ export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "
 const START_MS = 60_000; // a cold start on a machine that does other things too
 const STEP_MS = 25_000;
 const SETTLE_MS = 150;
+const HOVER_MS = 4_000;
 const OPENED_AGAIN_MAX = 5;
 const IN_HOST_MS = 120_000;
 
@@ -314,6 +315,20 @@ export class Window {
     if (trust !== null) {
       await this.page.locator(".quick-input-widget .monaco-list-row", { hasText: trust }).first().click();
     }
+  }
+
+  /** Hover over an item of the status bar until its words are there: a hover that was open goes when the item is drawn anew. */
+  async hoverStatus(item: string, words: string): Promise<void> {
+    const { page } = this;
+    await until(`the hover of ${item}`, async () => {
+      await page.mouse.move(600, 400);
+      await page.locator(".statusbar-item", { hasText: item }).hover();
+      const hover = page.locator(".monaco-hover", { hasText: words }).first();
+      return hover.waitFor({ timeout: HOVER_MS }).then(
+        () => true,
+        () => false,
+      );
+    });
   }
 
   async command(title: string): Promise<void> {

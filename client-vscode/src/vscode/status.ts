@@ -18,6 +18,7 @@ const LINKS = ["gloveport.chooseSandbox", "gloveport.runDoctor", "gloveport.choo
 export class Status implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem("gloveport.status", vscode.StatusBarAlignment.Right, 90);
   private readonly parts: Disposable[];
+  private said = "";
   /** What the doctor found last, by sandbox. */
   readonly findings = new Map<string, string>();
 
@@ -45,14 +46,23 @@ export class Status implements vscode.Disposable {
     item.backgroundColor = waiting > 0 ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
     if (daemon.state.kind !== "ready" && daemon.state.kind !== "idle" && daemon.state.kind !== "starting") {
       item.text = "$(shield) Gloveport: not connected";
-      item.tooltip = daemon.state.words;
+      this.say(daemon.state.words);
       item.accessibilityInformation = { label: `Gloveport is not connected. ${daemon.state.words}` };
       return;
     }
     const where = info === undefined ? "Gloveport" : `${capital(info.trustLevel)}: ${info.sandbox}`;
     item.text = waiting > 0 ? `$(bell-dot) ${waiting === 1 ? "1 approval waits" : `${waiting} approvals wait`}` : `$(shield) ${where}`;
     item.accessibilityInformation = { label: `Gloveport. ${where}` };
-    item.tooltip = this.hover();
+    this.say(this.hover());
+  }
+
+  /** A hover that is open closes when it is set, so it is set only when it says something else. */
+  private say(words: vscode.MarkdownString | string): void {
+    const value = typeof words === "string" ? words : words.value;
+    if (value !== this.said) {
+      this.said = value;
+      this.item.tooltip = words;
+    }
   }
 
   private hover(): vscode.MarkdownString {

@@ -136,7 +136,7 @@ export class Chrome {
     const trust = button(
       "chip",
       () => send({ type: "verb", verb: "chooseTrust" }),
-      { label: `Trust: ${session.trust}. Sandbox: ${session.sandbox}. Change` },
+      { title: "Trust of the folder and sandbox of this session. Change" },
       icon("shield"),
       capital(session.trust),
       h("span", { class: "sep" }),
@@ -173,7 +173,13 @@ export class Chrome {
     const wanted = this.filter.toLowerCase();
     const found = state.sessions.filter((one) => `${one.title} ${one.folder}`.toLowerCase().includes(wanted));
     if (found.length === 0) {
-      return [h("li", { class: "q none" }, state.sessions.length === 0 ? "No session yet" : "No session of this name")];
+      return [
+        h(
+          "li",
+          { class: "q none", role: "option", attrs: { "aria-disabled": "true", "aria-selected": "false" } },
+          state.sessions.length === 0 ? "No session yet" : "No session of this name",
+        ),
+      ];
     }
     return found.map((one) => this.sessionRow(one, one.id === state.session?.id));
   }
@@ -205,7 +211,7 @@ export class Chrome {
       h("span", { class: "ell grow" }, revealed(row.title)),
       words,
     );
-    return h("li", {}, made);
+    return h("li", { role: "none" }, made);
   }
 
   private drawBanner(state: PanelState): void {
@@ -320,9 +326,11 @@ export class Chrome {
         button(
           "fname",
           ask("review", [file]),
-          { label: `Review ${file.path}` },
+          { title: file.path },
           icon(file.alone === "" ? "file" : "warnt", file.alone === "" ? "s q" : "s warn"),
+          h("span", { class: "vh" }, "Review "),
           h("span", { class: "nw" }, revealed(file.name)),
+          " ",
           h("span", { class: "q xs ell grow" }, revealed([file.folder, kindWords(file.kind)].filter((one) => one !== "").join(" · "))),
         ),
         h("span", { class: "num xs stat" }, counts(file.added, file.removed)),

@@ -214,7 +214,11 @@ export class VirtualList {
     for (let at = begin; at < end; at += 1) {
       const row = this.rows[at] as Row;
       const element = this.elementOf(row);
+      if (!element.hasAttribute("role")) {
+        element.setAttribute("role", "article"); // a place in a set is known of few roles
+      }
       element.setAttribute("aria-posinset", String(at + 1));
+      element.setAttribute("aria-setsize", String(this.rows.length));
       if (place !== null && place.parentNode !== this.inner) {
         place = element; // it was made anew in the place of the old one
       }

@@ -1,0 +1,141 @@
+/** For everybody: names, roles and contrast in each theme, and the whole job without a mouse. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { violations } from "./kit/access.ts";
+import { Editor } from "./kit/editor.ts";
+import type { Window } from "./kit/editor.ts";
+import { Home } from "./kit/home.ts";
+import { until } from "./kit/processes.ts";
+import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
+
+const THEMES = [
+  ["dark", "Dark Modern", "body.vscode-dark:not(.vscode-high-contrast)"],
+  ["light", "Light Modern", "body.vscode-light:not(.vscode-high-contrast-light)"],
+  ["contrast", "Dark High Contrast", "body.vscode-high-contrast:not(.vscode-high-contrast-light)"],
+  ["contrast-light", "Light High Contrast", "body.vscode-high-contrast-light"],
+] as const;
+const TABS_MAX = 40;
+
+let home: Home;
+let editor: Editor;
+let window: Window;
+let root: string;
+
+beforeAll(async () => {
+  home = new Home({ name: "e2e", steps: [...TIDY] });
+  editor = await Editor.start(home, { keys: { "ctrl+alt+t": { command: "workbench.action.selectTheme", args: null } } });
+  root = home.workspace("shop", SHOP_FILES);
+  window = await editor.open(root, { size: { width: 1360, height: 900 } });
+});
+
+afterAll(async () => {
+  await editor?.stop();
+  await home?.end();
+});
+
+afterEach(async ({ task }) => {
+  if (task.result?.state === "fail") {
+    await window?.shot("failure-access");
+    console.error(editor.extensionLog().slice(-3000));
+  }
+});
+
+const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
+
+/** Look at the page in every theme, as it stands. */
+async function inEveryTheme(name: string): Promise<void> {
+  const found: string[] = [];
+  for (const [short, theme, mark] of THEMES) {
+    await window.page.keyboard.press("Control+Alt+t");
+    await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
+    await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
+    await window.page.keyboard.press("Enter");
+    await window.panel.locator(mark).waitFor();
+    found.push(...(await violations(window)).map((one) => `${short}: ${one}`));
+    await window.shot(`60-${name}-${short}`);
+  }
+  expect(found).toEqual([]);
+}
+
+/** Press Tab, or Shift+Tab, until the element with the focus matches. */
+async function tabTo(selector: string, key = "Tab"): Promise<void> {
+  for (let press = 0; press < TABS_MAX; press += 1) {
+    await window.page.keyboard.press(key);
+    if (await window.panel.locator("body").evaluate((body, wanted) => body.ownerDocument.activeElement?.matches(wanted) ?? false, selector)) {
+      return;
+    }
+  }
+  throw new Error(`${TABS_MAX} presses of ${key} did not lead to ${selector}`);
+}
+
+test("an empty panel", async () => {
+  await window.openPanel();
+  await inEveryTheme("empty");
+});
+
+test("without a mouse: a message and the folder's trust", async () => {
+  await window.page.keyboard.press("Alt+g");
+  await until("the composer to have the focus", () => window.composer.evaluate((area) => area === area.ownerDocument.activeElement));
+  await window.page.keyboard.type("tidy the shop");
+  await window.page.keyboard.press("Enter");
+  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.keyboard.type("Restricted");
+  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.keyboard.press("Enter");
+  const card = window.panel.locator(".ap");
+  await card.waitFor();
+});
+
+test("a card that waits", async () => {
+  await inEveryTheme("card");
+});
+
+test("without a mouse: the card is narrowed and allowed", async () => {
+  const card = window.panel.locator(".ap");
+  await window.page.keyboard.press("Alt+a");
+  await until("the card to have the focus", () => card.evaluate((element) => element === element.ownerDocument.activeElement));
+  await window.page.keyboard.press("3");
+  await card
+    .getByRole("radio", { name: /session/i })
+    .and(window.panel.locator(":checked"))
+    .waitFor();
+  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
+  await window.page.keyboard.press("Control+Enter");
+  await window.panel.getByText("That is all.").waitFor();
+});
+
+test("without a mouse: rows are walked and opened, the sessions listed", async () => {
+  await window.page.keyboard.press("Alt+g");
+  await tabTo(".conv", "Shift+Tab");
+  await window.page.keyboard.press("End");
+  await tabTo(".title", "Shift+Tab");
+  await window.page.keyboard.press("Enter");
+  await until("the search field to have the focus", () =>
+    window.panel.locator(".find").evaluate((field) => field === field.ownerDocument.activeElement),
+  );
+  await inEveryTheme("sessions");
+  await window.panel.locator(".find").focus(); // choosing a theme took the focus to the editor
+  await window.page.keyboard.press("ArrowDown");
+  await window.panel.locator(".srow:focus").waitFor();
+  await window.page.keyboard.press("Enter");
+  await window.panel.locator(".srow").first().waitFor({ state: "detached" });
+});
+
+test("the whole conversation, with its results and files", async () => {
+  await window.panel.locator(".files").waitFor();
+  await window.panel.locator("body").evaluate((body) => body.querySelectorAll("details").forEach((one) => (one.open = true)));
+  await inEveryTheme("done");
+});
+
+test("without a mouse: one file is kept, the other taken back", async () => {
+  await window.page.keyboard.press("Alt+g");
+  await tabTo("[aria-label='Keep shop.py']", "Shift+Tab");
+  await window.page.keyboard.press("Enter");
+  await until("the file on disk", () => onDisk() === SHOP.replace(ONE.old, ONE.new).replace(TWO.old, TWO.new));
+  await window.page.keyboard.press("Alt+g");
+  await tabTo("[aria-label='Undo NOTES.md']", "Shift+Tab");
+  await window.page.keyboard.press("Enter");
+  await window.panel.locator(".files").waitFor({ state: "detached" });
+});
