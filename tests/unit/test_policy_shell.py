@@ -109,6 +109,9 @@ def test_where_a_path_leads_is_judged_too() -> None:
         (tuple("bsdtar --extract --dir .git -f a".split()), ".git", "write.never"),
         (tuple("tar czf .git/config a".split()), ".git/config", "write.never"),
         (tuple("git diff --output=.git/config".split()), ".git/config", "write.never"),
+        (tuple("chmod -x .git/hooks/a".split()), ".git/hooks/a", "write.never"),
+        (tuple("chmod --reference=a .git/hooks/a".split()), ".git/hooks/a", "write.never"),
+        (tuple("chown --from a b .git/hooks/a".split()), ".git/hooks/a", "write.never"),
         (tuple("sponge .git/config".split()), ".git/config", "write.never"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -136,6 +139,10 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
         ("sort -to a", set(), set()),
         ("curl -HoX .git", set(), set()),
         ("git log -C --output=a", {"a"}, set()),
+        ("touch -r .git/config a", {"a"}, set()),
+        ("mkdir -m 700 -p a", {"a"}, set()),
+        ("truncate -s 0 a", {"a"}, set()),
+        ("chmod -R 755 a", {"a"}, set()),
     ],
 )
 def test_b14_the_card_names_what_is_written_and_no_other_word(line: str, writes: set[str], deletes: set[str]) -> None:
@@ -157,6 +164,14 @@ def test_b03_an_option_that_makes_a_command_a_look_stands_before_its_words() -> 
     assert understood(("git", "config", "--get", "a.b", "pattern")).only_looks
     assert understood(("unzip", "-q", "-l", "a.zip")).only_looks
     assert understood(("grep", "-n", "a", "b", "-i")).only_looks
+
+
+@pytest.mark.parametrize("program", ["md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum"])
+def test_no_sum_is_taken_of_files_that_a_file_names(program: str) -> None:
+    """What a list names is read too, and nobody looked at it."""
+    assert understood((program, "list")).only_looks
+    assert not understood((program, "-c", "list")).only_looks
+    assert not understood((program, "--check", "list")).only_looks
 
 
 def test_b03_git_is_asked_about_behind_a_command_that_may_choose_what_it_runs() -> None:

@@ -5,6 +5,7 @@ Invariant: only ever adds effects to a command that is asked about anyway, so th
 Must never: be taken for all that a command does.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,7 +15,9 @@ from typing import Final
 from gloveport.server.policy.shell import looks_table
 from gloveport.server.policy.shell.looks import Argv, Touched, changed, looks, table_lines
 
-_CHANGING: Final = frozenset({"files", "mode", "remove"})
+_CHANGING: Final = frozenset({"files", "remove"})
+_MODE: Final = re.compile(r"--ref.*|-[rwxXstugo0-7=+,-]+")
+"""An option in place of the word before the files: `--reference`, or a mode like `-x`."""
 _SCRIPTS: Final = frozenset({"-e", "-E", "-f", "--expression", "--file"})
 _EXTRACTS: Final = frozenset({"-x", "--extract", "--get"})
 _PACKS: Final = frozenset({"-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate", "--catenate"})
@@ -91,6 +94,8 @@ def _written(program: str, writer: _Writer, argv: Argv) -> Touched:
             return Touched(writes=(*named, *operands[:1]))
         case "files":
             return Touched(writes=tuple(operands))
+        case "mode":
+            return Touched(writes=tuple(operands if any(map(_MODE.fullmatch, argv)) else operands[1:]))
         case "in-place":
             files = operands if words.has(_SCRIPTS) else operands[1:]
             return Touched(writes=tuple(files) if words.has(frozenset({"-i", "--in-place"})) else ())

@@ -138,6 +138,8 @@ def touched_by(argv: Argv) -> Touched:
     grammar, rest = _find_grammar(words)
     if grammar.operands == "find":
         return _find(rest)
+    if grammar.operands == "plain" and any(word.startswith("@") for word in rest):
+        raise LooksError(f"{program} takes its options from a file")
     taken = take_options(grammar, rest, program)
     if grammar.wanted and not grammar.wanted & taken.options:
         raise LooksError(f"{program} does more without {', '.join(sorted(grammar.wanted))}")
@@ -229,9 +231,7 @@ def _operands(program: str, form: str, taken: _Taken) -> Touched:
             return Touched(reads)
         case "config" if len(words) <= (0 if {"--list", "-l"} & taken.options else CONFIG_WORDS_MAX):
             return Touched(reads)
-        case "paths":
-            return Touched((*reads, *words))
-        case "plain" if not any(word.startswith("@") for word in words):
+        case "paths" | "plain":
             return Touched((*reads, *words))
         case "jq" if words and _JQ_LOADS.search(words[0]) is None:
             return Touched((*reads, *words[1:]))

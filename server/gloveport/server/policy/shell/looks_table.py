@@ -250,6 +250,11 @@ mv | -t --target-directory | -S --suffix | move
 rsync | | -e -f -B -M -T --exclude --include --rsh --files-from | send
 scp | | -c -F -i -J -l -o -P -S | send
 dd | of= | |
+touch | | -d -r -t --date --reference --time | files
+mkdir | | -m --mode | files
+truncate | | -r -s --reference --size | files
+chmod | | | mode
+chown | | --from | mode
 sort | -o --output | -k -t -S -T --key --field-separator --buffer-size --temporary-directory |
 curl | -o --output --output-dir -D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --hsts --alt-svc
    --etag-save --libcurl | -A -b -C -d -e -E -F -H -K -m -P -Q -r -t -T -u -U -w -x -X -y -Y -z |
@@ -265,8 +270,9 @@ tar | -C --directory --one-top-level | -b -f -F -g -H -I -K -L -N -T -V -X --fil
 bsdtar | -C --directory | -b -f -I -T -X --file --exclude --files-from | tar
 """
 """What programs that are asked about write at least: options whose value is a path that is written, options that take
-another value, and what their operands are; `send`: a copy from or to another machine, `first`: the first one is
-written, `in-place`: all behind the script if there is `-i`, `tar`: it depends on what it is told to do."""
+another value, and what their operands are. `first`: the first one is written, `mode`: all behind a word, or behind an
+option in its place, `in-place`: all behind the script if there is `-i`, `send`: a copy from or to another machine,
+`tar`: it depends on what it is told to do."""
 
 WITH_APPLETS: Final = "busybox toybox"
 """Programs that are the program that their first word names."""
