@@ -72,6 +72,12 @@ def test_what_differs_in_risk_label_or_kind_stands_alone(other: Request) -> None
     assert not may_join([card(other)], card(asks(1)))
 
 
+@pytest.mark.parametrize("second", [1, 2])
+def test_a_tool_that_is_not_ours_is_always_asked_about_by_itself(second: int) -> None:
+    same = [card(asks(number, tool="server__write")) for number in (1, 2)]
+    assert not may_join(same[:1], same[second - 1])
+
+
 @pytest.mark.parametrize("kind", ["secret_read", "memory_write"])
 @pytest.mark.parametrize("second", [1, 2])
 def test_a_secret_or_a_memory_is_always_asked_about_by_itself(kind: str, second: int) -> None:

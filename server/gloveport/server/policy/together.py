@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gloveport.server.policy.effects import EffectKind
+from gloveport.server.policy.findings import KERNEL
 
 TOGETHER_MAX: Final = 8
 """So many calls are asked about at once; nobody reads more."""
@@ -60,7 +61,8 @@ def _lines(card: Mapping[str, Any]) -> int:
 def _stands_alone(card: Mapping[str, Any]) -> bool:
     secret = card["provenance"]["confidential"] or bool(_kinds(card) & _ALONE)
     sensitive = any(one["name"] == "sensitivity" and one["level"] == "high" for one in card["factors"])
-    return secret or sensitive or bool(card["unknown_effects"]) or not card["effects"]
+    strange = bool(card["unknown_effects"]) or f"{KERNEL}:unknown-tool" in card["rule_ids"]
+    return secret or sensitive or strange or not card["effects"]
 
 
 def _kinds(card: Mapping[str, Any]) -> frozenset[str]:
