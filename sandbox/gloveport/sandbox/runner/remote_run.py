@@ -9,6 +9,7 @@ Must never: take the other machine's word for a hash, or for more than a claim o
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -89,6 +90,7 @@ class RemoteRun(Run):
             self._fetch()
             kills = self._conclude()
             self._bring_back()
+            self._drop_archives()
             if self._failed:
                 failure = f"never started: {self._failed}"
         self.childless = True
@@ -403,6 +405,11 @@ class RemoteRun(Run):
             self.ending = Ending(ExitKind.KILLED, words)
         elif arrived.end.get("why") == "deadline" and not ours:
             self.ending = Ending(ExitKind.TIMEOUT, "ended over there at its own deadline")
+
+    def _drop_archives(self) -> None:
+        """What came back is written by now or refused: its copy here would only fill the disk."""
+        for path in self.folder.glob(f"{BACK}-*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def tidy(self) -> None:
         """Remove container and volumes, and let go of the way."""
