@@ -471,6 +471,24 @@ async def test_nothing_of_a_run_is_left_over_there(rig: Rig) -> None:
             await anyio.sleep(0.05)
 
 
+async def test_an_engine_that_changes_what_comes_back_is_found_out(tmp_path: Path) -> None:
+    """One content is another one on its way: nothing is taken, and the end is one that freezes a session."""
+    honest, lie = secrets.token_hex(16).encode(), secrets.token_hex(16).encode()
+    liar = Liar(tmp_path / "engine.sock", remote_machine().engine.socket, honest, lie)
+    choice = replace(remote_machine().choose("ssh"), socket=str(liar.path))
+    ends = []
+    try:
+        for lies in (False, True):
+            liar.lies = lies
+            async with rig_with("remote-ssh", tmp_path / f"rig-{lies}", choice) as rig:
+                result = await rig.run("write", "made.txt", "".join(map(chr, honest)))
+                made = rig.project / "made.txt"
+                ends.append((result.kind, level_of(result), made.read_bytes() if made.exists() else None))
+    finally:
+        liar.close()
+    assert ends == [(ResultKind.OK, None, honest), (ResultKind.LOST, Level.HOSTILE, None)], result.evidence
+
+
 async def test_limits_hold_over_there_without_us(rig: Rig) -> None:
     """The wall limit is the supervisor's; with it dead the keeper's own deadline would come (see its head)."""
     result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.5))

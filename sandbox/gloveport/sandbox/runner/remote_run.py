@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
+from gloveport.protocol.jail.replies import TAMPERED, ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RemotePlan, RunRequest
-from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, bring, compare, receive
+from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
 from gloveport.sandbox.runner.engine_run import EngineWatch
 from gloveport.sandbox.runner.keeper_store import STORE
@@ -332,7 +332,7 @@ class RemoteRun(Run):
                 self._receive(self.folder / f"{BACK}-{tries}")
                 break
             except Refused as error:
-                self._lost = f"what came back was refused, and nothing of it was taken: {error}"
+                self._lost = tell_refusal(error)
                 break
             except EngineError as error:
                 if error.status == GONE:
@@ -354,7 +354,7 @@ class RemoteRun(Run):
         with connection, connection.makefile("rb") as file:
             arrived = receive(Joined(rest, file), folder, self._marker)
         if self._told_end is not None and self._told_end != arrived.end:
-            raise Refused("the end that was told is not the one that was sent")
+            raise Tampered("the end that was told is not the one that was sent")
         status = arrived.end.get("status")
         if type(status) is not int or not -128 < status < 256:
             raise Refused("the end names no status")
@@ -391,7 +391,7 @@ class RemoteRun(Run):
             changes = compare(self._cargo.parcels, self._cargo.covered, arrived)
             alarms += bring(self._cargo.parcels, changes, arrived)
         except (Refused, OSError) as error:
-            self._lost = f"what came back was refused, and nothing of it was taken: {error}"
+            self._lost = tell_refusal(error)
             return
         left = arrived.end.get("left")
         alarms += [f"not brought back: {one!s:.200}" for one in (left if isinstance(left, list) else [])]
@@ -422,6 +422,12 @@ class RemoteRun(Run):
         if self._stream is not None:
             self._stream.close()
         self._link.close()
+
+
+def tell_refusal(error: Exception) -> str:
+    """What is said of a run of which nothing is taken; tampering begins with the words that freeze its session."""
+    words = TAMPERED if isinstance(error, Tampered) else "what came back was refused"
+    return f"{words}, and nothing of it was taken: {error}"
 
 
 def read_ring(path: Path, start: int, total: int) -> tuple[int, bytes]:
