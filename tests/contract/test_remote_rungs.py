@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.remotes import Authority, Relay, free_port, make_key, read_key, remote_machine
+from tests.kit.remotes import Authority, Liar, Relay, free_port, make_key, read_key, remote_machine
 from tests.kit.sandboxes import PROJECT, REMOTE_RUNGS, Rig, list_host_processes, open_rig, wait_gone
 
 from gloveport.protocol.errors import ErrorCode
@@ -26,6 +26,7 @@ from gloveport.sandbox.backends.docker_plan import OWNER_LABEL, RUN_LABEL
 from gloveport.sandbox.backends.remote import RemoteSshSandbox, RemoteTlsSandbox
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.contract import Availability, Claim, Execution, ResultKind, SandboxError, Strength
+from gloveport.sandbox.monitor.levels import Level, level_of
 from gloveport.sandbox.profile import Access, Limits, Mount
 from gloveport.sandbox.runner import link, rundir, tree
 from gloveport.sandbox.runner.engine_api import EngineSocket
@@ -56,7 +57,15 @@ async def ssh() -> AsyncIterator[Rig]:
 async def relayed(folder: Path, relay: Relay, **changes: object) -> AsyncIterator[Rig]:
     """The TLS rung through a relay."""
     choice = replace(remote_machine().choose("tls"), port=relay.port, **changes)  # type: ignore[arg-type] # - by name
-    rig = Rig("remote-tls", folder, remotes={"remote-tls": choice})
+    async with rig_with("remote-tls", folder, choice) as rig:
+        yield rig
+
+
+@contextlib.asynccontextmanager
+async def rig_with(name: str, folder: Path, choice: RemoteChoice) -> AsyncIterator[Rig]:
+    """A rung with other settings than the usual ones."""
+    folder.mkdir(exist_ok=True)
+    rig = Rig(name, folder, remotes={name: choice})
     rig.availability = await rig.backend.probe()
     assert rig.availability.ok, rig.availability.reason
     try:

@@ -5,10 +5,8 @@ Invariant: what is broken is what the engine over there is asked for, or what th
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from tests.security.test_doctor_broken import failing, surviving_child, trusting
 from gloveport.protocol.jail.requests import ParcelPlan, RunRequest
 from gloveport.sandbox.backends.docker import Ready
 from gloveport.sandbox.backends.remote import RemoteSandbox, RemoteSshSandbox, RemoteTlsSandbox
-from gloveport.sandbox.contract import Claim, Command
+from gloveport.sandbox.contract import Command
 from gloveport.sandbox.doctor.examine import PROBES
 from gloveport.sandbox.doctor.judging import AUDIT_FIELDS
 from gloveport.sandbox.profile import Profile
