@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.kit.hands import SECRET, Table, hand_table
 from tests.kit.postgres import PASSWORD, postgres
+from tests.kit.remotes import Authority
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.server.accounts import Account, Database
@@ -72,7 +73,8 @@ async def test_nothing_is_written_or_attached(tmp_path: Path) -> None:
 def known(folder: Path, port: int, **account: str) -> WaysOut:
     """Ways out with a database of the user's."""
     place = f"127.0.0.1:{port}"
-    own = Account(place, "reader", Secret(account.get("password", PASSWORD)), "tls" if "tls" in account else "none")
+    tls, ca = "tls" if account.keys() & {"tls", "ca"} else "none", account.get("ca", "")
+    own = Account(place, "reader", Secret(account.get("password", PASSWORD)), tls, ca)
     return WaysOut(
         folder / "data",
         lambda: 0,
@@ -124,6 +126,27 @@ async def test_a_postgresql_database_is_asked_and_cannot_be_written(tmp_path: Pa
         (tmp_path / "third").mkdir()
         async with hand_table(tmp_path / "third", {"a": b""}, ways=known(tmp_path / "third", port, tls="tls")) as table:
             assert "failed" in await ask(table, "SELECT 1"), "a server without the asked TLS gets no password"
+
+
+async def test_a_postgresql_database_must_prove_itself_where_tls_is_asked_for(tmp_path: Path) -> None:
+    """The authority that the settings name, the host's own name; else the server sees no password."""
+    authority, stranger = Authority(tmp_path / "known"), Authority(tmp_path / "stranger")
+    ends = {}
+    for case, roots, host in (
+        ("good", authority, "127.0.0.1"),
+        ("of a stranger", stranger, "127.0.0.1"),
+        ("of another host", authority, "127.0.0.2"),
+    ):
+        certificate, key = authority.issue(f"server-{host}", host)
+        (tmp_path / case).mkdir()
+        with postgres(*TABLE, tls=(certificate.read_bytes(), key.read_bytes())) as port:
+            ways = known(tmp_path / case, port, ca=str(roots.certificate))
+            async with hand_table(tmp_path / case, {"a": b""}, ways=ways) as table:
+                sql = "SELECT ssl, version LIKE 'TLS%', count FROM pg_stat_ssl, (SELECT count(*) FROM sales) AS s "
+                ends[case] = await ask(table, f"{sql} WHERE pid = pg_backend_pid()")
+    assert ends["good"] == "[true, true, 2]"
+    assert "certificate verify failed" in ends["of a stranger"]
+    assert "certificate verify failed" in ends["of another host"]
 
 
 async def test_a_long_statement_is_ended(tmp_path: Path) -> None:
