@@ -39,7 +39,7 @@ afterEach(async ({ task }) => {
 });
 
 test("a grant in force is listed with its end, and is gone when it is revoked", async () => {
-  await window.page.locator('.activitybar [aria-label^="Gloveport Rights"]').first().click();
+  await window.show("Gloveport Rights");
   const grant = window.page.getByRole("treeitem", { name: /Run the tests of this workspace/ });
   await grant.waitFor();
   await window.page.getByRole("treeitem", { name: /bubblewrap/ }).waitFor();
@@ -76,7 +76,7 @@ test("the sandbox is chosen from rungs that say what they mean, and the status b
 
 test("results of the agent's test run stand in the Test Explorer", async () => {
   await window.page.keyboard.press("Escape");
-  await window.page.locator('.activitybar [aria-label^="Testing"]').first().click();
+  await window.show("Testing");
   await window.page.getByRole("treeitem", { name: /test_shop\.py/ }).waitFor();
   await window.shot("43-tests");
 });

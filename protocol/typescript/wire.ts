@@ -1004,11 +1004,12 @@ export interface WireEvent {
   readonly ops: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** A known workspace. */
+/** A known workspace. `words`: what limits the trust in it; empty where nothing does. */
 export interface WorkspaceInfo {
   readonly workspaceId: string;
   readonly root: string;
   readonly trustLevel: string;
+  readonly words?: string;
 }
 
 /** The workspaces this user gave a trust level. */

@@ -171,6 +171,33 @@ async def test_all_of_a_conflict_is_taken_at_once(home: Home, is_open: bool) -> 
 
 
 @OPEN
+@pytest.mark.parametrize("first", [2, 20])
+async def test_one_hunk_of_all_that_was_taken_comes_back(home: Home, is_open: bool, first: int) -> None:
+    """Its lines are the user's again and it is met again; the other stays taken, until it is taken back too."""
+    async with proposed(home, is_open=is_open) as user:
+        shown = await user.hunks()
+        named = {f"l{line}": hunk.user_digest for line, hunk in shown.items()}
+        await user.kit.call("change/accept", await user.decision(2, 20, **named))
+        taken, sides = user.text, {2: ("mine 2\nmore\n", "agent 2\n"), 20: ("mine 20\n", "agent 20\n")}
+        user.types(taken.replace("line 30\n", "later\n"))
+        for line in (first, 22 - first):
+            params = ChangeUndoParams(
+                client_request_id=new_id("r"), session_id=user.session, hunk_digests=(shown[line].hunk_digest or "",)
+            )
+            undone = await user.kit.call("change/undo", params)
+            if line == first:
+                mine, theirs = sides[first]
+                assert user.text == taken.replace("line 30\n", "later\n").replace(theirs, mine)
+                assert await user.states() == {first: "conflicted"}
+                await user.kit.undo(user.session, undone.apply_id)
+                assert user.text == taken.replace("line 30\n", "later\n")
+                assert await user.kit.changes(user.session) == {}
+                await user.kit.call("change/undo", params.model_copy(update={"client_request_id": new_id("r")}))
+        assert user.text == MINE.replace("line 30\n", "later\n")
+        assert await user.states() == {2: "conflicted", 20: "conflicted"}
+
+
+@OPEN
 async def test_anything_newer_than_what_was_shown_refuses(home: Home, is_open: bool) -> None:
     """Other words, more of them beside the place, the old words again, a hunk that was not named: nothing moves."""
     async with proposed(home, is_open=is_open) as user:

@@ -17,8 +17,10 @@ from tests.kit.workspaces import make_tree, propose, read_tree, whole
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.contract import Command, Result
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+from gloveport.server.engine.hands import own_repository
+from gloveport.server.tools.programs import repository_words
 from gloveport.server.workspace.facade import SessionWorkspace
-from gloveport.server.workspace.repository import PLACE, POINTER, runs_nothing
+from gloveport.server.workspace.repository import PLACE, POINTER, LentRepository, runs_nothing
 
 FILES = {
     ".gitattributes": b"* text=auto eol=lf\n*.py filter=theirs ident diff=theirs\n*.txt working-tree-encoding=UTF-16\n",
@@ -80,7 +82,7 @@ async def test_git_finds_the_base_and_what_the_agent_changed(folder: Path) -> No
     workspace = await begun(folder)
     try:
         await workspace.write("a.py", b"changed before it was made\n")
-        repository = await workspace.repository(keeps)
+        repository = (await workspace.repository(keeps)).folder
         (workspace.worktree / ".git").unlink()  # its place exists in jails alone
         assert by_git(workspace, repository, "fsck", "--strict", "--full") == b""
         assert by_git(workspace, repository, "diff-files", "--name-only") == b"a.py\n"
@@ -104,7 +106,7 @@ async def test_it_is_never_a_change_and_leaves_the_users_alone(folder: Path) -> 
     workspace = await begun(folder)
     try:
         before = read_tree(workspace.root)
-        repository = Path(await workspace.repository(keeps))
+        repository = Path((await workspace.repository(keeps)).folder)
         assert (workspace.worktree / ".git").read_bytes() == POINTER
         assert await workspace.proposals() == ()
         assert await workspace.withheld(keeps) == {".env", "copy of it"}
@@ -121,9 +123,9 @@ async def test_what_becomes_kept_is_not_in_it_any_more(folder: Path) -> None:
     """A rule of today decides, not that of the day on which it was made."""
     workspace = await begun(folder)
     try:
-        repository = await workspace.repository(lambda path: path == ".git")
+        repository = (await workspace.repository(lambda path: path == ".git")).folder
         assert b"secret" in by_git(workspace, repository, "cat-file", "--batch-all-objects", "--batch")
-        assert await workspace.repository(keeps) == repository
+        assert (await workspace.repository(keeps)).folder == repository
         assert b"secret" not in by_git(workspace, repository, "cat-file", "--batch-all-objects", "--batch")
     finally:
         workspace.close()
@@ -134,30 +136,90 @@ async def test_a_folder_without_git_gets_none_and_what_a_program_made_stays(fold
     root = make_tree(folder / "plain", {"a.txt": b"1\n"})
     workspace = await SessionWorkspace.create(root, folder / "p")
     try:
-        assert await workspace.repository(keeps) == ""
+        assert (await workspace.repository(keeps)).folder == ""
         assert not (workspace.worktree / ".git").exists()
     finally:
         workspace.close()
     workspace = await begun(folder)
     try:
         git(workspace.worktree, "init", "--quiet")
-        assert await workspace.repository(keeps) == ""
+        assert (await workspace.repository(keeps)).folder == ""
         assert (workspace.worktree / ".git/HEAD").exists()
     finally:
         workspace.close()
 
 
 async def test_where_it_cannot_be_made_a_program_runs_without(folder: Path) -> None:
-    """The user's folder is away, or something lies in the way: none, and no failure."""
+    """The user's folder is away: none, and no failure; a file in the way goes."""
     workspace = await begun(folder)
     try:
         workspace.root.rename(folder / "away")
-        assert await workspace.repository(keeps) == ""
+        lent = await workspace.repository(keeps)
+        assert lent.folder == ""
+        assert repository_words(lent, ("git", "log")).startswith("\n[git finds no repository here: ")
+        assert repository_words(lent, ("make",)) == ""
         (folder / "away").rename(workspace.root)
         (workspace.session_dir / "repository").write_bytes(b"in the way")
-        assert await workspace.repository(keeps) == ""
-        (workspace.session_dir / "repository").unlink()
-        assert await workspace.repository(keeps) != ""
+        assert (await workspace.repository(keeps)).folder != ""
+    finally:
+        workspace.close()
+
+
+async def test_one_that_is_closed_or_deep_is_made_anew(folder: Path) -> None:
+    """What a program did to it is no reason to go without, and nothing of it is left beside the new one."""
+    workspace = await begun(folder)
+    try:
+        repository = Path((await workspace.repository(lambda path: path == ".git")).folder)
+        (repository / "objects/own").mkdir()
+        (repository / "objects/own/file").write_bytes(b"x")
+        (repository / "objects/own").chmod(0)
+        (repository / "objects").chmod(0)
+        lent = await workspace.repository(keeps)  # another rule, so it is made anew
+        assert (lent.folder, lent.writable, lent.words) == (str(repository), True, "")
+        assert not (repository / "objects/own").exists()
+        assert by_git(workspace, lent.folder, "fsck", "--strict", "--full") == b""
+    finally:
+        workspace.close()
+
+
+async def test_too_large_a_folder_has_none_and_that_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit git finds nothing, and whoever asks it is told why."""
+    monkeypatch.setattr("gloveport.server.workspace.repository.CONTENT_BYTES_MAX", 1 << 10)
+    workspace = await begun(folder)
+    try:
+        lent = await workspace.repository(keeps)
+        assert lent.folder == ""
+        assert "is larger than" in repository_words(lent, ("sh", "-c", "git log"))
+        assert repository_words(lent, ("make",)) == ""
+        assert not (workspace.worktree / ".git").exists()
+    finally:
+        workspace.close()
+
+
+@pytest.mark.parametrize("limit", ["REPOSITORY_BYTES_MAX", "REPOSITORY_FILES_MAX"])
+async def test_one_that_grew_too_large_is_read_and_grows_no_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """In the jail git still shows everything that was committed; a further commit fails, and each run is told."""
+    require_bubblewrap()
+    workspace = await begun(folder)
+    try:
+        before = await workspace.repository(keeps)
+        assert (before.writable, repository_words(before, ("git", "log"))) == (True, "")
+        async with open_rig("bubblewrap") as rig:
+            assert isinstance(rig.backend, BubblewrapSandbox)
+            first = await run(
+                workspace, rig.backend, before, "echo 2 > a.py; git commit -qam second; git log --oneline"
+            )
+            assert first.output.count(b"\n") == 2, first.output
+            monkeypatch.setattr(f"gloveport.server.workspace.repository.{limit}", 5)
+            after = await workspace.repository(keeps)
+            assert (after.folder, after.writable) == (before.folder, False)
+            assert "grown to more than" in repository_words(after, ("make",))
+            second = await run(workspace, rig.backend, after, "git log --oneline; echo 3 > a.py; git commit -qam 3")
+            assert b"second" in second.output
+            assert second.exit_code != 0
+            assert b"ead-only file system" in second.output
     finally:
         workspace.close()
 
@@ -165,14 +227,14 @@ async def test_where_it_cannot_be_made_a_program_runs_without(folder: Path) -> N
 async def test_it_lasts_one_boot(folder: Path) -> None:
     """After the machine went down nobody knows what of it is whole."""
     workspace = await begun(folder, boot_id="one")
-    repository = Path(await workspace.repository(keeps))
+    repository = Path((await workspace.repository(keeps)).folder)
     (repository / "HEAD").write_bytes(b"")
     workspace.close()
     again = await SessionWorkspace.open(workspace.session_dir, boot_id="two")
     try:
         await again.mend({})
         assert not repository.exists()
-        assert await again.repository(keeps) == str(repository)
+        assert (await again.repository(keeps)).folder == str(repository)
         assert by_git(again, str(repository), "rev-list", "--count", "HEAD") == b"1\n"
     finally:
         again.close()
@@ -188,7 +250,7 @@ async def test_no_name_of_a_branch_leads_away(folder: Path, head: bytes) -> None
     workspace = await begun(folder)
     try:
         (workspace.root / ".git/HEAD").write_bytes(head)
-        repository = await workspace.repository(keeps)
+        repository = (await workspace.repository(keeps)).folder
         assert by_git(workspace, repository, "branch", "--show-current") == b"main\n"
     finally:
         workspace.close()
@@ -209,7 +271,7 @@ async def test_any_tree_has_the_name_that_git_gives_it(folder: Path, seed: int) 
     git(root, "init", "--quiet")
     workspace = await SessionWorkspace.create(root, folder / "s")
     try:
-        repository = await workspace.repository(lambda _: False)
+        repository = (await workspace.repository(lambda _: False)).folder
         git(root, "add", "-A")
         assert by_git(workspace, repository, "rev-parse", "HEAD^{tree}") == git(root, "write-tree")
         assert by_git(workspace, repository, "write-tree") == git(root, "write-tree")
@@ -217,10 +279,10 @@ async def test_any_tree_has_the_name_that_git_gives_it(folder: Path, seed: int) 
         workspace.close()
 
 
-async def run(workspace: SessionWorkspace, backend: BubblewrapSandbox, repository: str, script: str) -> Result:
+async def run(workspace: SessionWorkspace, backend: BubblewrapSandbox, lent: LentRepository, script: str) -> Result:
     """One command, with what a session shows it."""
     root = str(workspace.root)
-    mounts = (Mount(str(workspace.worktree), root, Access.READ_WRITE), Mount(repository, PLACE, Access.READ_WRITE))
+    mounts = (Mount(str(workspace.worktree), root, Access.READ_WRITE), *own_repository(lent))
     profile = Profile("repository", "build", mounts, root, Limits(wall_s=30.0))
     name = f"run-{os.urandom(6).hex()}"
     lease = await backend.prepare(profile, name)
@@ -286,7 +348,7 @@ async def test_what_a_program_put_into_the_repository_ends_its_being_plain(
 ) -> None:
     """As it was made git runs nothing of it; with any of these it would, and is asked about."""
     workspace = await begun(folder)
-    repository = await workspace.repository(keeps)
+    repository = (await workspace.repository(keeps)).folder
     assert runs_nothing(workspace.session_dir, workspace.worktree)
     plant(Path(repository))
     assert not runs_nothing(workspace.session_dir, workspace.worktree)

@@ -219,6 +219,26 @@ async def test_a_restore_brings_back_what_held_at_its_point(home: Home) -> None:
         assert mine.read_text() == TEXT.replace("line 9\n", "mine\n")
 
 
+async def test_undo_of_all_leaves_nothing_of_the_agents_after_a_restore(home: Home) -> None:
+    """What the restore took back does not come back by it, and what held on is taken back; one undo does turn it."""
+    async with home.room() as kit:
+        session, turns = await two_turns(kit)
+        mine, made = home.root / "a.txt", home.root / "b.txt"
+        assert await restore(kit, session, turns[1])
+        assert mine.read_text() == FIRST
+        await kit.call("change/undo", back(session, all=True))
+        assert (mine.read_text(), made.exists()) == (TEXT, False)
+        refused = await kit.refused("change/undo", back(session, all=True))
+        assert refused.code is ErrorCode.CHANGE_UNKNOWN
+        await redo(kit, session)
+        assert (mine.read_text(), made.exists()) == (FIRST, False)
+        await kit.undo(session)
+        assert (mine.read_text(), made.exists()) == (SECOND, True)
+        assert await restore(kit, session, "start")
+        refused = await kit.refused("change/undo", back(session, all=True))
+        assert (refused.code, mine.read_text()) == (ErrorCode.CHANGE_UNKNOWN, TEXT)
+
+
 async def test_the_sides_of_a_proposal_are_documents(home: Home) -> None:
     """Under our own scheme, with the file's name at the end; unsaved words are the user's side; a stale one is none."""
     async with home.room() as kit:

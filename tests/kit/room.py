@@ -443,7 +443,9 @@ class Home:
             model_label=models.label,
             clients=lambda: 1,
             stop=lambda: None,
-            retention=Retention(sessions, lambda: settings.retention, Folders(shelf.there, shelf.sizes, shelf.remove)),
+            retention=Retention(
+                sessions, lambda: settings.retention, Folders(shelf.there, shelf.sizes, shelf.remove, shelf.left)
+            ),
         )
         return Kit(self, house, told, journal)
 

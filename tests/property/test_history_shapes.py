@@ -12,9 +12,10 @@ from tests.kit.require import require
 from gloveport.server.edit import changes
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.hunks import Hunk
-from gloveport.server.workspace import drift
+from gloveport.server.workspace import drift, planning
 
 SEEDS = 5
+TAKEN = ("conflict: the agent's side taken", "conflict: the user's side kept")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_every_shape_is_exact(repository: Path) -> None:
     assert report.played == SEEDS * len(COMMITS)
     for name in ("binary", "create", "delete", "mode", "modify", "rename", "symlink"):
         assert report.counts[f"proposal: {name}"] > 0, name
-    for name in ("edit: rename", "undo and redo", "user edits", "user in the way: refused"):
+    for name in ("edit: rename", "undo and redo", "user edits", "user in the way: refused", *TAKEN):
         assert report.counts[name] > 0, name
 
 
@@ -60,13 +61,22 @@ def _ours(base: bytes, ours: bytes, theirs: bytes, *, path: str) -> bytes:
     return ours
 
 
+def _deaf(base: bytes, hunks: tuple[Hunk, ...], user: bytes, shown: object, *, path: str) -> bytes:
+    return apply_hunks(base, hunks)
+
+
 @pytest.mark.parametrize(
     ("room", "name", "fault"),
-    [(changes, "apply_hunks", _shifted), (changes, "revert_hunks", _eager), (drift, "merge_texts", _ours)],
+    [
+        (changes, "apply_hunks", _shifted),
+        (changes, "revert_hunks", _eager),
+        (drift, "merge_texts", _ours),
+        (planning, "take_hunks", _deaf),
+    ],
 )
 def test_a_planted_fault_is_found(
     repository: Path, monkeypatch: pytest.MonkeyPatch, room: object, name: str, fault: object
 ) -> None:
-    """The control: a wrong byte in an accepted hunk, an eaten CR, a dropped edit of the user's are each told."""
+    """The control: a wrong byte in a hunk, an eaten CR, a dropped edit, a hunk taken unasked are each told."""
     monkeypatch.setattr(room, name, fault)
     assert play(repository, range(3)).faults

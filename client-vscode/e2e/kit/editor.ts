@@ -22,6 +22,7 @@ const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
 export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
 const START_MS = 60_000; // a cold start on a machine that does other things too
 const STEP_MS = 25_000;
+const SETTLE_MS = 150;
 const OPENED_AGAIN_MAX = 5;
 const IN_HOST_MS = 120_000;
 
@@ -64,6 +65,8 @@ export interface EditorOptions {
   readonly settings?: Readonly<Record<string, unknown>>;
   readonly program?: Program;
   readonly flags?: readonly string[];
+  /** Keys of the test's own, by what they press: for commands that no list offers. */
+  readonly keys?: Readonly<Record<string, { readonly command: string; readonly args: unknown }>>;
 }
 
 export interface WindowOptions {
@@ -82,7 +85,7 @@ export class Editor {
   ) {}
 
   static async start(home: Home, options: EditorOptions = {}): Promise<Editor> {
-    const { settings = {}, program = PROGRAM, flags: more = [] } = options;
+    const { settings = {}, program = PROGRAM, flags: more = [], keys = {} } = options;
     for (const needed of [NODE, ENTRY]) {
       if (!existsSync(needed)) {
         throw new Error(`${needed} is missing: run client-vscode/e2e/install first`);
@@ -93,6 +96,7 @@ export class Editor {
       mkdirSync(at(folder), { recursive: true });
     }
     writeFileSync(at("user/User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
+    writeFileSync(at("user/User/keybindings.json"), JSON.stringify(Object.entries(keys).map(([key, what]) => ({ key, ...what }))));
     writeProgram(at("user"), program);
     writeFileSync(at("config.yaml"), "auth: none\ncert: false\n");
     const env = {
@@ -258,13 +262,10 @@ export class Window {
    */
   async untilFolders(): Promise<void> {
     const { page } = this;
-    const explorer = page.locator('.activitybar [aria-label^="Explorer"]').first();
     const row = page.locator(".explorer-folders-view .monaco-list-row").first();
     const none = page.getByText("You have not yet added a folder to the workspace.");
     for (let attempt = 0; attempt < OPENED_AGAIN_MAX; attempt += 1) {
-      if (!(await page.locator(".explorer-folders-view").isVisible())) {
-        await explorer.click();
-      }
+      await this.show("Explorer");
       await row.or(none).first().waitFor();
       if (await row.isVisible()) {
         return;
@@ -284,8 +285,26 @@ export class Window {
   }
 
   async openPanel(): Promise<void> {
-    await this.page.locator('.activitybar [aria-label^="Gloveport"]').first().click();
+    await this.show("Gloveport");
     await this.panel.locator(".comp").waitFor({ timeout: START_MS });
+  }
+
+  /**
+   * Show a part of the side bar. A click on the icon of the part that is shown hides it, and after a reload VS Code
+   * shows the last part again at a moment of its own: so an icon is clicked only while it is not the chosen one, and
+   * looked at again until it stays chosen.
+   */
+  async show(name: string): Promise<void> {
+    const item = this.page.locator(".activitybar .action-item").filter({ has: this.page.locator(`a[aria-label^="${name}"]`) });
+    const chosen = async (): Promise<boolean> => (await item.first().getAttribute("class"))?.split(" ").includes("checked") ?? false;
+    await until(`the side bar to show ${name}`, async () => {
+      if (await chosen()) {
+        await this.page.waitForTimeout(SETTLE_MS);
+        return chosen();
+      }
+      await item.first().locator("a").click();
+      return false;
+    });
   }
 
   /** Type a message and send it; a first one also says how far the folder is trusted. */

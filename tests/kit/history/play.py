@@ -24,6 +24,8 @@ from tests.kit.workspaces import read_tree
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.hunks import Hunk
 from gloveport.server.edit.lines import split_lines
+from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.merge import met_digest
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.plan import Selected
 from gloveport.server.workspace.proposal import Proposal, patch_of
@@ -171,6 +173,8 @@ class Play:
             await self._user_edits(proposals)
         elif roll < 0.36:
             await self._user_is_in_the_way(proposals)
+        elif roll < 0.44:
+            await self._one_side_is_taken(proposals)
         elif roll < 0.7:
             await self._decide("accept", self._choice(proposals))
         else:
@@ -338,7 +342,8 @@ class Play:
 
     async def _user_is_in_the_way(self, proposals: Sequence[Proposal]) -> None:
         """The user changes the very line that a pending hunk changes: nothing may be written."""
-        free = [each for each in proposals if each.kind == "modify" and each.hunks and each.hunks[0].old_lines]
+        # A hunk of a notebook is a whole cell: some of its lines may be the same on both sides.
+        free = [each for each in proposals if each.kind == "modify" and each.hunks and _really_gone(each.hunks[0])]
         if not free:
             return
         proposal = self.chance.choice(free)
@@ -348,7 +353,7 @@ class Play:
         lines = split_lines(base)
         if _is_wide(lines[:1]):
             return
-        lines[hunk.old_start] = b"the user was here %d\n" % self.chance.getrandbits(40)
+        lines[_really_gone(hunk)[0]] = b"the user was here %d\n" % self.chance.getrandbits(40)
         target.write_bytes(b"".join(lines))
         self.user.write(proposal.path, b"".join(lines))
         try:
@@ -364,6 +369,84 @@ class Play:
         target.write_bytes(base)
         self.user.write(proposal.path, base)
         await self.workspace.refresh()
+
+    async def _one_side_is_taken(self, proposals: Sequence[Proposal]) -> None:
+        """The user changes what a pending hunk changes; then one side of that place is chosen, the rest waits on."""
+        free = [each for each in proposals if each.kind == "modify" and each.hunks]
+        proposal = self.chance.choice(free) if free else None
+        base = b"" if proposal is None else (self.root / proposal.path).read_bytes()
+        lines = split_lines(base)
+        if proposal is None or _is_wide(lines[:1]):
+            return
+        at = self.chance.randrange(len(proposal.hunks))
+        hunk, path = proposal.hunks[at], proposal.path
+        start = hunk.old_start + (self.chance.randrange(len(hunk.old_lines)) if hunk.old_lines else 0)
+        end = self.chance.randint(start, hunk.old_start + len(hunk.old_lines))
+        ending = b"\r\n" if start < len(lines) and lines[start].endswith(b"\r\n") else b"\n"
+        words = [b"the user's side %d" % self.chance.getrandbits(40) + ending for _ in range(self.chance.randint(1, 3))]
+        theirs = b"".join([*lines[:start], *words, *lines[end:]])
+        (self.root / path).write_bytes(theirs)
+        told = await self.workspace.refresh()
+        if path not in told.conflicted:
+            # A hunk holds lines that both sides have alike: there the user's words are merged.
+            found, wanted = (self.workspace.worktree / path).read_bytes(), self._by_git(base, path, theirs)
+            self.outcome.check(found == wanted, f"{path}: the user's lines met a hunk, and nobody was told")
+            self.outcome.counts["conflict: none, lines of a hunk that stay"] += 1
+            self.user.write(path, theirs)
+            self.agent.write(path, found)
+            self.touched.setdefault(path, Touched()).edited = True
+            return
+        if self.chance.random() < 0.6:
+            await self._take(proposal, at, base, theirs)
+        else:
+            moved = sum(len(each.new_lines) - len(each.old_lines) for each in proposal.hunks[:at])
+            await self._keep(proposal, at, (base, theirs), (start + moved, end + moved, words))
+
+    def _by_git(self, base: bytes, path: str, theirs: bytes) -> bytes | None:
+        wanted = merged(self.aside.root, base, (self.agent.root / path).read_bytes(), theirs)
+        self._clear_aside()
+        return wanted
+
+    async def _take(self, proposal: Proposal, at: int, base: bytes, theirs: bytes) -> None:
+        """The agent's side: what was shown of the user's gives way to the hunk, and nothing else does."""
+        hunk, path = proposal.hunks[at], proposal.path
+        lines, mine = split_lines(base), split_lines(theirs)
+        ranges = changed_ranges(lines, mine)
+        shown = met_digest(ranges, mine, hunk.old_start, hunk.old_start + len(hunk.old_lines))
+        stale = Selected(proposal.change_id, proposal.digest, (hunk.digest,), ((hunk.digest, hunk.digest),))
+        try:
+            await self.workspace.plan_accept([stale])
+            self.outcome.faults.append(f"{path}: other lines than the shown ones gave way")
+        except GloveportError as error:
+            legal = error.code is ErrorCode.CHANGE_CONFLICT and (self.root / path).read_bytes() == theirs
+            self.outcome.check(legal, f"{path}: refused with {error.code}")
+        before = read_tree(self.root)
+        named = Selected(proposal.change_id, proposal.digest, (hunk.digest,), ((hunk.digest, shown),))
+        done = await self.workspace.apply(await self.workspace.plan_accept([named]))
+        # Without the user's words the place is what the proposal was made on: there git takes the hunk.
+        self._expect("accept", [(proposal, (at,))])
+        self.outcome.counts["conflict: the agent's side taken"] += 1
+        self.touched.setdefault(path, Touched()).accepted = True
+        self._compare_both("taking the agent's side")
+        await self._undo_and_redo("a take", done.record, before)
+
+    async def _keep(
+        self, proposal: Proposal, at: int, sides: tuple[bytes, bytes], mine: tuple[int, int, list[bytes]]
+    ) -> None:
+        """The user's side: the hunk leaves the worktree, and what the user wrote there comes into it."""
+        path = proposal.path
+        self.user.write(path, sides[1])
+        chosen = Selected(proposal.change_id, proposal.digest, (proposal.hunks[at].digest,))
+        await self.workspace.apply(await self.workspace.plan_reject([chosen]))
+        self._expect("reject", [(proposal, (at,))])
+        self.outcome.counts["conflict: the user's side kept"] += 1
+        self.touched.setdefault(path, Touched()).rejected = True
+        self._compare_both("keeping the user's side")
+        start, end, words = mine
+        ours = (self.agent.root / path).read_bytes()
+        text = split_lines(ours)
+        both = b"".join([*text[:start], *words, *text[end:]])
+        await self._save((path, path), sides[0], (ours, both), sides[1])
 
     async def _finish(self) -> None:
         """Everything that is left is decided, all at once or where paths nest one by one."""
@@ -460,6 +543,11 @@ def _are_nested(one: Proposal, two: Proposal) -> bool:
 
 def _before(proposal: Proposal | None, at: int) -> list[Hunk]:
     return [] if proposal is None else [each for each in proposal.hunks if each.old_start < at]
+
+
+def _really_gone(hunk: Hunk) -> list[int]:
+    """Lines of the base that a hunk has no more."""
+    return [hunk.old_start + number for number, line in enumerate(hunk.old_lines) if line not in hunk.new_lines]
 
 
 def _is_wide(lines: Sequence[bytes]) -> bool:

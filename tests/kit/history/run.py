@@ -87,11 +87,14 @@ def play_all(folders: Sequence[Path], commits: int, seed: int, processes: int) -
     """`commits` in all, in equal parts as far as the repositories have them."""
     jobs = list(_jobs(folders, commits, seed))
     reports: dict[str, Report] = {}
+    done = 0
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for report in pool.imap_unordered(play_chunk, jobs):
             reports.setdefault(report.name, Report(report.name)).add(report)
             for words in report.faults:
                 print(f"FAULT {words}", file=sys.stderr, flush=True)
+            done += report.played
+            print(f"{done} commits", file=sys.stderr, flush=True)
     return [reports[name] for name in sorted(reports)]
 
 

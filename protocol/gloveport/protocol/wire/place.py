@@ -24,11 +24,12 @@ class WorkspaceTrustParams(Mutation):
 
 
 class WorkspaceInfo(WireModel):
-    """A known workspace."""
+    """A known workspace. `words`: what limits the trust in it; empty where nothing does."""
 
     workspace_id: str
     root: str
     trust_level: str
+    words: str = ""
 
 
 class WorkspaceListResult(WireModel):

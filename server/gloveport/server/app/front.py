@@ -119,13 +119,13 @@ class Late:
 
     def projections(self) -> Projections:
         """The views, by the rooms."""
-        return Projections(self._ops, self._ops_json, self._view, self._digest, self._old_items)
+        return Projections(self._ops, self._events_json, self._view, self._digest, self._old_items)
 
     def _ops(self, event: StoredEvent) -> tuple[Mapping[str, object], ...]:
         return _ops(event) if self._rooms is None else self._rooms.projections.ops(event)
 
-    def _ops_json(self, events: Sequence[StoredEvent]) -> Sequence[bytes]:
-        return dump_each(_ops, events) if self._rooms is None else self._rooms.projections.ops_json(events)
+    def _events_json(self, events: Sequence[StoredEvent]) -> Sequence[bytes]:
+        return dump_each(_ops, events) if self._rooms is None else self._rooms.projections.events_json(events)
 
     async def _view(self, stream: str) -> ProjectedView:
         return await (await self._open_rooms()).projections.view(stream)

@@ -10,7 +10,7 @@ from typing import Final
 
 from gloveport.protocol.wire.reducer import page_start
 from gloveport.protocol.wire.session import ViewItem, ViewSnapshot
-from gloveport.server.engine.folding import ops_json, ops_of
+from gloveport.server.engine.folding import events_json, ops_of
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.transports.source import ProjectedView, Projections
 
@@ -41,4 +41,4 @@ def projections_of(sessions: Sessions) -> Projections:
         shown = await sessions.look(stream.removeprefix("session/"))
         return frozenset(name for name in names if shown.view.stands_before(name, first))
 
-    return Projections(ops=ops_of, ops_json=ops_json, view=view, digest=digest, old_items=old_items)
+    return Projections(ops=ops_of, events_json=events_json, view=view, digest=digest, old_items=old_items)

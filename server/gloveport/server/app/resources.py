@@ -5,8 +5,8 @@ Invariant: a rung is tried before it is described; a key is handed to its provid
 Must never: choose in place of the user.
 """
 
+import logging
 import os
-import shutil
 import sys
 import sysconfig
 from collections.abc import Awaitable, Callable, Iterable
@@ -42,7 +42,7 @@ from gloveport.server.settings import ModelChoice, Settings
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.fit import refuse_root
-from gloveport.server.workspace.layers import drop_layers
+from gloveport.server.workspace.removing import remove_tree
 
 RULES_FILE: Final = "rules.toml"
 BUILTIN_RULES: Final = "builtin.toml"
@@ -52,6 +52,7 @@ CONTENTS_DIR: Final = "contents"
 OWED: Final = "owed"
 UNRECORDED: Final = "unrecorded"
 """Stands in the folder of a session until the session is in the journal."""
+_log = logging.getLogger("gloveport")
 
 
 def readable_roots() -> tuple[str, ...]:
@@ -242,6 +243,8 @@ class WorkspaceShelf:
         self._folder, self._exclude, self._boot_id = folder, tuple(exclude), boot_id
         self._opened: Contents | None = None
         self._opening = anyio.Lock()
+        self.left: dict[str, tuple[str, ...]] = {}
+        """What could not be removed of sessions that are gone, as `path: reason`, by session."""
 
     async def _contents(self) -> Contents:
         """The shared store, opened when the first session needs it."""
@@ -271,6 +274,9 @@ class WorkspaceShelf:
             with suppress(OSError):
                 (target / UNRECORDED).unlink()
                 target.rmdir()
+            if target.is_dir():  # something stays: the next start tries again
+                with suppress(OSError):
+                    (target / UNRECORDED).touch(mode=0o600)
             raise
 
     async def keep(self, session_id: str) -> None:
@@ -296,8 +302,15 @@ class WorkspaceShelf:
     def _remove_folder(self, folder: Path) -> None:
         if self._owed.parent.is_dir():
             self._owed.touch(mode=0o600)
-        drop_layers(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        was_unrecorded = (folder / UNRECORDED).exists()
+        left = remove_tree(folder)
+        self.left.pop(folder.name, None)
+        if left:
+            self.left[folder.name] = left
+            _log.warning("the folder of a session that is gone cannot be removed: %s", "; ".join(left))
+        if left and was_unrecorded:
+            with suppress(OSError):
+                (folder / UNRECORDED).touch(mode=0o600)  # the next start tries again
 
     async def _give_back(self) -> None:
         contents = await self._contents()

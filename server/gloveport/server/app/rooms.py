@@ -114,6 +114,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
     trust = Trust(front.journal, front.settings().default_trust, front.now_us, room.rights)
+    stack.callback(trust.close)
     await trust.load()
 
     audit_path = data_dir / AUDIT_FILE
@@ -137,7 +138,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     retention = Retention(
         sessions,
         lambda: front.settings().retention,
-        Folders(opened.shelf.there, opened.shelf.sizes, opened.shelf.remove),
+        Folders(opened.shelf.there, opened.shelf.sizes, opened.shelf.remove, opened.shelf.left),
     )
     house = House(
         sessions=sessions,

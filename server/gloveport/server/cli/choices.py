@@ -39,7 +39,9 @@ def trust(
     async def work(client: Client) -> None:
         if wanted is not None:
             params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
-            await client.call("workspace/trust", params)
+            given = await client.call("workspace/trust", params)
+            if given.words:
+                out().print(plain(given.words, "yellow"))
         known = await known_level(client, folder)
         if known is None:
             out().print(plain(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)"))

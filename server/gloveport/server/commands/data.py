@@ -6,18 +6,22 @@ also while the journal has stopped.
 Must never: delete what was not named.
 """
 
+from typing import Final
+
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.wire.place import DataInfo
 from gloveport.protocol.wire.session import SessionDeleteParams, SessionDeleteResult
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.standing import NO_RESERVE, stopped_words
+from gloveport.server.edit.render import visible
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import JournalHealth, StreamSize
 from gloveport.server.journal.store import Journal
 from gloveport.server.settings import RetentionLimits
 from gloveport.server.transports.port import Caller
 
+LEFT_TOLD_MAX: Final = 3
 _SESSIONS = session_stream(SessionId(""))
 
 
@@ -47,7 +51,12 @@ async def data_info(house: House) -> DataInfo:
         log_bytes=health.wal_bytes,
         accepting=health.accepting,
         has_reserve=health.has_ballast,
-        told=tuple(_older(house) + _told(health, used_bytes, house.settings().retention)),
+        told=tuple(
+            _older(house)
+            + house.trust.told
+            + _told(health, used_bytes, house.settings().retention)
+            + _left(house.retention.left)
+        ),
     )
 
 
@@ -66,6 +75,14 @@ def _older(house: House) -> list[str]:
         f"GLOVEPORT_HOME={place}."
         for place in house.facts.older_data
     ]
+
+
+def _left(stays: tuple[str, ...]) -> list[str]:
+    if not stays:
+        return []
+    more = f" and {len(stays) - LEFT_TOLD_MAX} more" if len(stays) > LEFT_TOLD_MAX else ""
+    shown = ", ".join(visible(words) for words in stays[:LEFT_TOLD_MAX])
+    return [f"Of deleted sessions this cannot be removed: {shown}{more}. Remove it as whoever owns it."]
 
 
 def _told(health: JournalHealth, used_bytes: int | None, limits: RetentionLimits) -> list[str]:

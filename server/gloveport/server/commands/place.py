@@ -37,10 +37,10 @@ from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, checked_root
-from gloveport.server.commands.trust import adopt_trust
+from gloveport.server.commands.trust import UNTOLD_APART, adopt_trust
 from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
-from gloveport.server.workspace.state import folder_identity
+from gloveport.server.workspace.identity import folder_identity, has_generation
 
 
 async def workspaces(house: House, params: Empty, caller: Caller) -> WorkspaceListResult:
@@ -57,11 +57,13 @@ async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once
     """Say how far a folder is trusted; its sessions take the level over, with the sandbox set for it."""
     root = checked_root(params.root)
     workspace_id = folder_identity(root)
-    info = WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=params.trust_level)
+    words = "" if has_generation(workspace_id) else UNTOLD_APART
+    info = WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=params.trust_level, words=words)
+    names = {workspace_id, *house.trust.names_before(workspace_id, root)}
     by = caller.client_name or "client"
     await house.trust.give(workspace_id, str(root), params.trust_level, by, once.request(info))
     for actor in house.sessions.all_loaded():
-        if actor.state.workspace_id == workspace_id:
+        if actor.state.workspace_id in names:
             await adopt_trust(actor, house.trust, house.settings())
     return info
 

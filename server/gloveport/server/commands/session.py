@@ -41,7 +41,7 @@ from gloveport.server.journal.records import SessionRow
 from gloveport.server.secrets.parts import redacted_parts
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ThawSession
-from gloveport.server.workspace.state import folder_identity
+from gloveport.server.workspace.identity import folder_identity
 
 EXPORT_BYTES_MAX = 4 * 1024 * 1024
 THAW_CHARACTERS = 6

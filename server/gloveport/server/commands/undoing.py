@@ -53,7 +53,8 @@ def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:
     if params.apply_id is not None:
         found = [each for each in applied if each.apply_id == params.apply_id][-1:]
     else:
-        found = standing(applied)
+        # Of all that is in force a restore is no part: taken back, it would bring back what it took back itself.
+        found = in_force(applied).made if params.all else standing(applied)
         _check_paths(found, params.paths or ())
         if params.turn_id is not None:
             found = [each for each in found if params.turn_id in _names(each, "turns")]

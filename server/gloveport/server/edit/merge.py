@@ -73,6 +73,15 @@ def take_hunks(base: bytes, hunks: Sequence[Hunk], user: bytes, shown: Mapping[S
     return _woven(lines, ours, kept, path)
 
 
+def take_again(base: bytes, hunks: Sequence[Hunk], user: bytes, *, path: str) -> bytes:
+    """The user's text with hunks taken that were taken in it before: what met them gave way then, and does again."""
+    lines, theirs = split_lines(base), split_lines(user)
+    changes = changed_ranges(lines, theirs)
+    ends = {hunk.digest: (hunk.old_start, hunk.old_start + len(hunk.old_lines)) for hunk in hunks}
+    shown = {digest: met_digest(changes, theirs, *place) for digest, place in ends.items()}
+    return take_hunks(base, hunks, user, shown, path=path)
+
+
 def _woven(lines: list[bytes], ours: Sequence[_Piece], theirs: Sequence[_Piece], path: str) -> bytes:
     merged: list[bytes] = []
     at = 0

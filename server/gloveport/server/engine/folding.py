@@ -6,7 +6,7 @@ Must never: skip an event silently: one of a newer version is counted, an erased
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -26,8 +26,9 @@ from gloveport.protocol.journal.events import (
 )
 from gloveport.protocol.journal.upcast import upcast
 from gloveport.protocol.text import utf16_length
+from gloveport.protocol.wire.event import event_json
 from gloveport.server.engine.paged import PagedView
-from gloveport.server.engine.quick import answer_piece, joined_piece, quick_ops, raw_ops
+from gloveport.server.engine.quick import answer_piece, joined_piece, quick_ops, raw_events
 from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
@@ -78,10 +79,14 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
     return project_ops(body_of(event), event.type, event.seq)
 
 
-def ops_json(events: Sequence[StoredEvent]) -> list[bytes]:
-    """`ops_of` each event as JSON, without making them where that can be avoided."""
-    raws = raw_ops(events)
-    return [orjson.dumps(ops_of(event)) if raw is None else raw for event, raw in zip(events, raws, strict=True)]
+def events_json(events: Iterable[StoredEvent]) -> list[bytes]:
+    """Each event as clients get it, with `ops_of` it, which are not made where that can be avoided."""
+    return raw_events(events, _event_json)
+
+
+def _event_json(event: StoredEvent) -> bytes:
+    stream, epoch, seq, type_name, _, at, _, _, _ = event
+    return event_json(stream, epoch, seq, at, type_name, orjson.dumps(ops_of(event)))
 
 
 class Decoded(NamedTuple):

@@ -33,7 +33,7 @@ from gloveport.server.accounts import Database, MailAccount
 from gloveport.server.engine.way_out import Notes, WaysOut
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Found, Lent, RunRequest
-from gloveport.server.workspace.repository import PLACE
+from gloveport.server.workspace.repository import PLACE, LentRepository
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -128,7 +128,7 @@ class Hands:
             there = {mount.target for mount in beside}
             tools = [path for path in dict.fromkeys(request.shown) if path not in there]
             mounts += [*beside, *(Mount(path, path, Access.READ_ONLY) for path in tools)]
-            mounts += [Mount(request.repository, PLACE, Access.READ_WRITE)] if request.repository else []
+            mounts += own_repository(request.repository)
         limits = Limits(
             wall_s=request.wall_s,
             memory_bytes_max=BUILD_MEMORY_BYTES_MAX if Claim.MEMORY_LIMIT in held or Claim.MEMORY_CAP in held else None,
@@ -292,3 +292,9 @@ class Hands:
         await self.stop.wait()
         with anyio.CancelScope(shield=True), suppress(GloveportError):  # then it is followed to its own end
             await execution.stop()
+
+
+def own_repository(lent: LentRepository) -> list[Mount]:
+    """Where git finds the session's repository; one that grew too large is only read."""
+    access = Access.READ_WRITE if lent.writable else Access.READ_ONLY
+    return [Mount(lent.folder, PLACE, access)] if lent.folder else []

@@ -35,11 +35,15 @@ _log = logging.getLogger("gloveport")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The copies of folders that sessions work in: which there are, their bytes on the disk, and how to remove one."""
+    """The copies of folders that sessions work in: which there are, their bytes on the disk, and how to remove one.
+
+    `left` is what could not be removed, as `path: reason`, by session.
+    """
 
     there: Callable[[], Awaitable[tuple[str, ...]]]
     sizes: Callable[[], Awaitable[Mapping[str, int]]]
     remove: Callable[[str], Awaitable[None]]
+    left: Mapping[str, tuple[str, ...]]
 
 
 class Retention:
@@ -49,6 +53,11 @@ class Retention:
         self._sessions, self._limits, self._folders = sessions, limits, folders
         self._deleting = anyio.Lock()
         self._wanted = anyio.Event()
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What could not be removed of sessions that are gone, as `path: reason`; it is tried again now and then."""
+        return tuple(words for session_id in sorted(self._folders.left) for words in self._folders.left[session_id])
 
     async def delete(
         self,

@@ -18,6 +18,7 @@ from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
 from gloveport.sandbox.contract import Result
 from gloveport.server.accounts import Account, Database, MailAccount
 from gloveport.server.workspace.facade import SessionWorkspace
+from gloveport.server.workspace.repository import NO_REPOSITORY, LentRepository
 
 RESULT_CHARACTERS_MAX: Final = 24_000
 REFUSED: Final = "the sandbox refused: "
@@ -162,7 +163,7 @@ class RunRequest:
 
     `hidden` are files of the worktree whose content it may not see. `places` (`host:port`) are what it may reach.
     `shown` are folders of this machine beside the worktree that it may read (a toolchain).
-    `repository` is a folder with a repository of the session's own, which the worktree points to.
+    `repository` is the session's own, which the worktree points to.
     `hand`: the row of the table of hands, for a small program of ours in a jail of its own without the worktree: it has
     the row's limits, `argv` are the interpreter's words, and `shown` may name single files. `account`: it speaks its
     own protocol with this account's place, and is given the password once.
@@ -179,7 +180,7 @@ class RunRequest:
     stdin: bytes = b""
     shown: tuple[str, ...] = ()
     account: Account | None = None
-    repository: str = ""
+    repository: LentRepository = NO_REPOSITORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from gloveport.server.tools.contract import (
 )
 from gloveport.server.tools.files import RelativePath, kept_reads, touched
 from gloveport.server.tools.output import clean_output
+from gloveport.server.workspace.repository import NO_REPOSITORY, LentRepository
 
 WALL_S_DEFAULT: Final = 120.0
 WALL_S_MAX: Final = 1_800.0
@@ -150,9 +151,15 @@ async def hidden_files(context: ToolContext) -> tuple[str, ...]:
     return tuple(hidden)
 
 
-async def own_repository(context: ToolContext) -> str:
-    """The folder of the session's own repository, for a jail that has a view of files; else empty."""
-    return await context.workspace.repository(context.is_kept) if context.hands.hides else ""
+async def own_repository(context: ToolContext) -> LentRepository:
+    """The session's own repository, for a jail that has a view of files."""
+    return await context.workspace.repository(context.is_kept) if context.hands.hides else NO_REPOSITORY
+
+
+def repository_words(repository: LentRepository, argv: tuple[str, ...]) -> str:
+    """What the model is told of the session's repository; that there is none only where it is asked for."""
+    is_told = bool(repository.words) and (bool(repository.folder) or any("git" in word for word in argv))
+    return f"\n[{repository.words}]" if is_told else ""
 
 
 def _is_judged(path: str, context: ToolContext) -> bool:
@@ -282,11 +289,13 @@ class RunCommand:
         hidden = await hidden_files(context)
         places = judged_places(context)
         lent = stand_ins(arguments.credentials, context)
+        repository = await own_repository(context)
         request = RunRequest(
             context.call_id, tuple(arguments.argv), arguments.timeout_s, hidden,
-            environment=lent, places=places, repository=await own_repository(context),
+            environment=lent, places=places, repository=repository,
         )  # fmt: skip
-        return self._told(await context.hands.run(request, context.show), context, hidden_words(hidden))
+        more = hidden_words(hidden) + repository_words(repository, request.argv)
+        return self._told(await context.hands.run(request, context.show), context, more)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""

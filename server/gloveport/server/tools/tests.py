@@ -43,6 +43,7 @@ from gloveport.server.tools.programs import (
     network_effects,
     own_repository,
     performed,
+    repository_words,
     secrets_named,
 )
 from gloveport.server.tools.pytest_probe import CASES_MAX, MESSAGE_CHARACTERS_MAX, PROBE, REPORT_BYTES_MAX
@@ -139,14 +140,15 @@ class RunTests:
         else:
             runner = _python_runner(framework, arguments, context)
         hidden = await hidden_files(context)
+        repository = await own_repository(context)
         request = RunRequest(
             context.call_id, runner.argv, arguments.timeout_s, hidden,
-            environment=runner.environment, places=judged_places(context), shown=runner.shown,
-            repository=await own_repository(context),
+            environment=runner.environment, places=judged_places(context), shown=runner.shown, repository=repository,
         )  # fmt: skip
+        more = hidden_words(hidden) + repository_words(repository, runner.argv)
         async with _without_report(context) as show:
             result = await context.hands.run(request, show)
-        return _told(result, context, hidden_words(hidden), framework)
+        return _told(result, context, more, framework)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
         """Look for the run by its name."""

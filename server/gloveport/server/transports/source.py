@@ -13,6 +13,7 @@ import orjson
 
 from gloveport.protocol.journal.envelope import Cursor, StoredEvent
 from gloveport.protocol.journal.envelope import Head as Head
+from gloveport.protocol.wire.event import event_json
 
 if TYPE_CHECKING:
     from gloveport.protocol.wire.session import ViewSnapshot
@@ -43,21 +44,24 @@ Ops = Callable[[StoredEvent], tuple[Mapping[str, object], ...]]
 
 
 def dump_each(ops: Ops, events: Iterable[StoredEvent]) -> list[bytes]:
-    """The operations of each event as JSON, made one by one."""
-    return [orjson.dumps(ops(event)) for event in events]
+    """Each event as clients get it, made one by one."""
+    return [
+        event_json(event.stream, event.epoch, event.seq, event.at, event.type, orjson.dumps(ops(event)))
+        for event in events
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Projections:
     """The pure views of the kernel, as functions.
 
-    `ops` of one event; `ops_json`: those of many as JSON, an array each; `view` of a whole stream now; `digest` of the
+    `ops` of one event; `events_json`: many as clients get them; `view` of a whole stream now; `digest` of the
     view's items from an index on at a seq, or None where a turn is running and the view does not rest; `old_items`:
     which of these items stand before an index.
     """
 
     ops: Ops
-    ops_json: Callable[[Sequence[StoredEvent]], Sequence[bytes]]
+    events_json: Callable[[Sequence[StoredEvent]], Sequence[bytes]]
     view: Callable[[str], Awaitable[ProjectedView]]
     digest: Callable[[str, int, int], str | None]
     old_items: Callable[[str, Collection[str], int], Awaitable[frozenset[str]]]

@@ -8,7 +8,7 @@ Must never: buffer events for later: what can't be sent now is read again from t
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -17,7 +17,14 @@ import anyio
 import orjson
 
 from gloveport.protocol.errors import GloveportError
-from gloveport.protocol.journal.envelope import GENESIS_DIGEST, Cursor, cursor_at, decode_cursor
+from gloveport.protocol.journal.envelope import (
+    GENESIS_DIGEST,
+    Cursor,
+    StoredEvent,
+    cursor_at,
+    decode_cursor,
+    encode_cursor,
+)
 from gloveport.protocol.wire.framing import encode_frame
 from gloveport.server.transports.source import EventSource, Projections
 from gloveport.server.transports.tail import Entry, Tail, encode_all
@@ -115,14 +122,15 @@ class Subscription:
                 self._at_hand = True
             return await self._send_rest(send)
         room = self._room_bytes()
-        entries = await self._entries(room) if room > 0 else []
-        if entries and entries[0].event.epoch > self.epoch and not await self._stands(entries[0].event.epoch):
+        kept = self._tail.after(self.place.seq, BATCH_EVENTS_MAX) if room > 0 else []
+        events = await self._read(room) if kept is None else [entry.event for entry in kept]
+        if events and events[0].epoch > self.epoch and not await self._stands(events[0].epoch):
             return await self._send_last(send, _RESYNC)
-        encoded = _fitting(await self._bytes_of(entries), room, alone=not self._flying)
+        encoded = _fitting(await self._bytes_of(events, kept), room, alone=not self._flying)
         if not encoded:
             return False
-        batch = entries[: len(encoded)]
-        after, last = self.place, Place(batch[-1].event.seq, batch[-1].cursor)
+        batch = events[: len(encoded)]
+        after, last = self.place, _place_after(batch[-1])
         durable = _durable_place(self._tail.durable_seq, after, batch, last)
         frame = self._frame(after, last, durable, encoded)
         self._flying.append((last.seq, len(frame)))
@@ -157,16 +165,16 @@ class Subscription:
         await send(self._frame(self.place, self.place, durable, []))
         return True
 
-    async def _entries(self, room: int) -> Sequence[Entry]:
-        entries = self._tail.after(self.place.seq, BATCH_EVENTS_MAX)
-        if entries is None:
-            limit = min(BATCH_EVENTS_MAX, self._tail.head_seq - self.place.seq)
-            read = await self._source.read(self.stream, self.place.seq, limit, room)
-            entries = [Entry(event, self._projections) for event in read]
-        return entries
+    async def _read(self, room: int) -> Sequence[StoredEvent]:
+        """What follows in the journal, since the tail does not reach back so far."""
+        limit = min(BATCH_EVENTS_MAX, self._tail.head_seq - self.place.seq)
+        return await self._source.read(self.stream, self.place.seq, limit, room)
 
-    async def _bytes_of(self, entries: Sequence[Entry]) -> Iterator[bytes]:
-        """The entries' bytes, made when they are asked for; whoever holds all items gets the same ones."""
+    async def _bytes_of(self, events: Sequence[StoredEvent], kept: Sequence[Entry] | None) -> Iterable[bytes]:
+        """The events' bytes; whoever holds all items gets the same ones. `kept`: the tail's entries of them."""
+        if kept is None and (self.first == 0 or not events):
+            return self._projections.events_json(events)
+        entries = [Entry(event, self._projections) for event in events] if kept is None else kept
         if self.first == 0 or not entries:
             return encode_all(entries, self._projections)
         names = {item for entry in entries for item in entry.items}
@@ -213,6 +221,10 @@ class Subscription:
         )
 
 
+def _place_after(event: StoredEvent) -> Place:
+    return Place(event.seq, encode_cursor(cursor_at(event.epoch, event.seq, event.digest)))
+
+
 async def is_past(source: EventSource, stream: str, cursor: Cursor) -> bool:
     """Whether the stream has exactly this place in its past."""
     if cursor.seq == 0:
@@ -223,8 +235,10 @@ async def is_past(source: EventSource, stream: str, cursor: Cursor) -> bool:
     return cursor == cursor_at(found[0].epoch, found[0].seq, found[0].digest)
 
 
-def _fitting(events: Iterator[bytes], room: int, *, alone: bool) -> list[bytes]:
+def _fitting(events: Iterable[bytes], room: int, *, alone: bool) -> list[bytes]:
     """The longest start of `events` within `room`; when nothing is in flight, at least one."""
+    if isinstance(events, list) and sum(map(len, events)) + len(events) <= room:
+        return events
     taken: list[bytes] = []
     for encoded in events:
         room -= len(encoded) + 1
@@ -234,12 +248,11 @@ def _fitting(events: Iterator[bytes], room: int, *, alone: bool) -> list[bytes]:
     return taken
 
 
-def _durable_place(durable_seq: int, after: Place, batch: Sequence[Entry], last: Place) -> Place | None:
+def _durable_place(durable_seq: int, after: Place, batch: Sequence[StoredEvent], last: Place) -> Place | None:
     """The last place of this batch that a power loss keeps; None when even its start is not known to be."""
     if durable_seq >= last.seq:
         return last
-    first_seq = batch[0].event.seq
+    first_seq = batch[0].seq
     if durable_seq >= first_seq:
-        entry = batch[durable_seq - first_seq]
-        return Place(entry.event.seq, entry.cursor)
+        return _place_after(batch[durable_seq - first_seq])
     return after if durable_seq == after.seq else None

@@ -7,23 +7,18 @@ Must never: hold what no follower is near of, or grow with a slow reader.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 import orjson
 
-from gloveport.protocol.journal.envelope import StoredEvent, cursor_at, encode_cursor
+from gloveport.protocol.journal.envelope import StoredEvent
+from gloveport.protocol.wire.event import event_json
 from gloveport.server.transports.source import Head, Projections
 
 TAIL_BYTES_MAX: Final = 1 << 20
 ENTRY_BYTES_OVERHEAD: Final = 256
 ENCODED_AT_ONCE: Final = 64
-
-
-@lru_cache(maxsize=256)
-def _quoted(name: str) -> bytes:
-    return orjson.dumps(name)
 
 
 class Entry:
@@ -45,22 +40,17 @@ class Entry:
         return self._items
 
     @property
-    def cursor(self) -> str:
-        """The opaque cursor right after this event."""
-        return encode_cursor(cursor_at(self.event.epoch, self.event.seq, self.event.digest))
-
-    @property
     def encoded(self) -> bytes:
         """The event as JSON for the wire."""
         if self._encoded is None:
-            (ops,) = self._projections.ops_json((self.event,))
-            self._encoded = _dump(self.event, ops)
+            (self._encoded,) = self._projections.events_json((self.event,))
         return self._encoded
 
     def encoded_without(self, items: Collection[str]) -> bytes:
         """The event as JSON for the wire, without its operations on these items."""
         ops = [op for op in self._projections.ops(self.event) if op.get("item") not in items]
-        return _dump(self.event, orjson.dumps(ops))
+        event = self.event
+        return event_json(event.stream, event.epoch, event.seq, event.at, event.type, orjson.dumps(ops))
 
 
 def encode_all(entries: Sequence[Entry], projections: Projections) -> Iterator[bytes]:
@@ -68,15 +58,9 @@ def encode_all(entries: Sequence[Entry], projections: Projections) -> Iterator[b
     for start in range(0, len(entries), ENCODED_AT_ONCE):
         part = entries[start : start + ENCODED_AT_ONCE]
         news = [entry for entry in part if entry._encoded is None]
-        for entry, ops in zip(news, projections.ops_json([entry.event for entry in news]), strict=True):
-            entry._encoded = _dump(entry.event, ops)
+        for entry, encoded in zip(news, projections.events_json([entry.event for entry in news]), strict=True):
+            entry._encoded = encoded
         yield from [entry.encoded for entry in part]
-
-
-def _dump(event: StoredEvent, ops: bytes) -> bytes:
-    stream, epoch, seq, type_name, _, at, _, _, _ = event
-    form = b'{"stream":%b,"epoch":%d,"seq":%d,"at":%d,"type":%b,"ops":%b}'
-    return form % (_quoted(stream), epoch, seq, at, _quoted(type_name), ops)
 
 
 class Tail:

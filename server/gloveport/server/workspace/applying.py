@@ -21,9 +21,10 @@ from gloveport.server.workspace import placing
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import entry_state, fits, path_state
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.identity import is_folder
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.plan import Decided, Plan, Side, Step
-from gloveport.server.workspace.state import FileState, WorkspaceState, folder_identity
+from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 
 STAGED_AT_ONCE: Final = 32
@@ -68,7 +69,7 @@ class Trees:
         if all(step.side == "worktree" for step in plan.steps):
             yield cls(state, {"worktree": worktree}, store, limits, save, plan.twins)
             return
-        if folder_identity(state.root) != state.identity:
+        if not is_folder(state.root, state.identity):
             raise WorkspaceError(
                 ErrorCode.WORKSPACE_MISSING,
                 f"{state.root} is another folder than the one this session began in",

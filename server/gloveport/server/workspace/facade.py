@@ -12,7 +12,7 @@ After a crash: `reconcile(plan)`; on "partial" then `finish(plan)` or `roll_back
 import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.drift import Drift, Refreshed, find_drift, moved_names, plan_refresh
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.identity import is_folder
 from gloveport.server.workspace.layers import drop_layers, make_layers
 from gloveport.server.workspace.limits import DEFAULT_LIMITS, LIST_MAX, SEARCH_MATCHES_MAX, WorkspaceLimits
 from gloveport.server.workspace.look import Look
@@ -48,14 +49,13 @@ from gloveport.server.workspace.reconcile import (
     settle_plan,
     sweep_staged,
 )
-from gloveport.server.workspace.repository import Repository, drop_repository
+from gloveport.server.workspace.repository import LentRepository, Repository, drop_repository
 from gloveport.server.workspace.seen_file import load_seen
 from gloveport.server.workspace.snapshot import WORKTREE_NAME, Taken, open_store, take_snapshot
 from gloveport.server.workspace.state import (
     FileState,
     SnapshotInfo,
     WorkspaceState,
-    folder_identity,
     folder_keys,
     load_state,
     save_state,
@@ -81,7 +81,7 @@ def _unless(stopped: Callable[[], bool], call: Callable[..., Result], *args: obj
 class SessionWorkspace:
     """The user's folder (`root`), the session's copy of it (`worktree`) and what lies between them.
 
-    `identity` names the folder by real path, device and inode. Paths given to methods are relative, `/`-separated.
+    `identity` names the folder by path, device, inode and birth. Paths given to methods are relative, `/`-separated.
     Failures are `WorkspaceError` or `EditError`: `workspace.outside`, `workspace.protected`, `workspace.file_missing`,
     `workspace.not_a_file`, `workspace.file_too_large`, `workspace.disk_full`, `change.*`, …
     """
@@ -187,8 +187,8 @@ class SessionWorkspace:
         make = partial(_typed, make_layers, self.session_dir, self.root, self.snapshot.dependency_folders)
         return await to_thread.run_sync(make, abandon_on_cancel=True)  # no look waits for it, and it for none
 
-    async def repository(self, is_kept: Callable[[str], bool]) -> str:
-        """The folder that a jail shows at `repository.PLACE`; empty where there is no repository of the session."""
+    async def repository(self, is_kept: Callable[[str], bool]) -> LentRepository:
+        """What a jail shows at `repository.PLACE`; a program runs without git rather than not at all."""
         return await self._run(self._made_repository, is_kept)
 
     async def resolve(self, path: str, *, last: bool = True) -> str:
@@ -410,11 +410,9 @@ class SessionWorkspace:
         self._store.sync()  # what is told of a proposal holds after a power loss, and so must its content
         return found
 
-    def _made_repository(self, is_kept: Callable[[str], bool]) -> str:
+    def _made_repository(self, is_kept: Callable[[str], bool]) -> LentRepository:
         kept, sides = self._names.kept(self._state, is_kept).origins.keys(), (self._tree, self._state, self._store)
-        with suppress(WorkspaceError), Root(self.root) as root:  # a program runs without git rather than not at all
-            return self._repository.made(root, *sides, kept, is_kept, partial(self._look.current, self._state))
-        return ""
+        return self._repository.lent(self.root, *sides, kept, is_kept, partial(self._look.current, self._state))
 
     def _preview(self, change_id: str) -> Preview:
         known = self._comparison.still(change_id, self._state)
@@ -473,7 +471,7 @@ class SessionWorkspace:
     @contextmanager
     def _user(self) -> Iterator[Look]:
         """A look at the user's folder, which must be the one of the beginning."""
-        if folder_identity(self.root) != self.identity:
+        if not is_folder(self.root, self.identity):
             raise WorkspaceError(ErrorCode.WORKSPACE_MISSING, f"{self.root} is another folder than at the beginning")
         skip = folder_keys((self.session_dir, *map(Path, self._state.excluded)))
         with Root(self.root) as tree:

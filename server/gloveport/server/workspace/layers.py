@@ -7,15 +7,14 @@ Must never: lie inside the worktree, or be merged into anything.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from gloveport.server.workspace.errors import os_failure
+from gloveport.server.workspace.removing import remove_tree
 
 LAYERS_NAME: Final = "layers"
 LAYERS_MAX: Final = 40
@@ -43,13 +42,9 @@ def make_layers(session_dir: Path, root: Path, folders: Iterable[str]) -> dict[s
     return made
 
 
-def drop_layers(session_dir: Path) -> None:
-    """Remove what was written over dependencies, as far as the disk lets it go."""
-    layers = session_dir / LAYERS_NAME
-    for layer in layers.glob("*"):
-        with suppress(OSError):  # the kernel's own folder there, which it closes to everybody
-            (layer / PARTS[1] / PARTS[1]).chmod(stat.S_IRWXU)
-    shutil.rmtree(layers, ignore_errors=True)
+def drop_layers(session_dir: Path) -> tuple[str, ...]:
+    """Remove what was written over dependencies; what stays, as `remove_tree` says it."""
+    return remove_tree(session_dir / LAYERS_NAME)
 
 
 def _mode(path: Path) -> int:

@@ -9,7 +9,6 @@ Must never: be read by the daemon once it was made, be a change, or hold what a 
 
 import os
 import re
-import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.git_pack import Entry, Pack, commit_bytes, index_bytes, object_name, write_trees
+from gloveport.server.workspace.removing import remove_tree
 from gloveport.server.workspace.state import FileState, WorkspaceState
 from gloveport.server.workspace.store import ContentStore
 from gloveport.server.workspace.tracked import INDEX_BYTES_MAX
@@ -33,6 +34,9 @@ PLACE: Final = "/gloveport/repository"
 POINTER: Final = f"gitdir: {PLACE}\n".encode()
 CONTENT_BYTES_MAX: Final = 512 << 20
 """Above this there is none."""
+REPOSITORY_BYTES_MAX: Final = 1 << 30
+REPOSITORY_FILES_MAX: Final = 100_000
+"""A repository that takes more on the disk is lent to be read alone."""
 GIT: Final = ".git"
 _HEAD_BYTES_MAX: Final = 4096
 _OBEYED: Final = frozenset({"commondir", "config.worktree", "modules"})
@@ -64,12 +68,51 @@ _ATTRIBUTES: Final = "* -text !eol -filter -ident !working-tree-encoding\n"
 """The commit holds the bytes that lie in the folder: nothing is converted on the way."""
 
 
+@dataclass(frozen=True, slots=True)
+class LentRepository:
+    """The repository as a jail is given it: its folder (empty: none), and what is to be told of it."""
+
+    folder: str = ""
+    writable: bool = True
+    words: str = ""
+
+
+NO_REPOSITORY: Final = LentRepository()
+
+
 @dataclass(slots=True)
 class Repository:
     """The repository of one session; `names` are the contents that it holds."""
 
     session_dir: Path
     names: frozenset[bytes] | None = None
+
+    def lent(
+        self,
+        root: Path,
+        tree: Root,
+        state: WorkspaceState,
+        store: ContentStore,
+        kept: Collection[Sha256],
+        is_kept: Callable[[str], bool],
+        current: Callable[[], Mapping[str, FileState]],
+    ) -> LentRepository:
+        """The repository for the next jail, made where there is none; one that grew too large is lent to be read."""
+        try:
+            with Root(root) as handle:
+                folder = self.made(handle, tree, state, store, kept, is_kept, current)
+        except OverflowError:
+            words = f"this folder's content is larger than a session's own may hold, {CONTENT_BYTES_MAX >> 20} MiB"
+            return LentRepository(words=f"git finds no repository here: {words}")
+        except WorkspaceError as error:
+            return LentRepository(words=f"git finds no repository here: {error.message}")
+        if not folder or (taken := _taken_by(Path(folder))) is None:
+            return LentRepository(folder)
+        words = (
+            f"the session's own git repository has grown to {taken}: from now on programs read it and write nothing "
+            "more to it. Nothing in it is lost; a new session begins with a small one"
+        )
+        return LentRepository(folder, writable=False, words=words)
 
     def made(
         self,
@@ -81,9 +124,10 @@ class Repository:
         is_kept: Callable[[str], bool],
         current: Callable[[], Mapping[str, FileState]],
     ) -> str:
-        """Its folder, made where it is not there; empty where the user's folder has none, or it would be too large.
+        """Its folder, made where it is not there; empty where the user's folder has none.
 
-        One that holds a content which is kept by now is made anew. Raises WorkspaceError.
+        One that holds a content which is kept by now is made anew. Raises WorkspaceError; OverflowError for a content
+        above `CONTENT_BYTES_MAX`.
         """
         if not _has_git(root):
             return ""
@@ -96,7 +140,7 @@ class Repository:
                 self._build(folder, tree, chosen, left_out, store, _branch(root), current())
             except OverflowError:
                 drop_repository(self.session_dir)
-                return ""
+                raise
             except OSError as error:
                 raise os_failure(error, REPOSITORY_NAME, writing=True) from None
         return str(folder) if _points(tree) else ""
@@ -121,7 +165,9 @@ class Repository:
         digests = {each.digest for each in files.values()}
         if sum(store.size(digest) or 0 for digest in digests) > CONTENT_BYTES_MAX:
             raise OverflowError(CONTENT_BYTES_MAX)
-        drop_repository(self.session_dir)
+        if left := drop_repository(self.session_dir):
+            words = f"what an earlier one left cannot be removed: {left[0]}"
+            raise WorkspaceError(ErrorCode.WORKSPACE_UNWRITABLE, words, hint="Remove it as whoever owns it.")
         self.names = None
         (self.session_dir / NAMES_NAME).write_bytes(b"".join(map(bytes.fromhex, digests)))
         fresh = self.session_dir / f"{REPOSITORY_NAME}.new"
@@ -142,6 +188,20 @@ class Repository:
         entries = (_entry(tree, path, each, blobs[each.digest], current.get(path)) for path, each in files.items())
         (fresh / "index").write_bytes(index_bytes(entries))
         fresh.rename(folder)
+
+
+def _taken_by(folder: Path) -> str | None:
+    """What a repository above one of its limits takes, in words; None below them. It is not looked at any further."""
+    total = count = 0
+    for where, folders, files in os.walk(folder):
+        count += len(files)
+        with suppress(OSError):
+            total += sum(os.lstat(os.path.join(where, name)).st_blocks * 512 for name in files)
+        if total > REPOSITORY_BYTES_MAX:
+            return f"more than {REPOSITORY_BYTES_MAX >> 20} MiB"
+        if count + len(folders) > REPOSITORY_FILES_MAX:
+            return f"more than {REPOSITORY_FILES_MAX} files"
+    return None
 
 
 def is_pointer(worktree: Path) -> bool:
@@ -173,12 +233,12 @@ def runs_nothing(session_dir: Path, worktree: Path) -> bool:
     return not hooks and not foreign and _GITLINK not in index and settings == _CONFIG.encode()
 
 
-def drop_repository(session_dir: Path) -> None:
-    """Remove the session's repository, whatever a program made of it, as far as the disk lets it go."""
-    for name in (f"{REPOSITORY_NAME}.new", REPOSITORY_NAME):
-        shutil.rmtree(session_dir / name, ignore_errors=True)
+def drop_repository(session_dir: Path) -> tuple[str, ...]:
+    """Remove the session's repository, whatever a program made of it; what stays, as `remove_tree` says it."""
+    left = [words for name in (f"{REPOSITORY_NAME}.new", REPOSITORY_NAME) for words in remove_tree(session_dir / name)]
     with suppress(OSError):
         (session_dir / NAMES_NAME).unlink()
+    return tuple(left)
 
 
 def _write_pack(

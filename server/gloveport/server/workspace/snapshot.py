@@ -7,7 +7,6 @@ Must never: write below the root, make a hard link, follow a link out, or leave 
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -21,9 +20,11 @@ from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import path_with_data
 from gloveport.server.workspace.contents import PINS_NAME, Contents, load_pins, save_pins
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
+from gloveport.server.workspace.identity import folder_identity
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.look import Look
 from gloveport.server.workspace.populate import Populate
+from gloveport.server.workspace.removing import remove_tree
 from gloveport.server.workspace.seen_file import SEEN_NAME, save_seen
 from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.state import (
@@ -31,7 +32,6 @@ from gloveport.server.workspace.state import (
     FileState,
     SnapshotInfo,
     WorkspaceState,
-    folder_identity,
     folder_keys,
     save_state,
 )
@@ -96,7 +96,7 @@ def take_snapshot(
                 look = Look(handle, limits, sight, folder_keys((session_dir, *exclude)))
                 return _taken(look, session_dir, state, contents)
         except BaseException:
-            _discard(session_dir)
+            _discard(session_dir)  # what stays of it refuses the next snapshot there, with its name
             raise
 
 
@@ -203,12 +203,18 @@ def _prepare(session_dir: Path) -> None:
         session_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise os_failure(error, session_dir.name, writing=True) from None
-    _discard(session_dir)
+    if left := _discard(session_dir):
+        raise WorkspaceError(
+            ErrorCode.WORKSPACE_UNWRITABLE,
+            f"what an earlier snapshot left cannot be removed: {left[0]}",
+            hint="Remove it as whoever owns it, or begin another session.",
+        )
 
 
-def _discard(session_dir: Path) -> None:
-    """Remove what a snapshot that was broken off has left; nothing but our own names."""
-    shutil.rmtree(session_dir / WORKTREE_NAME, ignore_errors=True)
+def _discard(session_dir: Path) -> tuple[str, ...]:
+    """Remove what a snapshot that was broken off has left; nothing but our own names. What stays is named."""
+    left = remove_tree(session_dir / WORKTREE_NAME)
     for name in (PACK_NAME, INDEX_NAME, f"{STATE_NAME}.new", STATE_NAME, PINS_NAME, SEEN_NAME):
         with suppress(OSError):
             (session_dir / name).unlink()
+    return left

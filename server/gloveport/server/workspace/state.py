@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -94,17 +93,6 @@ class WorkspaceState:
             else:
                 base[path] = state
         return replace(self, base=base)
-
-
-def folder_identity(root: Path) -> str:
-    """Real path, device and inode as one opaque text: another folder at the same path has another identity."""
-    try:
-        info = os.stat(root)
-    except OSError as error:
-        code = ErrorCode.WORKSPACE_MISSING if error.errno in (2, 20) else ErrorCode.WORKSPACE_UNREADABLE
-        raise WorkspaceError(code, f"{root} cannot be reached") from None
-    text = f"{os.path.realpath(root)}\0{info.st_dev}\0{info.st_ino}"
-    return f"ws-{sha256(os.fsencode(text)).hexdigest()[:32]}"
 
 
 def folder_keys(folders: Iterable[Path]) -> frozenset[tuple[int, int]]:

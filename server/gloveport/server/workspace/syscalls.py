@@ -1,7 +1,7 @@
 """The few system calls that the standard library does not offer, or not in one step.
 
 Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), give a part of a file
-back to the disk or to another file without a copy, make a folder's names durable.
+back to the disk or to another file without a copy, make a folder's names durable, tell one inode's life from the next.
 Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
 Must never: hold state of its own beyond the handle of the C library.
 """
@@ -29,6 +29,14 @@ _CLONE_RANGE: Final = 0x4020940D
 _CLONE: Final = struct.Struct("=qQQQ")
 _OPENAT2: Final = 437
 """One number on every architecture: the call is younger than the common table."""
+_AT_FDCWD: Final = -100
+_STATX_BTIME: Final = 0x800
+_STATX_BYTES: Final = 256
+_STATX_MASK: Final = struct.Struct("=I")
+_STATX_BORN: Final = struct.Struct("=qI")
+_STATX_BORN_AT: Final = 0x50
+_NS_PER_S: Final = 1_000_000_000
+_GET_VERSION: Final = 0x80087601
 
 
 class _OpenHow(ctypes.Structure):
@@ -82,6 +90,36 @@ def share_range(source_fd: int, offset: int, length: int, target_fd: int) -> Non
     asked = 0 if offset + blocks > size else blocks  # to its end
     fcntl.ioctl(target_fd, _CLONE_RANGE, _CLONE.pack(source_fd, offset, asked, 0))
     os.ftruncate(target_fd, length)
+
+
+def birth_ns(path: Path) -> int | None:
+    """When the inode at `path` was made (links followed), in nanoseconds since 1970; None where nobody knows."""
+    call = getattr(_libc(), "statx", None) if sys.platform == "linux" else None
+    if call is None:
+        return None
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    asked = (_AT_FDCWD, os.fsencode(path), 0, ctypes.c_uint(_STATX_BTIME), found)
+    if call(*asked) < 0 or not _STATX_MASK.unpack_from(found)[0] & _STATX_BTIME:
+        return None
+    seconds, nanoseconds = _STATX_BORN.unpack_from(found, _STATX_BORN_AT)
+    return int(seconds) * _NS_PER_S + int(nanoseconds)
+
+
+def inode_version(folder: Path, inode: int) -> int | None:
+    """The number that the file system gives an inode anew each time it is used again; None where it has none.
+
+    None, too, when the folder there is not the one with this `inode` any more.
+    """
+    fd = -1
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        told = fcntl.ioctl(fd, _GET_VERSION, bytes(8))
+        return int.from_bytes(told[:4], sys.byteorder) if os.fstat(fd).st_ino == inode else None
+    except OSError:
+        return None
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import Encoding, sniff_form
-from gloveport.server.edit.merge import merge_texts
+from gloveport.server.edit.merge import merge_texts, take_again
 from gloveport.server.workspace.beneath import Root
 from gloveport.server.workspace.content import fits, path_with_data
 from gloveport.server.workspace.errors import WorkspaceError
@@ -116,11 +116,8 @@ class TakingBack(Mover):
             for mine in reversed(plan.user_steps):
                 if mine.path != path or path not in bases:
                     continue
-                base = Step("root", path, bases[path].before, bases[path].after)
-                apart = path not in plan.taken_over and not (
-                    fits(base.before, mine.before, None) and fits(base.after, mine.after, None)
-                )
-                steps.append((base if apart else mine, apart))
+                base = _apart(plan, mine)
+                steps.append((base or mine, base is not None))
         if not any(apart for _, apart in steps):
             return None
         found = current = self.state.base.get(path)
@@ -147,12 +144,12 @@ class TakingBack(Mover):
             if back.before != back.after:  # else none of its hunks are meant, or it is as it was
                 yield path, back
 
-    def _way_back(self, path: str, steps: Sequence[tuple[Step, bool]], part: Part) -> Step:
+    def _way_back(self, path: str, steps: Sequence["_Way"], part: Part) -> Step:
         """All steps of a path as one backwards."""
-        (newest, is_meant), (oldest, _) = steps[0], steps[-1]
-        target = self._without(newest, part, is_meant=is_meant)
-        for older, is_meant in steps[1:]:
-            earlier = self._without(older, part, is_meant=is_meant)
+        newest, oldest = steps[0].step, steps[-1].step
+        target = self._way_without(steps[0], part)
+        for way in steps[1:]:
+            older, earlier = way.step, self._way_without(way, part)
             if earlier == older.after:
                 continue
             if fits(target, older.after, earlier):
@@ -160,18 +157,33 @@ class TakingBack(Mover):
             else:
                 data = None if target is None else self.bytes_of(target)
                 target = self._merge(path, newest.side, older.after, earlier, target, data)
-        folders = tuple(dict.fromkeys(folder for step, _ in steps for folder in step.new_folders))
+        folders = tuple(dict.fromkeys(folder for way in steps for folder in way.step.new_folders))
         return Step(newest.side, path, newest.after, target, folders, oldest.origin)
 
-    def _without(self, step: Step, part: Part, *, is_meant: bool = False) -> FileState | None:
-        """What the path held before the step, or without the meant hunks of it; `is_meant` where they are all of it.
+    def _way_without(self, way: "_Way", part: Part) -> FileState | None:
+        """What a path held before its step, or without the meant hunks of it.
 
-        Where the user's lines gave way, its hunks are not those that were decided on.
+        Where the user's lines gave way, its hunks are not those that were decided on: then it is what the others of
+        these made of the user's text.
         """
+        step, base = way.step, way.base
+        if part.hunks is None or step.before is None or step.after is None:
+            return self._without(step, part)
+        if way.is_meant:
+            return replace(step.after, digest=step.before.digest)
+        if base is None or base.before is None or base.after is None:
+            return self._without(step, part)
+        taken = diff_hunks(self.bytes_of(base.before), self.bytes_of(base.after), step.path)
+        kept = [hunk for hunk in taken if hunk.digest not in part.hunks]
+        if len(kept) == len(taken):
+            return step.after
+        text = take_again(self.bytes_of(base.before), kept, self.bytes_of(step.before), path=step.path)
+        return replace(step.after, digest=self.store.put(text))
+
+    def _without(self, step: Step, part: Part) -> FileState | None:
+        """What the path held before the step, or without the meant hunks of it."""
         if part.hunks is None:
             return step.before
-        if is_meant and step.before is not None and step.after is not None:
-            return replace(step.after, digest=step.before.digest)
         before, after = self.bytes_of(step.before), self.bytes_of(step.after)
         forward = [hunk for hunk in diff_hunks(before, after, step.path) if hunk.digest in part.hunks]
         backward = [hunk for hunk in diff_hunks(after, before, step.path) if hunk.digest in part.hunks]
@@ -217,19 +229,36 @@ def read_records(records: Records) -> Done:
     return [(name, Plan.from_json(record)) for name, record in records]
 
 
-def _by_path(done: Done, side: Side, part: Part) -> dict[str, list[tuple[Step, bool]]]:
-    """The steps of one side by path, each path's newest first; a step back knows where its file came from.
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A step of a decision; whether every hunk of it is meant; how the base went where it went another way."""
 
-    True beside a step in the user's files of which every hunk is meant.
-    """
-    found: dict[str, list[tuple[Step, bool]]] = {}
+    step: Step
+    is_meant: bool
+    base: Step | None
+
+
+def _apart(plan: Plan, mine: Step) -> Step | None:
+    """How the base of a path went, where the user's lines gave way; None where it went as the user's side."""
+    found = next((step for step in plan.base_steps if step.path == mine.path), None)
+    if found is None or mine.path in plan.taken_over:
+        return None
+    base = Step("root", found.path, found.before, found.after)
+    return None if fits(base.before, mine.before, None) and fits(base.after, mine.after, None) else base
+
+
+def _by_path(done: Done, side: Side, part: Part) -> dict[str, list[_Way]]:
+    """The steps of one side by path, each path's newest first; a step back knows where its file came from."""
+    found: dict[str, list[_Way]] = {}
     for _, plan in done:
         origins = {step.origin: step.path for step in plan.steps if step.origin is not None}
         steps = plan.user_steps if side == "root" else [step for step in plan.steps if step.side == side]
         for step in reversed(steps):
             if part.has(step.path) and not (side == "worktree" and step.path in plan.taken_over):
-                is_meant = side == "root" and _is_meant(plan, step.path, part)
-                found.setdefault(step.path, []).append((replace(step, origin=origins.get(step.path)), is_meant))
+                is_mine = side == "root"
+                is_meant, base = (_is_meant(plan, step.path, part), _apart(plan, step)) if is_mine else (False, None)
+                way = _Way(replace(step, origin=origins.get(step.path)), is_meant, base)
+                found.setdefault(step.path, []).append(way)
     return found
 
 
