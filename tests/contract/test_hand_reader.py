@@ -12,6 +12,7 @@ from tests.kit.hands import SECRET, hand_table
 
 from gloveport.protocol.errors import GloveportError
 from gloveport.sandbox.contract import ResultKind
+from gloveport.sandbox.monitor import thresholds
 from gloveport.server.hands.libraries import find_library
 from gloveport.server.hands.request import start_of
 from gloveport.server.tools.handwork import request_of, show_nothing
@@ -220,6 +221,21 @@ async def test_a_workbook_that_is_too_much_is_read_by_the_substitute(tmp_path: P
     assert "file_reader_lean did it instead" in done.text
     assert "[read with less precision, since the whole reader met a limit]" in done.text
     assert '["r1", 1.0, ' in done.text
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_no_reader_comes_near_the_calls_that_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Measured: at most 519 opened files in all (a workbook), so that no machine is too fast for the limit of 1,000."""
+    near = replace(thresholds.SMALL, calls_per_s_max=thresholds.SMALL.calls_per_s_max * 7 // 10)
+    monkeypatch.setattr(thresholds, "thresholds_of", lambda _profile: near)
+    files = {"a.csv": CSV.encode(), "a.xlsx": workbook(), "a.pdf": pdf("words"), "a.xml": JUNIT, "a.json": b"[1]"}
+    async with hand_table(tmp_path, files) as table:
+        for name in files:
+            done = await table.use("read_document", path=name, large=large)
+            assert done.outcome == "ok", done
+            assert "breaker" not in done.evidence, done
 
 
 async def test_the_jail_of_a_reader_holds_nothing_else(tmp_path: Path) -> None:

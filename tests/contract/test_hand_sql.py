@@ -9,9 +9,13 @@ from tests.kit.postgres import PASSWORD, postgres
 from tests.kit.remotes import Authority
 
 from gloveport.protocol.errors import GloveportError
+from gloveport.sandbox.monitor.thresholds import SMALL, thresholds_of
+from gloveport.sandbox.profile import Limits, Profile
 from gloveport.server.accounts import Account, Database
 from gloveport.server.engine.way_out import WaysOut
+from gloveport.server.hands.table import HANDS
 from gloveport.server.secrets.value import Secret
+from gloveport.server.tools.databases import STATEMENT_S
 
 TABLE = ("CREATE TABLE sales (region TEXT, amount REAL)", "INSERT INTO sales VALUES ('north', 3), ('south', 4.5)")
 LONG = "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT count(*) FROM a"
@@ -149,10 +153,17 @@ async def test_a_postgresql_database_must_prove_itself_where_tls_is_asked_for(tm
     assert "certificate verify failed" in ends["of another host"]
 
 
+async def test_a_statement_may_compute_for_longer_than_a_small_hand(tmp_path: Path) -> None:
+    """Its own deadline ends it, not the share of a processor that it uses for three seconds."""
+    assert thresholds_of(Profile("a", "small", (), "/", Limits(wall_s=15.0), hand="sql")).cpu_share is None
+    assert HANDS["sql"].wall_s > STATEMENT_S > SMALL.cpu_window_s
+
+
 async def test_a_long_statement_is_ended(tmp_path: Path) -> None:
     async with hand_table(tmp_path, {"a.db": sqlite_file(tmp_path)}) as table:
         done = await table.use("query_database", path="a.db", sql=LONG)
     assert done.outcome in ("failed", "killed", "timeout"), done
+    assert "breaker" not in done.evidence, done
 
 
 async def test_what_is_not_set_up_or_sends_a_secret_is_refused(tmp_path: Path) -> None:
