@@ -437,6 +437,31 @@ async def test_a_run_whose_supervisor_is_killed_ends_itself(ssh: Rig) -> None:
 
 
 @pytest.mark.timeout(150)
+async def test_a_next_daemon_finds_neither_supervisor_nor_end_and_clears_up_over_there(ssh: Rig) -> None:
+    """The run is lost, never begun again; its container goes at the next trial, its folder with the reaping."""
+    lease = await ssh.lease()
+    execution = await ssh.start_raw(lease, ("sh", "-c", "echo one; sleep 100"))
+    await first_words(execution)
+    status = rundir.read_status(ssh.runs_dir / ssh.name / execution.run_id)
+    assert status is not None
+    tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
+    other = ssh.open()
+    found = await other.attach(execution.run_id)
+    assert found is not None
+    assert (await found.result()).kind is ResultKind.LOST
+    await other.close()
+    assert list_far(ssh, execution.run_id), "nobody has looked over there yet"
+    last = ssh.open()
+    try:
+        await last.reap()
+        assert (await last.probe()).ok
+        assert list_far(ssh, execution.run_id) == []
+    finally:
+        await last.close()
+        await lease.release()
+
+
+@pytest.mark.timeout(150)
 async def test_an_engine_that_is_killed_and_comes_back_has_the_run(ssh: Rig) -> None:
     """With containers that outlive their engine; nothing of the run is lost."""
     ssh.empty_project()
@@ -495,7 +520,7 @@ async def test_an_engine_that_changes_what_comes_back_is_found_out(tmp_path: Pat
                 ends.append((result.kind, level_of(result), made.read_bytes() if made.exists() else None))
     finally:
         liar.close()
-    assert ends == [(ResultKind.OK, None, honest), (ResultKind.LOST, Level.HOSTILE, None)], result.evidence
+    assert ends == [(ResultKind.OK, None, honest), (ResultKind.LOST, Level.HOSTILE, None)]
 
 
 async def test_limits_hold_over_there_without_us(rig: Rig) -> None:

@@ -20,7 +20,7 @@ from gloveport.protocol.jail.requests import EnginePlan, RemotePlan, RunRequest
 from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
 from gloveport.sandbox.runner.engine_run import EngineWatch
-from gloveport.sandbox.runner.keeper_store import STORE
+from gloveport.sandbox.runner.keeper_store import MARK, STORE
 from gloveport.sandbox.runner.link import Link, stands
 from gloveport.sandbox.runner.remote_cargo import Cargo, remove_far
 from gloveport.sandbox.runner.remote_channel import FarStream, Frame, make_token
@@ -136,7 +136,9 @@ class RemoteRun(Run):
         stream.tell(cargo.head(self._marker, self._far_name))
         wanted = cargo.check_wanted(self._hear("want", until))
         stream.send(cargo.lines(wanted))
-        for piece in cargo.contents([str(one) for one in self._hear("missing", until)], wanted):
+        missing = [str(one) for one in self._hear("missing", until)]
+        stream.send([MARK + b"\n"])
+        for piece in cargo.contents(missing, wanted):
             self._check_stop()
             if time.monotonic() > until:
                 raise TimeoutError(f"the folders were not sent within {SHIP_S:g} s")
