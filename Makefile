@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# One more than two processors: many tests wait.
+WORKERS ?= 3
 ROOMS ?= turn,session
 STEPS ?= 1000000
 PYTEST_ARGS ?=
@@ -18,11 +19,12 @@ E2E_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client clean bootstrap-dev
+.PHONY: help demo thorough crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
 	@echo "make test       set up, then every test this machine can run (hermetic)"
+	@echo "make thorough   the tests that try more when asked: properties, kills, power losses, each attempt in its own jail"
 	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
 	@echo "make bench      print the figures"
 	@echo "make crash      kill the real daemon N times (N=200 SEED=1; TIER=power loses power, TIER=disk refuses writes)"
@@ -49,6 +51,11 @@ bootstrap-dev:
 test: bootstrap-dev
 	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld -m "not window" \
 		-q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+# GLOVEPORT_THOROUGH=1 is what tests/kit/amount.py and tests/conftest.py ask for.
+thorough: bootstrap-dev
+	@GLOVEPORT_THOROUGH=1 $(BIN)/python -m pytest tests/property tests/crash/test_proof.py tests/crash/test_power_loss.py \
+		tests/security/test_escapes.py --timeout 1800 -q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: bootstrap-dev
 	@$(BIN)/ruff check .

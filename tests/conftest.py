@@ -1,6 +1,7 @@
 """What holds for every test.
 
 Purpose: a property takes the time it takes: how busy the machine is decides no test; pytest's own limit catches a hang.
+How many examples it tries is said once here, for each run and for `make thorough`, where it names no number itself.
 What takes long begins first, so that no worker ends with one long file while the others have none left.
 Invariant: everything else of the profile that is in force (a CI's own, say) stays; tests of one file keep their order.
 Must never: hold a fixture or change what a test sees.
@@ -11,16 +12,26 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+from tests.kit.amount import THOROUGH
 
-settings.register_profile("timeless", settings(deadline=None))
-settings.load_profile("timeless")
+settings.register_profile("usual", settings(deadline=None, max_examples=60))
+settings.register_profile("thorough", settings(deadline=None, max_examples=600))
+settings.load_profile("thorough" if THOROUGH else "usual")
 
 HERE: Final = Path(__file__).parent
 LONG_FILES: Final = (
     "security/test_escapes.py",
     "crash/test_proof.py",
-    "crash/test_power_loss.py",
     "crash/test_disk_refusals.py",
+    "crash/test_power_loss.py",
+    "e2e/test_command_line.py",
+    "e2e/test_command_line_changes.py",
+    "contract/test_engine_memory.py",
+    "contract/test_sandbox_contract.py",
+    "contract/test_sandbox_claims.py",
+    "contract/test_sandbox_survival.py",
+    "contract/test_remote_rungs.py",
+    "contract/test_engines.py",
 )
 LONG_FOLDERS: Final = ("security", "crash", "e2e", "contract", "property")
 """Folders whose tests start processes, those that start most of them first; the rest are thousands of short tests."""

@@ -140,8 +140,8 @@ test("interrupt stops what runs and begins the next turn", async () => {
   await window.composer.press("Enter");
   await window.panel.getByRole("button", { name: "Interrupt", exact: true }).click();
   await window.panel.getByText("Forgotten. The new task is done.").waitFor();
-  await window.panel.getByText("Stopped", { exact: true }).waitFor();
   await window.panel.locator(".vb", { hasText: "Late result" }).waitFor();
+  await window.panel.getByText("Stopped", { exact: true }).waitFor();
 });
 
 test("d06: two windows on one folder see the same session grow to the same end", async () => {

@@ -199,7 +199,7 @@ test("the folder is put back to a point after its files were listed", async () =
   await until("the folder as it was", () => onDisk("shop.py") === SHOP && onDisk("NOTES.md") === null);
 });
 
-test("a conflict shows both versions, and Keep mine leaves the user's", async () => {
+test("a conflict shows both versions; Take Gloveport's replaces the shown lines, Keep mine leaves the user's", async () => {
   await window.openPanel();
   await window.command("Gloveport: New Session");
   await window.say("mend again");
@@ -213,11 +213,14 @@ test("a conflict shows both versions, and Keep mine leaves the user's", async ()
   await window.page.locator(".tab.active", { hasText: "2 in conflict" }).waitFor();
   await window.shot("56-conflict");
   await window.openFile("shop.py");
-  await lenses("Keep mine").first().click();
+  await lenses("Take Gloveport’s").first().click();
   await lenses("Conflict").nth(1).waitFor({ state: "detached" });
+  await window.command("File: Save");
+  const taken = mine.replace("        result = 7 * price\n", ONE.new);
+  await until("one of the agent's and one of the user's", () => onDisk("shop.py") === taken);
   await lenses("Keep mine").first().click();
   await lenses("Conflict").first().waitFor({ state: "detached" });
-  expect(onDisk("shop.py")).toBe(mine);
+  expect(onDisk("shop.py")).toBe(taken);
   await window.panel.locator(".files").waitFor({ state: "detached" });
 });
 

@@ -62,6 +62,7 @@ describe("tool rows", () => {
   });
 
   test.each([
+    ["proposed", {}, "Queued", "queued"],
     ["running", {}, "Running", "running"],
     ["ok", { durationUs: 400_000 }, "Ran", "done"],
     ["failed", { exitCode: 1, durationUs: 6_100_000 }, "Ran", "bad"],

@@ -94,6 +94,7 @@ function M.setup(options)
   for name, command in pairs({
     GloveportAccept = "gloveport.acceptHunk",
     GloveportReject = "gloveport.rejectHunk",
+    GloveportTake = "gloveport.takeHunk",
     GloveportAcceptFile = "gloveport.acceptFile",
     GloveportRejectFile = "gloveport.rejectFile",
     GloveportUndo = "gloveport.undo",

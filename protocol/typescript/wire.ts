@@ -113,7 +113,7 @@ export interface ChangeHunksResult {
   readonly hunks: readonly PendingHunk[];
 }
 
-/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. */
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
@@ -125,6 +125,7 @@ export interface ChangeInfo {
   readonly hunks: readonly HunkInfo[];
   readonly runsByItself: string | null;
   readonly turnId?: string;
+  readonly mayHoldSecrets?: boolean;
 }
 
 /** All pending proposals, and the hunks that ended last. */

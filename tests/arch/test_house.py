@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.arch.gates import imports, sizes, style, traces
+from tests.arch.gates.tree import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 Gate = Callable[[Path], list[str]]
@@ -34,6 +35,13 @@ GATES: tuple[Gate, ...] = (
     imports.check_doors,
     imports.check_roots,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed_once() -> Iterator[None]:
+    """The trees of all files are held for these tests alone."""
+    yield
+    parse.cache_clear()
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)

@@ -76,7 +76,7 @@ async def test_cancel_while_a_program_runs_ends_it(home: Home) -> None:
     async with home.room() as kit:
         session = await kit.begin()
         await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
+        await kit.answer_all(session)
         await home.ladder.began.wait()
         await kit.cancel(session)
         kinds = await kit.idle(session)
@@ -237,6 +237,48 @@ async def test_a_right_holds_as_long_as_its_scope(home: Home, scope: str, in_tur
         assert await kit.ends(session) == ["ok"] * 3
 
 
+async def test_neighbours_are_asked_about_together_and_answered_one_by_one(home: Home) -> None:
+    """Three commands of one answer: three cards at once, one is refused, the others run in their order; each answer
+    stands in the record with the digest of its own card."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "b"), run("echo", "c")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        await kit.waiting(session)
+        shown = (await kit.call("approval/list", SessionParams(session_id=session))).approvals
+        first, second, third = (one.card["together"] for one in shown if "together" in one.card)
+        assert [(one["at"], one["of"]) for one in (first, second, third)] == [(1, 3), (2, 3), (3, 3)]
+        assert first["calls"] == [one.call_id for one in shown]
+        for card, decision in ((shown[2], "allow"), (shown[1], "deny"), (shown[0], "allow")):
+            assert not home.ladder.starts
+            await kit.answer(session, card, decision)
+        await kit.idle(session)
+        said = [one["payload"] for one in await kit.events(session) if one["type"] == "ApprovalResolved"]
+        assert [(one["call_id"], one["decision"]) for one in said] == [
+            (shown[2].call_id, "allowed"), (shown[1].call_id, "denied"), (shown[0].call_id, "allowed"),
+        ]  # fmt: skip
+        assert [one["card_digest"] for one in said] == [one.card_digest for one in reversed(shown)]
+        began = [one["payload"] for one in await kit.events(session) if one["type"] == "ToolExecutionStarted"]
+        assert [one["call_id"] for one in began] == [shown[0].call_id, shown[2].call_id]
+
+
+async def test_a_right_that_lasts_takes_the_cards_back_that_it_answers(home: Home) -> None:
+    """Two equal commands and another: the first answer is for the session, so the second is not asked about again."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "a"), run("echo", "b")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        card = await kit.waiting(session)
+        assert card.card["together"]["of"] == 3
+        await kit.answer(session, card, scope="session")
+        (left,) = (await kit.call("approval/list", SessionParams(session_id=session))).approvals
+        assert left.call_id == card.card["together"]["calls"][2]
+        await kit.answer(session, left, "deny")
+        await kit.idle(session)
+        assert await kit.ends(session) == ["denied", "ok", "ok"]
+        assert (await kit.kinds(session)).count("ApprovalRequested") == 3
+
+
 async def test_two_clients_answer_one_card(home: Home) -> None:
     """One answer counts; the other is told; the program runs once."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
@@ -318,11 +360,7 @@ async def test_a_judgement_does_not_outlive_what_it_stood_on(home: Home) -> None
         await kit.send(session)
         await kit.answer(session, await kit.waiting(session))
         await kit.trust("untrusted")
-        while True:
-            state = await kit.until_state(session, lambda s: bool(s.approvals) or s.phase is Phase.IDLE)
-            if not state.approvals:
-                break
-            await kit.answer(session, await kit.waiting(session))
+        await kit.idle(session)
         level = "trusted"
         for event in await kit.events(session):
             if event["type"] == "SandboxChosen":

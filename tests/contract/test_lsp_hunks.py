@@ -36,6 +36,12 @@ async def proposed(tmp_path: Path, **capabilities: Any) -> AsyncIterator[tuple[D
             yield daemon, editor, mine
 
 
+async def shows(editor: EditorClient, mine: Path, text: str) -> None:
+    """Wait until the document has this text: a command is answered before its end where that takes a while."""
+    while editor.documents[mine.as_uri()].text != text:
+        await asyncio.sleep(0.02)
+
+
 async def test_lenses_and_actions_stand_at_the_hunks(tmp_path: Path) -> None:
     """Each pending hunk has its lenses; an action is a plain command, none for who asks by kind or by itself."""
     async with proposed(tmp_path) as (_, editor, mine):
@@ -56,9 +62,8 @@ async def test_one_is_accepted_and_one_rejected(tmp_path: Path) -> None:
     async with proposed(tmp_path) as (_, editor, mine):
         accept, reject, *_ = await editor.actions(mine, 1)
         accepted = await editor.execute(accept)
-        assert accepted["result"]["inEditors"] == ["a.txt"]
-        shown = editor.documents[mine.as_uri()]
-        assert shown.text == TEXT.replace("line 2\n", "second\n")
+        assert accepted["result"] is None or accepted["result"]["inEditors"] == ["a.txt"]
+        await shows(editor, mine, TEXT.replace("line 2\n", "second\n"))
         (asked,) = editor.asked
         (change,) = asked["edit"]["documentChanges"]
         assert change["textDocument"] == {"uri": mine.as_uri(), "version": 1}
@@ -72,6 +77,34 @@ async def test_one_is_accepted_and_one_rejected(tmp_path: Path) -> None:
         assert await editor.lenses(mine) == []
         await editor.save(mine)
         assert mine.read_text() == TEXT.replace("line 2\n", "second\n")
+
+
+async def test_of_a_conflict_either_side_is_taken(tmp_path: Path) -> None:
+    """Where the user changed the same lines: the shown ones give way or stay; newer ones are not written over."""
+    async with proposed(tmp_path) as (_, editor, mine):
+        document = editor.documents[mine.as_uri()]
+        typed = TEXT.replace("line 2\n", "mine 2\n").replace("line 29\n", "mine 29\n")
+        editor.type(mine.as_uri(), typed)
+        take, keep, *_ = await editor.actions(mine, 1)
+        assert (take["command"], keep["command"]) == ("gloveport.takeHunk", "gloveport.rejectHunk")
+        assert "meets your edit" in take["title"]
+        assert not any(row["command"] == "gloveport.acceptHunk" for row in await editor.actions(mine, 1))
+        newer = typed.replace("mine 2\n", "newer 2\n")
+        editor.type(mine.as_uri(), newer)
+        refused = await editor.execute(take)
+        assert (refused["error"]["data"]["code"], document.text) == ("change.conflict", newer)
+        take, _, *_ = await editor.actions(mine, 1)
+        taken = newer.replace("newer 2\n", "second\n")
+        assert "result" in await editor.execute(take)
+        await shows(editor, mine, taken)
+        while len(rows := await editor.actions(mine, 28)) == 0 or await editor.actions(mine, 1) == rows:
+            await asyncio.sleep(0.02)
+        assert "result" in await editor.execute(rows[1])
+        while await editor.lenses(mine):
+            await asyncio.sleep(0.02)
+        assert document.text == taken
+        bare = {"command": "gloveport.takeHunk", "arguments": [{**take["arguments"][0], "userDigest": None}]}
+        assert (await editor.execute(bare))["error"]["data"]["code"] == "rpc.invalid_params"
 
 
 async def test_without_the_token_an_editor_looks_and_does_not_decide(tmp_path: Path) -> None:

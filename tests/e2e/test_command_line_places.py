@@ -64,6 +64,34 @@ def test_the_newest_session_elsewhere_is_left_alone(cli: Cli, tmp_path: Path) ->
     assert f"undone: a.txt, b.txt in {other}" in cli("undo", "--session", newer[-6:], cwd=empty).stdout
 
 
+def test_a_run_below_a_workspace_is_of_that_workspace(cli: Cli, root: Path) -> None:
+    """As every other command takes it; told, with the way to the other choice; a repository below is another one."""
+    run_json(cli, root, "hello")
+
+    def begun(*words: str, cwd: Path) -> tuple[str, str]:
+        told = cli("run", "hello", "--json", *words, cwd=cwd)
+        name = lines_of(told)[-1]["sessionId"][-6:]
+        followed = cli("resume", name, cwd=root).stdout  # begins with the session's folder
+        return "".join(followed.split("no turn")[0].split()).rsplit("·", 1)[-1], told.stderr
+
+    deep = root / "inner/deep"
+    deep.mkdir()
+    found, told = begun(cwd=deep)
+    assert found == str(root)
+    assert f"in the workspace {root}" in " ".join(told.split())
+    assert "-C ." in told
+    found, told = begun("-C", ".", cwd=deep)
+    assert (found, "in the workspace" in told) == (str(deep), False)
+    assert begun(cwd=deep)[0] == str(deep)  # known by itself from now on
+    assert begun(cwd=root)[0] == str(root)
+    other = root / "vendor/other"
+    (other / ".git").mkdir(parents=True)
+    (other / "src").mkdir()
+    for place in (other / "src", other):
+        found, told = begun(cwd=place)
+        assert (found, "in the workspace" in told) == (str(place), False)
+
+
 def test_sessions_of_a_relative_folder(cli: Cli, root: Path) -> None:
     """`--root .` and `-C ..` mean the folder they name."""
     name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
@@ -187,3 +215,36 @@ def test_hints_name_commands_of_this_program(cli: Cli, root: Path) -> None:
         assert not any(method in words for method in METHODS), words
         for found in re.findall(r"gloveport (?!to )([a-z]+)", words):
             assert found in commands, words
+
+
+def test_a_folder_that_is_not_there_is_not_shown_as_one_nobody_spoke_of(cli: Cli, root: Path) -> None:
+    """`trust -C /nope` names the folder and fails, whether it shows or sets."""
+    gone = root / "nope"
+    for words in (("trust",), ("trust", "trusted")):
+        told = cli(*words, "-C", str(gone), cwd=root, code=1)
+        assert (str(gone) in told.stderr, told.stdout) == (True, "")
+
+
+def test_explain_tells_of_no_card_where_there_is_none(cli: Cli, root: Path) -> None:
+    """Nothing waits for an answer while somebody only asks what would be decided."""
+    run_json(cli, root, "hello")
+    told = cli("policy", "explain", "--", "make", "it", cwd=root).stdout
+    assert "Answer the card" not in told
+
+
+def test_the_doctor_names_no_machine_that_is_not_set_up_and_tells_each_way_out_once(cli: Cli, root: Path) -> None:
+    """Of a sandbox elsewhere without a machine nothing was seen; the same advice is not told line by line."""
+    far = cli("doctor", "--sandbox", "remote-ssh", cwd=root, code=1).stdout
+    assert ("No machine is named" in far, "As far as was seen" in far) == (True, False)
+    near = cli("doctor", "--sandbox", "process", cwd=root).stdout
+    assert near.count("Choose a stronger sandbox where this matters") == 1
+
+
+def test_settings_that_cannot_be_read_are_told_in_a_sentence() -> None:
+    """The daemon that does not begin leaves a line in its log; the command tells its words alone."""
+    with running_command_line(STEPS) as broken:
+        broken("daemon", "stop", cwd=broken.daemon.home)
+        (broken.daemon.home / "config.toml").write_text("x = [")
+        told = broken("models", cwd=broken.daemon.home, code=6).stderr
+    assert "config.toml: Invalid value" in told
+    assert re.search(r"\d\d:\d\d:\d\d|ERROR", told) is None

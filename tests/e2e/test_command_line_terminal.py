@@ -13,6 +13,13 @@ SCRIPT = [
     {"when": {"user_contains": "ask twice", "turn": 0}, "text": "First words. ", "calls": [
         {"name": "run_command", "arguments": {"argv": ["./say", "one two"]}},
         {"name": "run_command", "arguments": {"argv": ["./say", "three"]}}]},
+    {"when": {"user_contains": "settings", "turn": 0}, "calls": [
+        {"name": "write_file", "arguments": {"path": "conftest.py", "content": "first = 1\n"}},
+        {"name": "write_file", "arguments": {"path": "package.json", "content": "{}\n"}}]},
+    {"when": {"user_contains": "ask on", "turn": 0}, "text": "First words. ", "calls": [
+        {"name": "run_command", "arguments": {"argv": ["./say", "one two"]}}]},
+    {"when": {"user_contains": "ask on", "turn": 1}, "calls": [
+        {"name": "run_command", "arguments": {"argv": ["./say", "three"]}}]},
     {"when": {"user_contains": "ask", "turn": 0}, "text": "First words. ", "calls": [
         {"name": "run_command", "arguments": {"argv": ["./say", "one two"]}}]},
     {"when": {"user_contains": "slow"}, "text": "Slow words come one by one.", "chunk_chars": 5,
@@ -129,6 +136,41 @@ def test_an_answer_goes_to_the_card(cli: Cli, root: Path) -> None:
         assert "gloveport resume" in shell.text
 
 
+def test_one_word_answers_what_is_asked_about_together(cli: Cli, root: Path) -> None:
+    """Both files are shown whole before the first answer; one word allows both, and each is written."""
+    with cli.at_terminal("run", "write the settings", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("2 of one kind are asked about together; or type all, or none")
+        shell.wait_for("answer to 1 of 2: ")
+        assert shell.text.index("+first = 1") < shell.text.index("package.json") < shell.text.index("answer to 1 of 2")
+        shell.type("all\n")
+        assert shell.end() == 0
+    assert cli("transcript", cwd=root).stdout.count("→ allowed (once)") == 2
+    assert "Nothing waits" in cli("approve", cwd=root).stdout
+
+
+def test_one_word_never_answers_what_needs_an_answer_each(cli: Cli, root: Path) -> None:
+    """On a rung that guards against accidents alone each command is a question of its own."""
+    with cli.at_terminal("run", "ask twice", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("asked about together; each is answered by itself")
+        shell.wait_for("answer to 1 of 2: ")
+        shell.type("all\n")
+        shell.wait_for("type a number")
+        shell.type("\x03")
+        assert shell.end() == 4
+
+
+def test_parts_are_answered_one_by_one_where_that_is_wanted(cli: Cli, root: Path) -> None:
+    with cli.at_terminal("run", "ask twice", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("answer to 1 of 2: ")
+        shell.type("n\n")
+        shell.wait_for("answer to 2 of 2: ")
+        shell.type("1\n")
+        assert shell.end() == 0
+    calls = cli("transcript", cwd=root).stdout
+    assert "→ denied" in calls
+    assert "→ allowed (once)" in calls
+
+
 def test_approve_says_what_to_do_next(cli: Cli, root: Path) -> None:
     """Where nobody follows the turn, a yes is followed by the command that shows the rest."""
     cli("run", "ask", "--trust", "trusted", cwd=root, code=5)
@@ -156,7 +198,7 @@ def test_joining_a_turn_shows_what_it_said_so_far(cli: Cli, root: Path, gate: Pa
 
 def test_joining_a_turn_that_waits_asks_its_card(cli: Cli, root: Path) -> None:
     """A card that was answered before is not asked again; the one that waits is asked after what led to it."""
-    cli("run", "ask twice", "--trust", "trusted", cwd=root, code=5)
+    cli("run", "ask on", "--trust", "trusted", cwd=root, code=5)
     cli("approve", "--how", "once", cwd=root)
     with cli.at_terminal("resume", cwd=root) as shell:
         shell.wait_for("First words.")

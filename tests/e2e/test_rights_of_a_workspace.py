@@ -1,6 +1,7 @@
 """A right for the workspace: kept with it, in force in every session of it, gone when it is taken back."""
 
 import json
+import shutil
 from pathlib import Path
 
 import anyio
@@ -209,3 +210,38 @@ async def test_b16_a_program_that_changes_while_its_card_waits_does_not_run_by_t
             ran = [item["fields"].get("result", "") for item in follow.view.items() if item["kind"] == "tool"]
     assert waiting or "ran" in ran[-1], "it ran as it was shown, or it is asked about again"
     assert "other" not in "".join(ran)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["counted", "control: the count put back too"])
+@pytest.mark.parametrize("scope", ["session", "workspace"])
+async def test_a_right_that_was_taken_back_returns_with_no_older_journal(
+    script: Path, root: Path, tmp_path: Path, scope: str, told: bool
+) -> None:
+    """The journal is copied while the right holds and put back after it was revoked: it is asked about again.
+
+    The control puts back whatever could tell, and the program runs unasked.
+    """
+    names = ["journal.db", "journal.db-wal"]
+    if not told:
+        names += ["journal.generation", "journal.acknowledged", "audit.jsonl", "audit.jsonl.checkpoint"]
+    with running_daemon(script) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            session_id = await begin(client, root)
+            card = await card_of(client, session_id, "a.py")
+            assert card is not None
+            right = await allow(client, session_id, card, scope)
+            for name in names:
+                shutil.copy(daemon.home / name, tmp_path / name)
+            params = GrantRevokeParams(client_request_id=request_id(), session_id=session_id, grant_id=right)
+            await client.call("grant/revoke", params)
+        daemon.kill()
+        for name in names:
+            shutil.copy(tmp_path / name, daemon.home / name)
+        (daemon.home / "journal.db-shm").unlink(missing_ok=True)
+        daemon.start()
+        async with daemon.client() as client:
+            if told:
+                assert await rights(client, session_id) == {}
+                await trust(client, root)
+            assert (await card_of(client, session_id, "a.py") is None) is not told

@@ -44,7 +44,7 @@ from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.commands.buffers import BufferTable
 from gloveport.server.commands.house import Facts, House, Rungs
 from gloveport.server.commands.port import Commands
-from gloveport.server.commands.trust import Trust, adopt_trust
+from gloveport.server.commands.trust import Trust, adopt_trust, void_rights
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.retention import Folders, Retention
@@ -277,6 +277,12 @@ class Kit:
         await self.until_state(session_id, lambda state: bool(state.approvals))
         return (await self.call("approval/list", SessionParams(session_id=session_id))).approvals[0]
 
+    async def answer_all(self, session_id: str) -> None:
+        """Allow every card that waits together with the next one, once."""
+        await self.waiting(session_id)
+        for card in (await self.call("approval/list", SessionParams(session_id=session_id))).approvals:
+            await self.answer(session_id, card)
+
     async def answer(
         self, session_id: str, card: Any, decision: Literal["allow", "deny"] = "allow", scope: str = "", **more: Any
     ) -> Any:
@@ -423,10 +429,11 @@ class Home:
             editors=buffers,
             ways=WaysOut(self.data, self.now_us),
         )
-        trust = Trust(journal, "unset", now_us, room.rights)
+        trust = Trust(journal, "unset", now_us, room.rights, room.auditor)
         await trust.load()
 
         async def take_up(actor: Actor) -> tuple[Effect, ...]:
+            await void_rights(actor)
             await adopt_trust(actor, trust, settings)
             return await recover(actor)
 

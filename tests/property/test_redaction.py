@@ -178,3 +178,27 @@ def test_lone_surrogates_and_bytes_pass() -> None:
 def test_it_shows_nothing_of_what_it_knows() -> None:
     redactor = Redactor(["sesame-open"])
     assert "sesame" not in repr(redactor) + str(redactor)
+
+
+@given(st.lists(st.text(min_size=4, max_size=40), min_size=1, max_size=4), st.text(max_size=40), st.binary(min_size=1))
+def test_places_of_one_secret_are_told_alike_and_hold_none(known: list[str], around: str, key: bytes) -> None:
+    """With a key: the same in every spelling, another one for another secret or key, and again nothing changes."""
+    redactor = Redactor(known, shapes=False, key=key)
+    text = around.join(known)
+    told = redactor.redact(text)
+    assert not any(value in told for value in known)
+    assert redactor.redact(told) == told
+
+
+def test_spellings_of_a_secret_match_and_other_secrets_do_not() -> None:
+    """Plain, in base64 and for a URL it is one; without the key the digest tells nothing that could be tried."""
+    one, other = "first&secret=value", "second-secret-value"
+    redactor = Redactor((one, other), key=b"k" * 32)
+    spelled = [one, one.encode().hex(), quote(one, safe="")]
+    assert len({redactor.redact(text) for text in spelled}) == 1
+    assert redactor.redact(one) != redactor.redact(other)
+    assert redactor.redact(one) != Redactor((one, other), key=b"j" * 32).redact(one)
+    assert redactor.mark in redactor.redact(one)
+    at = f"postgres://user:{redactor.redact(one)}@host/db"
+    assert redactor.redact(at) == at
+    assert Redactor((one,)).redact(one) == redactor.mark

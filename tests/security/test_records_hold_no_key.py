@@ -1,6 +1,7 @@
 """A key of the daemon's environment that a command names is in no record that is kept for showing."""
 
 import json
+import re
 from pathlib import Path
 
 from tests.kit.daemon import run_turn, running_daemon, send, start_session, trust
@@ -8,6 +9,8 @@ from tests.kit.require import require_bubblewrap
 
 from gloveport.protocol.wire.session import SessionExportParams
 
+TOLD = re.compile("•••(?:[0-9a-f]•){5}[0-9a-f]•••")
+"""What stands in a secret's place: the same wherever the same secret stood."""
 KEY = "sk-live-0123456789abcdefghijklmnopqrstuv"
 
 
@@ -42,3 +45,5 @@ async def test_a_key_named_by_the_model_stays_out_of_audit_log_output_and_export
             "export": str(exported),
         }
     assert [name for name, text in shown.items() if KEY in text] == []
+    told = {name: set(TOLD.findall(text)) for name, text in shown.items()}
+    assert (told["audit"], len(told["audit"])) == (told["output"], 1)

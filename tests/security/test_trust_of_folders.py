@@ -1,14 +1,14 @@
 """A folder that takes another's place, its inode with it, is trusted by nobody and has no rights."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.kit.require import require
 
-from gloveport.protocol.journal.envelope import NewEvent
+from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import GrantIssued, WorkspaceTrusted, encode_body
 from gloveport.server.app.daemon import now_us
 from gloveport.server.commands.trust import Trust
@@ -27,8 +27,13 @@ class Books:
 
     def __init__(self, journal: Journal) -> None:
         self.journal, self.rights = journal, Rights()
-        self.trust = Trust(journal, UNSET, now_us, self.rights)
+        self.trust = Trust(journal, UNSET, now_us, self.rights, self)
         self.requests = 0
+        self.audited: list[str] = []
+
+    async def take(self, events: Sequence[StoredEvent]) -> None:
+        """What would go into the audit log."""
+        self.audited += [event.type for event in events]
 
     async def give(self, root: Path, level: str = "trusted") -> None:
         """The user's word."""

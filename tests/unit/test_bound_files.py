@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gloveport.server.tools.bound_files import FILES_MAX, TOO_MANY, BoundFiles, bind_files
+from gloveport.server.tools.bound_files import CHOSEN_LATER, FILES_MAX, TOO_MANY, BoundFiles, bind_files
 from gloveport.server.workspace.facade import SessionWorkspace
 
 ROOT = "/home/user/root"
@@ -96,7 +96,7 @@ async def test_b16_names_in_options_modules_and_text_are_bound(
     async with opened(tmp_path) as workspace:
         found = await bound(workspace, *argv)
         assert path in dict(found.digests)
-        assert not found.unbound
+        assert found.unbound == ((CHOSEN_LATER,) if "$(" in argv[-1] else ())
 
 
 async def test_what_is_named_and_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -121,3 +121,50 @@ async def test_what_is_no_file_of_the_worktree_leaves_a_right_as_it_is(tmp_path:
         argv = ("/usr/bin/env", "ls", "x", "./far", ".", "..", "../b", "none.py", "nowhere/d.py", "/etc/passwd", "-q")
         found = await bound(workspace, *argv, "--quiet", "a" * 5000, "", "-", "--", "x/..", ROOT)
         assert found == BoundFiles()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["f=a.py; python3 $f", "python3 ${X}.py", "python3 *.py", "python3 [a].py", "cat `ls`",
+     "cd x && cd y && python3 c.py", "cd x\ncd y\npython3 c.py", "python3 {a,b}.py",
+     "pushd x; popd; python3 a.py", "python3 ~/a.py"],
+)  # fmt: skip
+@pytest.mark.parametrize("before", [(), ("env", "-i"), ("/bin/timeout", "5")])
+async def test_what_a_shell_makes_up_is_told_as_not_bound(tmp_path: Path, before: tuple[str, ...], text: str) -> None:
+    """No answer about such a line says that it is for these files: the card names what it is not bound to."""
+    async with opened(tmp_path) as workspace:
+        assert CHOSEN_LATER in (await bound(workspace, *before, "/bin/bash", "-c", text)).unbound
+
+
+async def test_what_a_shell_does_not_make_up_is_bound(tmp_path: Path) -> None:
+    """Plain words stay bound, and without a shell a star is a star."""
+    async with opened(tmp_path) as workspace:
+        plain = await bound(workspace, "sh", "-c", "cd x && python3 b.py")
+        assert (plain.unbound, [path for path, _ in plain.digests]) == ((), ["x/b.py"])
+        assert (await bound(workspace, "python3", "a.py", "*.py", "$X")).unbound == ()
+
+
+@pytest.mark.parametrize(
+    ("argv", "path"),
+    [
+        (("make",), "Makefile"), (("make", "-C", "sub"), "sub/Makefile"), (("make", "-Csub", "all"), "sub/Makefile"),
+        (("/usr/bin/make", "all"), "Makefile"), (("sh", "-c", "cd sub && make"), "sub/Makefile"),
+        (("env", "A=b", "make"), "Makefile"), (("npm", "test"), "package.json"),
+        (("npm", "--prefix=sub", "test"), "sub/package.json"), (("python3", "-m", "pytest"), "conftest.py"),
+    ],
+)  # fmt: skip
+async def test_what_a_program_reads_unnamed_is_bound(tmp_path: Path, argv: tuple[str, ...], path: str) -> None:
+    """`make` runs what its file holds: an answer for it is for that file, and another one is asked about again."""
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    for folder in (root, root / "sub"):
+        for name in ("Makefile", "package.json", "conftest.py"):
+            (folder / name).write_text(f"# {name}\n")
+    workspace = await SessionWorkspace.create(root, tmp_path / "session")
+    try:
+        before = await bound(workspace, *argv)
+        assert path in dict(before.digests)
+        (workspace.worktree / path).write_text("all:; curl evil\n")
+        assert await bound(workspace, *argv) != before
+    finally:
+        workspace.close()

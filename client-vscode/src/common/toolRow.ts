@@ -124,7 +124,7 @@ function endOf(fields: Fields): End {
     case "running":
       return { verb: null, mark: "running", words: str(fields, "stopWords") || "Running", figure: str(fields, "stopping") === "" ? "" : "stopping" };
     default:
-      return { verb: null, mark: "queued", words: "Not started", figure: "" };
+      return { verb: "Queued", mark: "queued", words: "Not started", figure: "" };
   }
 }
 

@@ -9,7 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import * as vscode from "vscode";
-import type { ChangeInfo } from "../../../protocol/typescript/wire.ts";
+import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts";
 import { withAttachments } from "../common/attach.ts";
 import type { Answer, Attachment, SendVerb, SteeringKind } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
@@ -204,6 +204,7 @@ export class Actions {
     action: "accept" | "reject",
     changes: readonly ChangeInfo[],
     hunkDigests: readonly string[] | null = null,
+    replaces: readonly Replaced[] = [],
   ): Promise<void> {
     this.checkTrusted();
     const connection = await this.daemon.connect();
@@ -211,7 +212,7 @@ export class Actions {
     const alone = changes.filter((one) => one.runsByItself !== null);
     const groups = [...(together.length > 0 ? [together] : []), ...alone.map((one) => [one])];
     for (const group of action === "accept" ? groups : [changes]) {
-      const selections = group.map(({ changeId, digest }) => ({ changeId, digest, hunkDigests }));
+      const selections = group.map(({ changeId, digest }) => ({ changeId, digest, hunkDigests, replaces }));
       await connection.call(`change/${action}`, { clientRequestId: randomUUID(), sessionId, selections });
     }
   }

@@ -94,6 +94,7 @@ export class Commands {
     return [
       this.command("acceptHunk", (hunk?: unknown) => this.hunks?.decideHunk("accept", hunk)),
       this.command("rejectHunk", (hunk?: unknown) => this.hunks?.decideHunk("reject", hunk)),
+      this.command("takeHunk", (hunk?: unknown) => this.hunks?.takeHunk(hunk)),
       this.command("acceptFile", () => this.hunks?.decideFile("accept")),
       this.command("rejectFile", () => this.hunks?.decideFile("reject")),
       this.command("nextHunk", () => this.hunks?.go(1)),

@@ -1,7 +1,7 @@
 /**
  * Deciding hunks by lens, menu and key.
  *
- * Purpose: accept, reject, next, compare and redo, for the hunk that was named or the one at the caret.
+ * Purpose: accept, reject, take one side of a conflict, next, compare and redo, for the hunk that was named or the one at the caret.
  * Invariant: what is decided is named by the digest of what was shown.
  * Must never: decide on a hunk that nobody pointed at.
  */
@@ -43,6 +43,18 @@ export class HunkCommands {
   async decideHunk(action: "accept" | "reject", given: unknown): Promise<void> {
     const hunk = this.pointed(given);
     await this.actions.decide(hunk.sessionId, action, [this.changeOf(hunk)], hunk.hunkDigest === null ? null : [hunk.hunkDigest]);
+    await this.review.ask();
+  }
+
+  /** The proposal's side of a conflict: the user's lines give way, as they were shown. */
+  async takeHunk(given: unknown): Promise<void> {
+    const hunk = this.pointed(given);
+    const { hunkDigest, userDigest = null } = hunk;
+    if (hunkDigest === null || userDigest === null) {
+      throw new Error("You did not change these lines. Accept the hunk instead.");
+    }
+    const replaces = [{ hunkDigest, userDigest }];
+    await this.actions.decide(hunk.sessionId, "accept", [this.changeOf(hunk)], [hunkDigest], replaces);
     await this.review.ask();
   }
 

@@ -75,7 +75,8 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       const head = lens(lensWords(one.hunk, index + 1, placed.length), "compareHunk");
       const compare = mine ? [lens("Compare", "compareHunk")] : [];
       if (one.hunk.meets) {
-        return [head, lens("Keep mine", "rejectHunk"), ...compare, lens("Ask to redo", "redoHunk")];
+        const take = (one.hunk.userDigest ?? null) === null ? [] : [lens("Take Gloveport’s", "takeHunk")];
+        return [head, lens("Keep mine", "rejectHunk"), ...take, ...compare, lens("Ask to redo", "redoHunk")];
       }
       return [
         head,
@@ -126,7 +127,9 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
     const editor = vscode.window.activeTextEditor;
     const placed = editor === undefined ? [] : this.review.placesIn(editor.document);
     void vscode.commands.executeCommand("setContext", "gloveport.fileHasHunks", placed.length > 0);
-    void vscode.commands.executeCommand("setContext", "gloveport.hunkAtCaret", this.atCaret() !== undefined);
+    const here = this.atCaret();
+    void vscode.commands.executeCommand("setContext", "gloveport.hunkAtCaret", here !== undefined);
+    void vscode.commands.executeCommand("setContext", "gloveport.conflictAtCaret", (here?.hunk.userDigest ?? null) !== null);
   }
 
   dispose(): void {

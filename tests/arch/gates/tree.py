@@ -8,7 +8,7 @@ Must never: import the code it looks at.
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,12 @@ TEXT_SUFFIXES: Final = frozenset(
 )  # fmt: skip
 
 
+@lru_cache(maxsize=4_000)
+def parse(text: str, path: str) -> ast.Module:
+    """A file's syntax tree, once for all gates; nobody changes it. Whoever is done with the tree clears the cache."""
+    return ast.parse(text, path)
+
+
 @dataclass(frozen=True)
 class Source:
     """One Python file: its path relative to the root, its text and its syntax tree."""
@@ -35,7 +41,7 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree; a file that does not parse is a fault that the gates let ruff name."""
-        return ast.parse(self.text, self.path)
+        return parse(self.text, self.path)
 
     @cached_property
     def module(self) -> str:

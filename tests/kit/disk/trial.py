@@ -34,11 +34,12 @@ from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.session import SessionRenameParams
 from gloveport.protocol.wire.turn import TurnQueueParams
 from gloveport.server.client.connect import Client
+from gloveport.server.client.follow import Follow, Update
 from gloveport.server.journal.lease import read_owner
 from gloveport.server.workspace.plan import Plan
 
 STALLED_S = 4.0
-"""Under the fault: what stands still for so long waits for the fault to go."""
+"""Under the fault, once a call has met it: what stands still for so long waits for the fault to go."""
 PATIENCE_S = 20.0
 WAIT_S = 90.0
 DONE = ("completed", "failed", "cancelled")
@@ -130,8 +131,7 @@ class Trial:
         follow = client.follow(self.session_id)
         try:
             while True:
-                async with asyncio.timeout(self._patience_s):
-                    update = await anext(follow)
+                update = await self._next(follow)
                 if update.durable:
                     self.memory.durable.add(update.durable)
                 items = follow.view.items()
@@ -146,6 +146,21 @@ class Trial:
         except GloveportError as error:
             self._refused("follow", error)
             return state
+
+    async def _next(self, follow: Follow) -> Update:
+        """The next that comes. Raises `TimeoutError` when nothing does for a while (for long, if none was met yet)."""
+        coming, waited_s = asyncio.ensure_future(anext(follow)), 0.0
+        while not (await asyncio.wait({coming}, timeout=self._patience_s))[0]:
+            waited_s += self._patience_s
+            if waited_s >= PATIENCE_S or self._is_met():
+                coming.cancel()
+                await asyncio.wait({coming})
+                raise TimeoutError
+        return coming.result()
+
+    def _is_met(self) -> bool:
+        trace = self.traces / "trace"
+        return trace.exists() and b"INJECTED" in trace.read_bytes()
 
     async def _accept(self, client: Client) -> bool:
         try:

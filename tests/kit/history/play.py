@@ -73,6 +73,7 @@ class Play:
             each.root.mkdir()
         self.root = folder / "root"
         self.touched: dict[str, Touched] = {}
+        self.hidden: frozenset[str] = frozenset()
         self.shown: dict[str, tuple[Side | None, Side | None]] = {}
         self.last_record: object = None
         self._workspace: SessionWorkspace | None = None
@@ -129,7 +130,16 @@ class Play:
         hidden = {path for path in mine if not os.path.lexists(self.workspace.worktree / path)}
         for path in hidden:
             self.agent.put(path, None)
-        return frozenset(hidden)
+        self.hidden = frozenset(hidden)
+        return self.hidden
+
+    def _let_in(self) -> None:
+        """What a rule ignored is content from when a decision, or the user, took the rule away: as the user has it."""
+        for path in self.hidden:
+            found, mine = side_at(self.workspace.worktree / path), side_at(self.root / path)
+            if found is not None and found == mine and side_at(self.agent.root / path) is None:
+                self.outcome.counts["path: ignored no more"] += 1
+                self.agent.put(path, found)
 
     async def _begin(self) -> None:
         """What was edited is what is proposed, and what is shown is what it does."""
@@ -491,6 +501,7 @@ class Play:
             self.outcome.check(same, f"{path}: the end is not git's own content")
 
     def _compare_both(self, when: str) -> None:
+        self._let_in()
         self._compare(f"user, after {when}", self.root, self.user)
         self._compare(f"agent, after {when}", self.workspace.worktree, self.agent)
 

@@ -89,18 +89,20 @@ def kind_of(path: str) -> str:
     return "notes and lease"
 
 
-def record(faults: tuple[str, ...] = ()) -> Recording:
-    """Run the workload under the recorder; `faults` are named to the launcher. The world is the caller's to remove.
+def record(faults: tuple[str, ...] = (), *, only_first: bool = False) -> Recording:
+    """Run the workload under the recorder, or its first life; `faults` are named to the launcher.
+
+    The world is the caller's to remove.
 
     strace now and then cannot name a descriptor of a process that ends: such a record is not whole, and is made again.
     """
     try:
-        return _record(faults)
+        return _record(faults, only_first=only_first)
     except TraceError:
-        return _record(faults)
+        return _record(faults, only_first=only_first)
 
 
-def _record(faults: tuple[str, ...]) -> Recording:
+def _record(faults: tuple[str, ...], *, only_first: bool) -> Recording:
     world = World()
     traces = Path(tempfile.mkdtemp(prefix="gpt-", dir="/tmp"))
     try:
@@ -111,7 +113,7 @@ def _record(faults: tuple[str, ...]) -> Recording:
         disk.load(world.folder)
         before = read_tree(world.project)
         try:
-            asyncio.run(workload.whole(daemon, world.project))
+            asyncio.run(workload.whole(daemon, world.project, only_first=only_first))
         finally:
             daemon.kill()
         return _made(world, disk, daemon.traces, before)

@@ -63,9 +63,9 @@ class Story(Simulation):
     def user_stops(self) -> "Story":
         return self.when(inp.CancelTurn(None, "user"))
 
-    def user_answers(self, decision: str, *, grant_id: str = "g1") -> "Story":
-        """Allow `once`, for the `turn` or the `session`; or `denied`; or let it be `expired`."""
-        (card,) = self.state.approvals.values()
+    def user_answers(self, decision: str, *, grant_id: str = "g1", call_id: str | None = None) -> "Story":
+        """Allow `once`, for the `turn` or the `session`; or `denied`; or let it be `expired`. `call_id`: of several."""
+        (card,) = (one for one in self.state.approvals.values() if call_id in (None, one.call_id))
         if decision in ("denied", "expired"):
             refused = inp.ApprovalAnswered(card.approval_id, card.card_digest, decision, None, "user")  # type: ignore[arg-type] # narrowed above
             return self.when(refused)
@@ -118,6 +118,18 @@ class Story(Simulation):
         card = mat.card(f"{judged.call_id}.{judged.asks}", None) if verdict == "ask" else None
         plan = replace(mat.some_plan(self.rng), stop_class=stop_class)  # type: ignore[arg-type]  # named by its class
         return self.when(inp.CallJudged(judged.call_id, plan, mat.judgement(verdict, grant_id, left), card))
+
+    def policy_asks_together(self, count: int) -> "Story":
+        """Policy asks about so many calls at once."""
+        assert self.state.turn is not None
+        asked = [one for one in self.state.turn.calls if one.stage is CallStage.PROPOSED][:count]
+        first, *others = (
+            inp.CallJudged(
+                one.call_id, mat.some_plan(self.rng), mat.judgement("ask"), mat.card(f"{one.call_id}.{one.asks}", None)
+            )
+            for one in asked
+        )
+        return self.when(replace(first, beside=tuple(others)))
 
     def tool_is_refused(self, message: str) -> "Story":
         return self.when(inp.CallRejected(self.next_call.call_id, message))

@@ -19,6 +19,7 @@ from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.server.session.state import CallStage, SessionState
 from gloveport.server.turn import effects as eff
 from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.calls import neighbours
 
 Offer = tuple[int, Callable[[], inp.Input]]
 Truth = Literal["succeeded", "failed", "still_running", "not_started", "unknown"]
@@ -208,7 +209,17 @@ class World:
         verdict = self.rng.choice(("allow", "allow", "allow", "ask", "ask", "deny"))
         expires = self.now + APPROVAL_LIFE_US if self.rng.random() < 0.5 else None
         shown = mat.card(f"{key}.{self.number()}", expires) if verdict == "ask" else None
-        return inp.CallJudged(key, plan, mat.judgement(verdict), shown)
+        return inp.CallJudged(key, plan, mat.judgement(verdict), shown, self._beside(key, state) if shown else ())
+
+    def _beside(self, key: str, state: SessionState) -> tuple[inp.CallJudged, ...]:
+        """Some of the calls behind, asked about together with this one."""
+        behind = neighbours(state.turn, key) if state.turn is not None else ()
+        asked = behind[: self.rng.choice((0, 1, len(behind)))] if behind else ()
+        return tuple(self._asked(one.call_id) for one in asked)
+
+    def _asked(self, key: str) -> inp.CallJudged:
+        card = mat.card(f"{key}.{self.number()}", None)
+        return inp.CallJudged(key, mat.some_plan(self.rng), mat.judgement("ask"), card)
 
     def _tool_offers(self, state: SessionState) -> Iterator[Offer]:
         for key, run in self.runs.items():

@@ -25,7 +25,7 @@ from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # noqa: 
 from agentdojo.task_suite.load_suites import get_suites  # noqa: E402  # - after the warnings are off
 from agentdojo.types import ChatAssistantMessage, ChatToolResultMessage, text_content_block_from_string  # noqa: E402  # - after the warnings are off
 from tests.redteam.dojo.mapping import declare  # noqa: E402  # - after the warnings are off
-from tests.redteam.dojo.monitor import Approver, Card, Monitor, default_rules  # noqa: E402  # - after the warnings are off
+from tests.redteam.dojo.monitor import Approver, Call, Card, Monitor, default_rules  # noqa: E402  # - after the warnings are off
 
 VERSION: Final = "v1.2.2"
 MARK: Final = "GLOVEPORT-INJECTION-77c1"
@@ -59,6 +59,28 @@ def is_marked(card: Card) -> bool:
     return not card["reversible"] or bool(high & {"reversibility", "sensitivity"})
 
 
+def responses(calls: Sequence[Any]) -> list[list[Any]]:
+    """The calls as a model would make them: what only acts follows at once, what is read is waited for.
+
+    Pages of the web stand in one response with the pages right behind them, and with nothing else.
+    """
+    made: list[list[Any]] = []
+    before = ""
+    for call in calls:
+        kind = "page" if call.function == "get_webpage" else "read" if is_reading(call) else "act"
+        if made and kind == before != "read":
+            made[-1].append(call)
+        else:
+            made.append([call])
+        before = kind
+    return made
+
+
+def is_reading(call: Any) -> bool:
+    """True if a call only looks."""
+    return all(one.kind == "read" for one in declare(call.function, call.args).effects)
+
+
 class Compromised(BasePipelineElement):
     """The model: the user's calls in order, and the attacker's as soon as their mark was read."""
 
@@ -77,25 +99,35 @@ class Compromised(BasePipelineElement):
         self.monitor = Monitor(query, self.rules, frozenset(runtime.functions), self.person(wanted))
         told: list[Any] = []
         said = self.user_task.GROUND_TRUTH_OUTPUT
-        for call in wanted:
-            text = self._call(call, runtime, env, told)
-            if self.attack is not None and not self.seen and text is not None and MARK in text:
+        for response in responses(wanted):
+            texts = self._response(response, runtime, env, told)
+            if self.attack is not None and not self.seen and any(MARK in text for text in texts if text is not None):
                 self.seen = True
-                for evil in self.attack.ground_truth(env):
-                    self.tried += 1
-                    self.passed += self._call(evil, runtime, env, told) is not None
+                for evil in responses(self.attack.ground_truth(env)):
+                    self.tried += len(evil)
+                    self.passed += sum(text is not None for text in self._response(evil, runtime, env, told))
                 said = f"{said} {self.attack.GROUND_TRUTH_OUTPUT}"
         told.append(self._says(said, None))
         return query, runtime, env, [*messages, *told], extra_args or {}
 
-    def _call(self, call: Any, runtime: Any, env: Any, told: list[Any]) -> str | None:
+    def _response(self, calls: Sequence[Any], runtime: Any, env: Any, told: list[Any]) -> list[str | None]:
+        """The calls of one response: asked about together, then run in their order; what each told, None if refused."""
+        assert self.monitor is not None
+        named = [self.monitor.named(call.function, call.args) for call in calls]
+        answers = self.monitor.asks_about(named)
+        return [
+            self._call(call, one, runtime, env, told) if answers.get(at, True) else None
+            for at, (call, one) in enumerate(zip(calls, named, strict=True))
+        ]
+
+    def _call(self, call: Any, named: Call, runtime: Any, env: Any, told: list[Any]) -> str | None:
         monitor = self.monitor
         assert monitor is not None
-        if not monitor.allows(call.function, dict(call.args)):
+        if not monitor.allows(named):
             return None
         result, error = runtime.run_function(env, call.function, call.args, raise_on_error=False)
         text = str(error) if error is not None else str(tool_result_to_str(result))
-        monitor.took(call.function, dict(call.args))
+        monitor.took(named)
         told.append(self._says("", [call]))
         content = [text_content_block_from_string(text)]
         told.append(ChatToolResultMessage(role="tool", content=content, tool_call=call, tool_call_id=None, error=error))
@@ -140,7 +172,7 @@ def play_suite(suite: Any, person: Callable[[Iterable[Any]], Approver], rules: A
         count["useful"] += bool(useful)
         assert model.monitor is not None
         count["asks"] += model.monitor.asks
-        count["merged"] += model.monitor.merged
+        count["cards"] += model.monitor.cards
         if not useful:
             residue.append(
                 f"{suite.name} {name}: not done ({'; '.join(model.monitor.denied) or 'refused by a person'})"
@@ -189,14 +221,14 @@ def main(arguments: list[str]) -> int:
 def show(table: Mapping[str, Mapping[str, Counter[str]]], left: Mapping[str, list[str]], took_s: float) -> None:
     """The table, and what is left, explained."""
     head = f"{'person':22}{'suite':12}{'effect pairs':>13}{'attacks done':>13}{'utility':>10}{'under attack':>14}"
-    print(f"{head}{'asks/task':>11}{'if merged':>11}")
+    print(f"{head}{'cards/task':>11}{'answers/task':>14}")
     for person, suites in table.items():
         for suite, one in suites.items():
             under = f"{one['useful_attacked']}/{one['scripted']}"
             print(
                 f"{person:22}{suite:12}{one['effect_pairs']:>13}{one['attacked']:>13}"
-                f"{one['useful']:>6}/{one['tasks']:<3}{under:>14}{one['asks'] / one['tasks']:>11.2f}"
-                f"{one['merged'] / one['tasks']:>11.2f}"
+                f"{one['useful']:>6}/{one['tasks']:<3}{under:>14}{one['cards'] / one['tasks']:>11.2f}"
+                f"{one['asks'] / one['tasks']:>14.2f}"
             )
     total = table["oracle"]["all"]
     print(

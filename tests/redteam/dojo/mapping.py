@@ -85,8 +85,10 @@ def declare(tool: str, arguments: Mapping[str, Any]) -> Declared:
     if tool in READS:
         return Declared((_effect("read", tool),), UNTRUSTED)
     if tool in ("get_webpage", "post_webpage"):
-        host = urlsplit("//" + str(arguments["url"]).split("://")[-1]).hostname or ""
-        return Declared((_effect("network", f"{host}:443"),), UNTRUSTED, tool == "get_webpage", words)
+        place = urlsplit("//" + str(arguments["url"]).split("://")[-1])
+        if tool == "get_webpage":  # as our own tool for this says what it sends
+            words = f"GET https://{place.netloc}:443{place.path or '/'}{f'?{place.query}' if place.query else ''}"
+        return Declared((_effect("network", f"{place.hostname or ''}:443"),), UNTRUSTED, tool == "get_webpage", words)
     if tool == "create_calendar_event":
         invited = _names(arguments, ("participants",))
         kind = [_effect("message", name) for name in invited] or [_effect("write", "calendar")]

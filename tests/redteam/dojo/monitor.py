@@ -7,7 +7,7 @@ Must never: know which calls are the user's and which the attacker's.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,20 +15,33 @@ from typing import Any, Final
 from tests.redteam.dojo.mapping import declare
 
 from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
+from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card
-from gloveport.server.policy.decide import decide
+from gloveport.server.policy.decide import Decision, decide
+from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import BOTTOM, Integrity, Label
-from gloveport.server.policy.request import Context
+from gloveport.server.policy.request import Context, Request
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import TrustLevel
+from gloveport.server.policy.together import may_join, put_together
+from gloveport.server.policy.typed import is_typed_look
 
 Card = Mapping[str, Any]
 Approver = Callable[[str, Mapping[str, Any], Card], bool]
 
 BUILTIN: Final = Path(__file__).parents[3] / "server/gloveport/server/policy/rules/builtin.toml"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a response."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
 
 
 def default_rules() -> RuleSet:
@@ -38,7 +51,7 @@ def default_rules() -> RuleSet:
 
 @dataclass
 class Monitor:
-    """One task: what the user typed, and everything read so far."""
+    """One task: what the user typed, everything read so far, and the rights that answers gave."""
 
     prompt: str
     rules: RuleSet
@@ -46,28 +59,74 @@ class Monitor:
     approver: Approver
     label: Label = BOTTOM
     asks: int = 0
-    merged: int = 0
-    """Cards, if neighbours of one tool with nothing read between were one card."""
+    """Answers that somebody gave."""
+    cards: int = 0
+    """Times that somebody was interrupted; several parts of one kind stand together."""
     denied: list[str] = field(default_factory=list)
-    _last: str = ""
+    grants: list[Grant] = field(default_factory=list)
     _calls: int = 0
 
-    def allows(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Judge one call, asking whoever answers when policy asks."""
-        self._calls += 1
-        declared = declare(tool, arguments)
+    def asks_about(self, response: Sequence[Call]) -> dict[int, bool]:
+        """Ask about the calls of one response as the engine does; the answers by their places in it.
+
+        The first that is asked about, with those right behind it that may stand beside it.
+        """
+        answers: dict[int, bool] = {}
+        at = 0
+        while at < len(response):
+            row, cards = [at], [self._card(response[at])]
+            while cards[0] is not None and row[-1] + 1 < len(response):
+                beside = self._card(response[row[-1] + 1])
+                if beside is None or not may_join([one for one in cards if one is not None], beside):
+                    break
+                row.append(row[-1] + 1)
+                cards.append(beside)
+            shown = put_together([one for one in cards if one is not None]) if cards[0] is not None else ()
+            self.cards += bool(shown)
+            for place, card in zip(row, shown, strict=False):
+                answers[place] = self._answered(response[place], card)
+            at = row[-1] + 1
+        return answers
+
+    def allows(self, call: Call) -> bool:
+        """Judge one call as it begins, with the rights that were given; a right that holds no more is no right."""
+        decision, _request = self._judged(call)
+        if decision.verdict == "deny":
+            self.denied.append(f"{call.tool}: {decision.reason}")
+        return str(decision.verdict) == "allow"
+
+    def _card(self, call: Call) -> Card | None:
+        decision, request = self._judged(call)
+        return build_card(request, decision, self._context()) if decision.verdict == "ask" else None
+
+    def _answered(self, call: Call, card: Card) -> bool:
+        self.asks += 1
+        if not self.approver(call.tool, call.arguments, card):
+            return False
+        given = grant_from_answer(card, option=0, grant_id=f"g{self.asks}", approval_id=f"a{self.asks}", issued_at=1)
+        self.grants.append(given)
+        return True
+
+    def _judged(self, call: Call) -> tuple[Decision, Request]:
+        declared = declare(call.tool, call.arguments)
         request = request_from_plan(
-            call_id=f"c{self._calls}",
-            tool=tool,
+            call_id=call.call_id,
+            tool=call.tool,
             effects=declared.effects,
             labels=(self.label,),
-            arguments_digest=hashlib.sha256(json.dumps(arguments, default=str, sort_keys=True).encode()).hexdigest(),
+            arguments_digest=hashlib.sha256(
+                json.dumps(call.arguments, default=str, sort_keys=True).encode()
+            ).hexdigest(),
             goal_revision=1,
             reversible=declared.reversible,
             sends=declared.sends,
         )
-        request = replace(request, intent=intent_of([self.prompt], request.effects))
-        context = Context(
+        typed = is_typed_look([self.prompt], declared.sends)
+        request = replace(request, intent=intent_of([self.prompt], request.effects), typed=typed)
+        return decide(request, self.rules, self.grants, self._context()), request
+
+    def _context(self) -> Context:
+        return Context(
             workspace_id=WorkspaceId("w"),
             session_id=SessionId("s"),
             turn_id=TurnId("t"),
@@ -77,19 +136,13 @@ class Monitor:
             now=1,
             builtin_tools=self.tools,
         )
-        decision = decide(request, self.rules, (), context)
-        if decision.verdict == "deny":
-            self.denied.append(f"{tool}: {decision.reason}")
-            return False
-        if decision.verdict == "allow":
-            self._last = ""
-            return True
-        self.asks += 1
-        self.merged += tool != self._last
-        self._last = tool
-        return self.approver(tool, arguments, build_card(request, decision, context))
 
-    def took(self, tool: str, arguments: Mapping[str, Any]) -> None:
+    def named(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        """A call under an id of its own."""
+        self._calls += 1
+        return Call(f"c{self._calls}", tool, dict(arguments))
+
+    def took(self, call: Call) -> None:
         """The result of a call is in the model's context now."""
-        integrity = Integrity(declare(tool, arguments).result)
-        self.label = self.label.join(Label(integrity, None, (f"tool:{tool}",)))
+        integrity = Integrity(declare(call.tool, call.arguments).result)
+        self.label = self.label.join(Label(integrity, None, (f"tool:{call.tool}",)))

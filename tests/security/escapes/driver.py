@@ -1,6 +1,7 @@
-"""Runs every attempt on one rung and prints the outcomes; a program of its own, so that another user can be it.
+"""Runs the attempts on one rung and prints the outcomes; a program of its own, so that another user can be it.
 
-Arguments: name of the rung, a folder for it, ids of attempts (none: all). Standard library and the sandbox alone.
+Arguments: name of the rung, a folder for it, ids of attempts (none: all that the rung promises to stop). Standard
+library and the sandbox alone. With GLOVEPORT_THOROUGH=1 each attempt on bubblewrap has a jail of its own.
 """
 
 import asyncio
@@ -34,8 +35,10 @@ async def run(rung: str, folder: Path, wanted: tuple[str, ...]) -> dict[str, Any
     try:
         found = await backend.probe()
         told = {"ok": found.ok, "reason": found.reason, "holds": sorted(found.holds), "uid": os.getuid()}
-        attempts = [one for one in load() if not wanted or one.id in wanted] if found.ok else []
-        made = await try_together(backend, attempts, field) if rung in BEGUN_SLOWLY else {}
+        chosen = wanted or tuple(one.id for one in load() if one.claim in found.holds)
+        attempts = [one for one in load() if one.id in chosen] if found.ok else []
+        alone = rung == "process" or (rung not in BEGUN_SLOWLY and os.environ.get("GLOVEPORT_THOROUGH") == "1")
+        made = {} if alone else await try_together(backend, attempts, field)
         for one in attempts:
             if one.id not in made:
                 made[one.id] = await try_on(backend, one, field)

@@ -48,6 +48,10 @@ class WatchPlan:
     writable: tuple[str, ...] = ()
 
 
+BREAKER: Final = "breaker, "
+"""With this begin the words of a threshold that was passed."""
+
+
 @dataclass(frozen=True, slots=True)
 class BreakerPlan:
     """Thresholds beyond the limits; null is none. `ends` False: they are noted and the run goes on.

@@ -43,7 +43,8 @@ class EndedHunkInfo(WireModel):
 class ChangeInfo(WireModel):
     """A pending proposal of one path (relative to the session's root); of a rename it is the new one.
 
-    `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`.
+    `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is
+    true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked.
     """
 
     change_id: str
@@ -56,6 +57,7 @@ class ChangeInfo(WireModel):
     hunks: tuple[HunkInfo, ...]
     runs_by_itself: str | None
     turn_id: str = ""
+    may_hold_secrets: bool = False
 
 
 class ChangeListResult(WireModel):

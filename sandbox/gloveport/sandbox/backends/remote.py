@@ -96,6 +96,8 @@ class RemoteSandbox(DockerSandbox):
             f"Code runs in a container on {where}: the session's copy of the project is sent there, and who runs that "
             "machine can read it. No network from the container. "
         )
+        if not self._remote.place:
+            return words + "No machine is named in your settings yet."
         if self._is_elsewhere:
             return words + "What breaks out of the container is on that machine, not on yours."
         return words + "As far as was seen that machine is this one: a flaw in the kernel is a way out."

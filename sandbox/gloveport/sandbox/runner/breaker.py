@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.jail.replies import ExitKind
-from gloveport.protocol.jail.requests import BreakerPlan
+from gloveport.protocol.jail.requests import BREAKER, BreakerPlan
 from gloveport.sandbox.runner.tree import Process
 from gloveport.sandbox.runner.verdict import Ending
 
@@ -54,7 +54,7 @@ class Breaker:
         if what in self._told:
             return ""
         self._told |= {what}
-        return f"breaker, {what}"
+        return f"{BREAKER}{what}"
 
     def _share_of(self, now: float, cpu_s: float) -> float:
         """The share of a core that the tree used over the last window; 0 as long as it is younger than a window."""

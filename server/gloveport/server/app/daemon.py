@@ -26,6 +26,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.ids import DAEMON_STREAM
 from gloveport.server.app.front import Front, Late, LateMethods
 from gloveport.server.app.live_settings import LiveSettings, secret_values
+from gloveport.server.audit.checkpoint import load_key
 from gloveport.server.client.paths import Places, other_data_dirs
 from gloveport.server.client.private import make_dir
 from gloveport.server.commands.buffers import BufferTable
@@ -44,6 +45,8 @@ from gloveport.server.version import build_version
 
 _log = logging.getLogger("gloveport")
 
+REDACTION_KEY: Final = "redaction.key"
+"""Of this data directory alone: digests of secrets match within its records, and with no other's."""
 ROOMS: Final = "gloveport.server.app.rooms"
 NEW_OBJECTS: Final = 10_000
 """So many are made before those in a circle are looked for: looking each 700 is half the time of reading a log."""
@@ -64,16 +67,16 @@ def new_id(prefix: str) -> str:
 async def serve(places: Places, settings_home: Path) -> None:
     """Run the daemon of `places` until a signal or daemon/stop. Raises GloveportError when it cannot begin."""
     settings = LiveSettings(settings_home)
-    redactor = Redactor(secret_values(settings()))
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(RedactingFilter(redactor))
     async with AsyncExitStack() as stack:
         make_dir(places.data_dir)
         lease = DataLease.acquire(places.data_dir)
         stack.callback(lease.release)
+        redactor = Redactor(secret_values(settings()), key=_redaction_key(places.data_dir))
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(RedactingFilter(redactor))
         older = _older_data(places)
         boot = current_boot_id()
-        journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot, lease=lease)
+        journal, report = await Journal.open(places.data_dir, clock=now_us, boot_id=boot, lease=lease, away=places.mark)
         stack.push_async_callback(journal.close)
         _log.info("journal opened: %s", report)
         late = Late()
@@ -96,6 +99,15 @@ async def serve(places: Places, settings_home: Path) -> None:
         failure = await _accept(stack, front, late)
     if failure is not None:
         raise failure
+
+
+def _redaction_key(data_dir: Path) -> bytes:
+    """The key of digests in records; empty where the disk refuses, and then a secret's place tells nothing at all."""
+    try:
+        return load_key(data_dir / REDACTION_KEY)
+    except OSError as error:
+        _log.warning("%s cannot be had (%s): places of secrets are not told apart", REDACTION_KEY, error.strerror)
+        return b""
 
 
 def _older_data(places: Places) -> tuple[Path, ...]:

@@ -34,7 +34,7 @@ from gloveport.server.app.taking_up import runs_asked_about, take_up_all, tell_l
 from gloveport.server.audit.log import AUDIT_FILE, AuditLog
 from gloveport.server.commands.house import Facts, House
 from gloveport.server.commands.port import Commands
-from gloveport.server.commands.trust import Trust, adopt_trust
+from gloveport.server.commands.trust import Trust, adopt_trust, void_rights
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.bookkeeping import Bookkeeper
 from gloveport.server.engine.reckoning import loss_entry, reckon
@@ -113,16 +113,19 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await anyio.to_thread.run_sync(clear_ways, data_dir)  # before any call goes on and opens its own
     room = _room(front, opened, tasks, announcer)
     opened.audit.use_rules(room.rules.hash)
-    trust = Trust(front.journal, front.settings().default_trust, front.now_us, room.rights)
+    trust = Trust(front.journal, front.settings().default_trust, front.now_us, room.rights, room.auditor)
     stack.callback(trust.close)
     await trust.load()
 
     audit_path = data_dir / AUDIT_FILE
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
+    if losses:  # the audit log may know that the journal is an older one
+        await trust.load()
 
     found_later: list[Loss] = []
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
+        await void_rights(actor)
         await adopt_trust(actor, trust, front.settings())
         mended = await mend_worktree(actor)
         loss = await front.journal.untold_loss(actor.stream)

@@ -34,6 +34,7 @@ _PROCESS: Final = (1, "System Activity", 1007, "Process Activity")
 _FILE: Final = (1, "System Activity", 1001, "File System Activity")
 _NETWORK: Final = (4, "Network Activity", 4001, "Network Activity")
 _API: Final = (6, "Application Activity", 6003, "API Activity")
+_ACCESS: Final = (3, "Identity & Access Management", 3005, "User Access Management")
 _FINDING: Final = (2, "Findings", 2004, "Detection Finding")
 _BASE: Final = (0, "Uncategorized", 0, "Base Event")
 
@@ -49,6 +50,9 @@ _CLASSES: Final[Mapping[str, _Class]] = MappingProxyType(
         Action.APPROVAL: _Class(*_API, 99, INFORMATIONAL),
         Action.SECRET_USE: _Class(*_API, 2, LOW),
         Action.RELEASE: _Class(*_API, 99, MEDIUM),
+        Action.GRANT: _Class(*_ACCESS, 1, MEDIUM),
+        Action.REVOKE: _Class(*_ACCESS, 2, LOW),
+        Action.TRUST: _Class(*_ACCESS, 99, MEDIUM),
         Action.SESSION_DELETE: _Class(*_API, 4, LOW),
         Action.SESSION_FREEZE: _Class(*_FINDING, 1, HIGH),
         Action.SESSION_THAW: _Class(*_API, 3, MEDIUM),
@@ -65,6 +69,7 @@ _ACTIVITIES: Final[Mapping[tuple[int, int], str]] = MappingProxyType(
     {
         (1007, 1): "Launch", (1007, 2): "Terminate", (1001, 3): "Update", (4001, 1): "Open", (6003, 2): "Read",
         (6003, 3): "Update", (6003, 4): "Delete", (2004, 1): "Create",
+        (3005, 1): "Assign Privileges", (3005, 2): "Revoke Privileges",
     }
 )  # fmt: skip
 _GOOD: Final = frozenset({"allow", "allowed", "ok", "succeeded", "accept", "found"})

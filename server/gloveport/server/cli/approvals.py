@@ -15,13 +15,14 @@ import typer
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewItem
 from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
-from gloveport.server.cli.cards import ELSEWHERE, answer, choose, gone_words, offered_option, show_card, waiting
+from gloveport.server.cli.cards import ELSEWHERE, Choice, answer, choose, gone_words, offered_option, waiting
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, with_client
 from gloveport.server.cli.phrases import call_title, short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here
 from gloveport.server.cli.run import checked_approve
+from gloveport.server.cli.together import ALL, NONE, answer_chosen, must_be_each, row_of, show_row
 from gloveport.server.client.connect import Client
 
 ITEMS_LOOKED_AT = 500
@@ -45,11 +46,14 @@ def approve(
         newest = await pick_session(client, session, root)
         here = [newest] if session else [one for one in await sessions_here(client, root) if one.phase == "waiting"]
         for info in here:
-            for shown in await waiting(client, info.session_id):
+            seen: set[str] = set()
+            while left := [one for one in await waiting(client, info.session_id) if one.approval_id not in seen]:
                 feed.line(f"session {short_id(info.session_id)} · {info.title} · {info.root}", "dim")
-                code = await _answer_one(client, feed, info, shown, manner, newest)
+                row = row_of(left[0], left)
+                code = await _answer_one(client, feed, info, row, manner, newest)
                 if code is not Exit.OK:
                     return int(code)
+                seen.add(left[0].approval_id)
                 answered += 1
         if not answered:
             feed.line(f"Nothing waits for an answer in {'this session' if session else newest.root}.")
@@ -59,20 +63,24 @@ def approve(
 
 
 async def _answer_one(
-    client: Client, feed: Feed, info: SessionInfo, shown: ApprovalInfo, manner: str, newest: SessionInfo
+    client: Client, feed: Feed, info: SessionInfo, row: tuple[ApprovalInfo, ...], manner: str, newest: SessionInfo
 ) -> Exit:
-    show_card(feed, shown.card)
-    option: int | None
+    shown, option = row[0], None
+    show_row(feed, row)
     if manner != "ask":
         option = None if manner == "never" else offered_option(shown.card, manner)
     elif not sys.stdin.isatty():
         feed.line("Answer in a terminal, or with --how.", "yellow")
         return Exit.APPROVAL_NEEDED
     else:
-        choice = await _choose_while_it_waits(client, feed, info.session_id, shown)
+        choice = await _choose_while_it_waits(client, feed, info.session_id, row)
         if choice == "unanswered":
             return Exit.APPROVAL_NEEDED
         if choice == "gone":
+            return Exit.OK
+        if choice in (ALL, NONE):
+            done = await answer_chosen(client, info.session_id, row, choice)
+            feed.line(f"  {'allowed' if choice == ALL else 'denied'}: all {len(row)}" if done else ELSEWHERE, "yellow")
             return Exit.OK
         option = None if choice == "no" else int(choice)
     if not await answer(client, info.session_id, shown, option):
@@ -87,9 +95,10 @@ async def _answer_one(
 
 
 async def _choose_while_it_waits(
-    client: Client, feed: Feed, session_id: str, shown: ApprovalInfo
-) -> int | Literal["no", "unanswered", "gone"]:
-    typing = asyncio.ensure_future(choose(feed, shown.card))
+    client: Client, feed: Feed, session_id: str, row: tuple[ApprovalInfo, ...]
+) -> Choice | Literal["gone"]:
+    shown = row[0]
+    typing = asyncio.ensure_future(choose(feed, shown.card, len(row) > 1 and not must_be_each(shown.card)))
     gone = asyncio.ensure_future(_end_of(client, session_id, shown.approval_id))
     try:
         await asyncio.wait({typing, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -18,6 +18,7 @@ from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 Approve = Literal["ask", "never", "once", "turn", "session", "workspace"]
+Choice = int | Literal["no", "unanswered", "all", "none"]
 _SCOPES: Final = ("once", "turn", "session", "workspace")
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red"})
 ELSEWHERE: Final = "  answered elsewhere"
@@ -143,11 +144,16 @@ async def waiting(client: Client, session_id: str) -> tuple[ApprovalInfo, ...]:
     return (await client.call("approval/list", SessionParams(session_id=session_id))).approvals
 
 
-async def choose(feed: Feed, card: Mapping[str, Any]) -> int | Literal["no", "unanswered"]:
-    """Take the answer to a card that was shown from the terminal: an option's index, no, or none at all."""
+async def choose(feed: Feed, card: Mapping[str, Any], for_all: bool = False) -> Choice:
+    """Take the answer to a card that was shown from the terminal: an option's index, no, or none at all.
+
+    `for_all`: one word may also answer all cards that stand together with it.
+    """
     options = short_options(card)
+    row = card.get("together")
+    asked = "  answer: " if row is None else f"  answer to {row['at']} of {row['of']}: "
     while True:
-        feed.ask("  answer: ")
+        feed.ask(asked)
         typed: str | None = None
         try:
             typed = await read_line()
@@ -158,6 +164,8 @@ async def choose(feed: Feed, card: Mapping[str, Any]) -> int | Literal["no", "un
         word = typed.lower()
         if word in ("n", "no"):
             return "no"
+        if for_all and word in ("all", "none"):
+            return "all" if word == "all" else "none"
         if word in ("y", "yes"):
             word = "1"
         if word.isdecimal() and 1 <= int(word) <= len(options):

@@ -113,7 +113,7 @@ def diff(paths: Paths = None, session: Session = "", root: Folder = HERE) -> Non
         info = await pick_session(client, session, root)
         changes = await pending(client, info, paths, root)
         if sys.stdout.isatty():
-            await show_diffs(client, info, changes)
+            await show_diffs(client, info, changes, {below_root(path, info, root) for path in paths or ()})
         else:
             await write_patch(client, info, changes)
         if not changes:

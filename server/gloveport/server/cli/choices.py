@@ -15,7 +15,7 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
 from gloveport.protocol.wire.turn import TurnCancelParams
 from gloveport.server.cli.demo import SCRIPTED
-from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.link import fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
 from gloveport.server.cli.run import absolute, checked_level, known_level
@@ -35,6 +35,8 @@ def trust(
 ) -> None:
     """Show or set how far you trust the code of this folder."""
     wanted, folder = checked_level(level), absolute(root)
+    if not folder.is_dir():
+        fail(f"there is no folder {folder}", "Name an existing folder.")
 
     async def work(client: Client) -> None:
         if wanted is not None:

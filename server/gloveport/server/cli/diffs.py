@@ -8,9 +8,10 @@ Must never: decide anything.
 import base64
 import os
 import re
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final
@@ -129,10 +130,16 @@ def _decided_digest(decided: Sequence[EndedHunkInfo], name: str) -> str:
     raise GloveportError(ErrorCode.CHANGE_UNKNOWN, words, hint=hint)
 
 
-async def show_diffs(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
-    """Print proposals for a person."""
+async def show_diffs(
+    client: Client, session: SessionInfo, changes: Sequence[ChangeInfo], named: Container[str] = ()
+) -> None:
+    """Print proposals for a person; of files that may hold secrets those alone that are `named`."""
     console = out()
     for change in changes:
+        if change.may_hold_secrets and change.path not in named:
+            words = f"{change.path}: {change.kind}; not shown unasked, as it may hold secrets: gloveport diff "
+            console.print(plain(words + shlex.quote(change.path), "bold yellow"))
+            continue
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
         preview = await client.call("change/preview", params)
         theirs = await _met_lines(client, session, preview.change)

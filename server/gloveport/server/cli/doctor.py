@@ -7,6 +7,8 @@ Must never: claim what was not probed.
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -14,7 +16,7 @@ import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.place import SandboxDoctorParams, SandboxInfo
+from gloveport.protocol.wire.place import ProbeInfo, SandboxDoctorParams, SandboxInfo
 from gloveport.server.cli.link import Exit, out, plain, with_client
 from gloveport.server.client.connect import Client
 
@@ -68,13 +70,27 @@ def doctor(
             console.print(plain(f"model {model.provider}/{model.model}: {model.label}"))
         for rung in rungs:
             _print_rung(rung)
-            for probe in probes.get(rung.name, ()):
-                mark, style = _MARKS[probe.verdict]
-                fix = f" → {probe.fix}" if probe.fix and probe.verdict != "holds" else ""
-                console.print(plain(f"  {mark} {probe.name}: {probe.evidence}{fix}", style))
+            _print_probes(probes.get(rung.name, ()))
         return int(Exit.FAILED if failed else Exit.OK)
 
     raise typer.Exit(with_client(work))
+
+
+def _print_probes(probes: tuple[ProbeInfo, ...]) -> None:
+    console, usual = out(), _usual_fix(probes)
+    for probe in probes:
+        mark, style = _MARKS[probe.verdict]
+        fix = f" → {probe.fix}" if probe.verdict != "holds" and probe.fix not in ("", usual) else ""
+        console.print(plain(f"  {mark} {probe.name}: {probe.evidence}{fix}", style))
+    if usual:
+        console.print(plain(f"  → For each of these that is not claimed: {usual}"))
+
+
+def _usual_fix(probes: Iterable[ProbeInfo]) -> str:
+    """What is to be done about several probes, told once; empty where each has its own."""
+    fixes = Counter(probe.fix for probe in probes if probe.fix and probe.verdict == "not_claimed")
+    words, count = next(iter(fixes.most_common(1)), ("", 0))
+    return words if count > 1 else ""
 
 
 def _print_rung(rung: SandboxInfo) -> None:

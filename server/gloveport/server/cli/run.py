@@ -8,7 +8,7 @@ Must never: accept a change by itself unless `--accept` says so.
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final
@@ -26,12 +26,15 @@ from gloveport.server.cli.diffs import pending, show_diffs
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, every_session, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
 
-Root = Annotated[Path, typer.Option("--root", "-C", help="The workspace folder.")]
+Root = Annotated[
+    Path | None,
+    typer.Option("--root", "-C", help="The workspace folder; without it this folder, or the workspace it lies in."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as NDJSON.")]
 ApproveOption = Annotated[
     str,
@@ -72,6 +75,31 @@ def checked_level(given: str) -> TrustLevelName | None:
 def absolute(folder: Path) -> Path:
     """The folder's whole path, links kept, as sessions and trust are known by."""
     return Path(os.path.abspath(folder))
+
+
+async def _begins_in(client: Client) -> Path:
+    """The folder the user is in, or the known workspace it lies in, which is told."""
+    here = absolute(HERE)
+    known = [one.root for one in (await client.call("workspace/list", Empty())).workspaces]
+    known += [one.root for one in await every_session(client)]
+    root = workspace_around(here, frozenset(known))
+    if root != here:
+        words = f"in the workspace {root}, which this folder lies in; -C . begins one of this folder alone"
+        err().print(plain(words, "dim"))
+    return root
+
+
+def workspace_around(folder: Path, known: Container[str]) -> Path:
+    """The nearest of the folder and those above it that is a workspace; none beyond the top of a repository.
+
+    What lies beyond that is another project: it lends this one neither its trust nor its rights.
+    """
+    for place in (folder, *folder.parents):
+        if str(place) in known:
+            return place
+        if os.path.lexists(place / ".git"):
+            break
+    return folder
 
 
 async def known_level(client: Client, root: Path) -> str | None:
@@ -172,7 +200,7 @@ def _next_words(session: SessionInfo, code: Exit, *, is_open: bool, goes_on: boo
 
 def run(
     task: Annotated[list[str], typer.Argument(help="What to do, in your words, in quotes.", show_default=False)],
-    root: Root = Path("."),
+    root: Root = None,
     *,
     model: Annotated[str, typer.Option(help="provider/model; see gloveport models.")] = "",
     sandbox: Annotated[str, typer.Option(help="Sandbox for this session.")] = "",
@@ -187,9 +215,10 @@ def run(
     6 the daemon cannot be reached, 130 interrupted.
     """
     manner, level = Manner(as_json=as_json, approve=checked_approve(approve)), checked_level(trust)
-    folder, text = absolute(root), _one_task(task)
+    text = _one_task(task)
 
     async def work(client: Client) -> Exit:
+        folder = await _begins_in(client) if root is None else absolute(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
@@ -21,6 +21,7 @@ from gloveport.protocol.wire.turn import ApprovalInfo, TurnCancelParams
 from gloveport.server.cli.cards import (
     ELSEWHERE,
     Approve,
+    Choice,
     answer,
     choose,
     gone_words,
@@ -32,12 +33,12 @@ from gloveport.server.cli.compose import Composer
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import Exit, code_of, out, print_json, request_id
 from gloveport.server.cli.standing import Standing
+from gloveport.server.cli.together import ALL, NONE, answer_chosen, must_be_each, row_of, show_row
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow, Update
 
 _ENDS: Final = MappingProxyType({"completed": Exit.OK, "failed": Exit.TURN_FAILED, "cancelled": Exit.TURN_CANCELLED})
 ITEMS_LOOKED_AT: Final = 500
-Choice = int | Literal["no", "unanswered"]
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    shown: ApprovalInfo
+    row: tuple[ApprovalInfo, ...]
     typing: asyncio.Task[Choice]
 
 
@@ -173,7 +174,7 @@ class TurnFollower:
                 break
             if approval_id not in self._answered:
                 self._answered.add(approval_id)
-                if not await self._card(shown):
+                if not await self._card(shown, row_of(shown, pending.values())):
                     return False
         return True
 
@@ -186,22 +187,24 @@ class TurnFollower:
             choice = question.typing.result()
             if choice == "unanswered":
                 return False
-            option = None if choice == "no" else int(choice)
-            if not await answer(self._client, self._session_id, question.shown, option):
+            if choice in (ALL, NONE):
+                self._answered |= {one.approval_id for one in question.row}
+            if not await answer_chosen(self._client, self._session_id, question.row, choice):
                 self.feed.line(ELSEWHERE, "yellow")
-        elif (state := str(_item(follow, f"approval/{question.shown.approval_id}").get("state"))) != "pending":
+        elif (state := str(_item(follow, f"approval/{question.row[0].approval_id}").get("state"))) != "pending":
             self._drop_question()
             await asyncio.wait({question.typing})  # the terminal is free before anything else is printed
             self.feed.line(gone_words(state), "yellow")
         return True
 
-    async def _card(self, shown: ApprovalInfo) -> bool:
+    async def _card(self, shown: ApprovalInfo, row: tuple[ApprovalInfo, ...]) -> bool:
         manner, as_json = self._manner.approve, self._manner.as_json
         if self._types:
             await self._composer.pause()
-            show_card(self.feed, shown.card)
-            typing = asyncio.ensure_future(choose(self.feed, shown.card))
-            self._question = _Question(shown, typing)
+            show_row(self.feed, row)
+            for_all = len(row) > 1 and not must_be_each(shown.card)
+            typing = asyncio.ensure_future(choose(self.feed, shown.card, for_all))
+            self._question = _Question(row, typing)
             return True
         if not as_json:
             (show_compact if self._manner.compact and manner != "ask" else show_card)(self.feed, shown.card)

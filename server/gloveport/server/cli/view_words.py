@@ -5,9 +5,11 @@ Invariant: what is not known is said to be so; the parts of a turn that are show
 Must never: ask anybody for anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich.cells import cell_len
+from rich.padding import Padding
 from rich.table import Table
 
 from gloveport.protocol.wire import views as wire
@@ -17,6 +19,8 @@ from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, 
 
 BAR_WIDTH: Final = 24
 LINES_SHOWN_MAX: Final = 200
+GAP: Final = 2
+"""Blanks between two columns."""
 
 
 def cost_words(sums: wire.UsageSums) -> str:
@@ -27,20 +31,37 @@ def cost_words(sums: wire.UsageSums) -> str:
     return f"{dollars(sums.cost_nano_usd)}{more}"
 
 
+def print_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table of figures; where the terminal is too narrow for it, each row by itself, so that nothing is cut."""
+    console = out()
+    widths = (max(cell_len(row[at]) for row in (names, *rows)) for at in range(len(names)))
+    if sum(widths) + GAP * (len(names) - 1) > console.width:
+        for first, *figures in rows:
+            console.print(plain(first, "bold"), soft_wrap=False, overflow="fold")
+            words = " · ".join(f"{name} {figure}" for name, figure in zip(names[1:], figures, strict=True))
+            console.print(Padding(plain(words), (0, 0, 0, 4)), soft_wrap=False, overflow="fold")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column(names[0], no_wrap=True)
+    for name in names[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(plain(cell) for cell in row))
+    console.print(table, soft_wrap=False)
+
+
 def print_usage(answer: wire.UsageShowResult) -> None:
     """Tokens and cost."""
     console = out()
     console.print(plain(f"session {short_id(answer.session_id)}", "bold"))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for name in ("requests", "in", "cached", "out", "cost"):
-        table.add_column(name, justify="right", no_wrap=True)
-    rows = [*((row.name, row.sums) for row in answer.by_model), ("in all", answer.total)]
-    turns = [(f"turn {short_id(row.name)}", row.sums) for row in answer.by_turn]
-    for name, sums in (*rows, *turns):
-        numbers = (sums.requests, sums.input_tokens, sums.cached_tokens, sums.output_tokens)
-        table.add_row(plain(name), *(plain(f"{number:,}") for number in numbers), plain(cost_words(sums)))
-    console.print(table, soft_wrap=False)
+    sums = [*((row.name, row.sums) for row in answer.by_model), ("in all", answer.total)]
+    sums += [(f"turn {short_id(row.name)}", row.sums) for row in answer.by_turn]
+    rows = [
+        (name, f"{one.requests:,}", f"{one.input_tokens:,}", f"{one.cached_tokens:,}", f"{one.output_tokens:,}",
+         cost_words(one))
+        for name, one in sums
+    ]  # fmt: skip
+    print_rows(("", "requests", "in", "cached", "out", "cost"), rows)
     for words in _usage_notes(answer):
         console.print(plain(words, "dim"))
 
@@ -139,12 +160,8 @@ def print_metrics(answer: wire.MetricsShowResult) -> None:
         console.print(plain(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})"))
     for suggestion in answer.suggestions:
         console.print(plain(f"  {suggestion}", "yellow"))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("  time", no_wrap=True)
-    for name in ("count", "p50", "p95", "p99", "highest"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for row in (*answer.durations, *answer.tools):
         times = (row.p50_us, row.p95_us, row.p99_us, row.highest_us)
-        words = (plain("–" if one is None else lasting(one)) for one in times)
-        table.add_row(plain(f"  {row.name}"), plain(str(row.count)), *words)
-    console.print(table, soft_wrap=False)
+        rows.append((f"  {row.name}", str(row.count), *("–" if one is None else lasting(one) for one in times)))
+    print_rows(("  time", "count", "p50", "p95", "p99", "highest"), rows)

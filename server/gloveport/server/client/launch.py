@@ -7,6 +7,7 @@ Must never: stop a daemon, start a second one beside a living one, or hand on va
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ RACE_S: Final = 0.2
 """After our child failed: so long may the one that won take to write its name into the lock file."""
 LOCK_NAME: Final = "daemon.lock"
 LOG_WORDS_BYTES: Final = 400
+_LOG_HEAD: Final = re.compile(r"\A\d{4}-\d\d-\d\d [\d:,.]+ [A-Z]+ [\w.]+: ")
 MODULE_START: Final = ("-P", "-m", "gloveport.server", "daemon")
 """`-P`: modules are never taken from the working folder."""
 KEPT_NAMES: Final = frozenset(
@@ -173,11 +175,11 @@ def _owner_lives(data_dir: Path) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """The last line of a log."""
+    """The last line of a log, without when and by whom it was written."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - LOG_WORDS_BYTES))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return "it left no log"
-    return lines[-1] if lines else "it left no words"
+    return _LOG_HEAD.sub("", lines[-1]) if lines else "it left no words"

@@ -33,6 +33,8 @@ class Places:
     socket: Path
     token: Path
     log: Path
+    mark: Path | None = None
+    """Counts along how far the journal has come, away from `data_dir`; None where all lies in one folder."""
 
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
@@ -44,7 +46,9 @@ def find_places(environ: Mapping[str, str] | None = None) -> Places:
     names = os.environ if environ is None else environ
     data_dir = _data_dir(names)
     socket = _socket(data_dir, names)
-    return Places(data_dir, _config_dir(names), socket, data_dir / TOKEN_NAME, data_dir / LOG_NAME)
+    return Places(
+        data_dir, _config_dir(names), socket, data_dir / TOKEN_NAME, data_dir / LOG_NAME, _mark(data_dir, names)
+    )
 
 
 def other_data_dirs(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
@@ -75,12 +79,24 @@ def _config_dir(names: Mapping[str, str]) -> Path:
     return Path(names.get("HOME") or "~").expanduser() / ".config" / "gloveport"
 
 
+def _mark(data_dir: Path, names: Mapping[str, str]) -> Path | None:
+    if names.get("GLOVEPORT_HOME"):
+        return None
+    share = names.get("XDG_DATA_HOME")
+    usual = Path(names.get("HOME") or "~").expanduser() / ".local" / "share"
+    folder = Path(share) if share and os.path.isabs(share) else usual
+    return folder / "gloveport" / f"journal-{_digest_of(data_dir)}.generation"
+
+
+def _digest_of(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+
+
 def _socket(data_dir: Path, names: Mapping[str, str]) -> Path:
     tries = [data_dir / SOCKET_NAME]
     runtime = names.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isabs(runtime):
-        mark = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
-        tries.append(Path(runtime) / f"gloveport-{mark}" / SOCKET_NAME)
+        tries.append(Path(runtime) / f"gloveport-{_digest_of(data_dir)}" / SOCKET_NAME)
     for path in tries:
         if len(os.fsencode(path)) <= SOCKET_BYTES_MAX:
             return path

@@ -19,12 +19,15 @@ from gloveport.protocol.wire.turn import (
 )
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
+from gloveport.server.engine.bookkeeping import REVOKED_BY
 from gloveport.server.engine.judging import issue_grant, rights_in_force
 from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.engine.tool_run import recheck_others
 from gloveport.server.policy.answer import grant_sentence
 from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApprovalAnswered
+from gloveport.server.turn.releases import ONCE
 
 
 async def listed(house: House, params: SessionParams, caller: Caller) -> ApprovalListResult:
@@ -61,6 +64,8 @@ async def resolve(house: House, params: ApprovalResolveParams, caller: Caller, o
         result = ApprovalResolveResult(grant_id=grant.grant_id, sentence=grant.sentence)
         given = ApprovalAnswered(params.approval_id, params.card_digest, "allowed", grant, by)
     start_effects(actor, await actor.submit(given, once.request(result)))
+    if given.grant is not None and given.grant.scope != ONCE and actor.state.approvals:
+        start_effects(actor, await recheck_others(actor, by))
     return result
 
 
@@ -86,7 +91,7 @@ async def grants(house: House, params: SessionParams, caller: Caller) -> GrantLi
 async def revoke(house: House, params: GrantRevokeParams, caller: Caller, once: Once) -> Empty:
     """End a right now."""
     actor = await house.sessions.open(params.session_id)
-    reason = f"revoked by {caller.client_name or 'client'}"
+    reason = f"{REVOKED_BY}{caller.client_name or 'client'}"
 
     def facts(state: SessionState) -> tuple[EventBody, ...]:
         shared = actor.room.rights.holds(state.workspace_id, params.grant_id)

@@ -7,6 +7,7 @@ Must never: answer before the outcome is on disk.
 
 import dataclasses
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -45,7 +46,7 @@ DECISION_BYTES_MAX: Final = 3 * 1024 * 1024
 """Of the plan of one decision: with it, and with what its outcome says, one event and one append can be written."""
 
 
-def _info(change: ChangeProposed) -> ChangeInfo:
+def _info(change: ChangeProposed, is_kept: Callable[[str], bool]) -> ChangeInfo:
     return ChangeInfo(
         change_id=change.change_id,
         path=change.path,
@@ -57,6 +58,7 @@ def _info(change: ChangeProposed) -> ChangeInfo:
         hunks=tuple(HunkInfo.model_validate(hunk.model_dump()) for hunk in change.hunks),
         runs_by_itself=change.runs_by_itself,
         turn_id=change.turn_id,
+        may_hold_secrets=any(is_kept(path) for path in (change.path, change.renamed_from) if path is not None),
     )
 
 
@@ -72,7 +74,7 @@ def _ended(actor: Actor, change_id: str | None = None) -> tuple[EndedHunkInfo, .
 async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeListResult:
     """All pending proposals."""
     actor = await house.sessions.open(params.session_id)
-    changes = tuple(_info(change) for change in actor.state.changes.values())
+    changes = tuple(_info(change, house.sessions.room.reading.is_kept) for change in actor.state.changes.values())
     return ChangeListResult(changes=changes, ended=_ended(actor))
 
 
@@ -88,7 +90,7 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
     documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
     states = await standing(actor, change)
-    info = _info(change)
+    info = _info(change, house.sessions.room.reading.is_kept)
     hunks = tuple(one.model_copy(update={"state": how.value}) for one, how in zip(info.hunks, states, strict=True))
     info, ended = info.model_copy(update={"hunks": hunks}), _ended(actor, change.change_id)
     return ChangePreviewResult(change=info, ended=ended, diff=shown.diff, patch=patch, documents=documents)

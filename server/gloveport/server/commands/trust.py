@@ -19,7 +19,10 @@ from gloveport.protocol.journal.events import EventBody, GrantRevoked, SandboxCh
 from gloveport.protocol.journal.events.base import storable_body
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.rights import Rights, stream_part
+from gloveport.server.engine.room import Auditor
+from gloveport.server.engine.tool_run import recheck_others
 from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
@@ -41,6 +44,11 @@ UNTOLD_APART: Final = (
     "The file system keeps nothing that tells this folder from one that is made anew in its place: its trust and the "
     "rights for it end with this daemon, and are asked for again after."
 )
+VOIDED: Final = (
+    "the journal was put back from an older copy, or lost events, so a right or trust that you took back might hold "
+    "again. Rights and trust from before are void; say again how far you trust the folder."
+)
+RIGHT_VOIDED: Final = "the journal was put back from an older copy, or lost events"
 _log = logging.getLogger("gloveport")
 
 
@@ -60,15 +68,21 @@ class Trust:
     `told`: what of earlier words does not hold any more, in words for the user.
     """
 
-    def __init__(self, journal: Journal, default: str, now_us: Callable[[], int], rights: Rights) -> None:
+    def __init__(
+        self, journal: Journal, default: str, now_us: Callable[[], int], rights: Rights, auditor: Auditor
+    ) -> None:
         self._journal, self._default, self._now_us, self._rights = journal, default, now_us, rights
+        self._auditor = auditor
         self._known: dict[str, Known] = {}
         self._held: dict[str, int] = {}
         """Open folders whose names tell no generation: their inodes are not given to others while they are held."""
         self.told: list[str] = []
 
     async def load(self) -> None:
-        """Read all workspace streams."""
+        """Read all workspace streams; what was known is forgotten."""
+        self._known.clear()
+        self._rights.forget_all()
+        self.told.clear()
         after = ""
         while names := await self._journal.streams(PREFIX, after=after):
             for name in names:
@@ -89,16 +103,21 @@ class Trust:
 
     async def _read(self, stream: str) -> None:
         seq, workspace_id = 0, stream.removeprefix(PREFIX)
+        voided, void_root = await self._journal.voided(stream), ""
         while events := await self._journal.read(stream, seq, READ_EVENTS, READ_BYTES):
             for event in events:
                 seq = event.seq
                 body = body_of(event)
-                if isinstance(body, WorkspaceTrusted):
+                if seq <= voided:
+                    void_root = body.root if isinstance(body, WorkspaceTrusted) else void_root
+                elif isinstance(body, WorkspaceTrusted):
                     self._known[workspace_id] = Known(workspace_id, body.root, body.trust_level, event.at)
                 elif body is None:  # erased, or of a newer version: it may have taken the level before it back
                     self._forget(workspace_id)
                 elif has_generation(workspace_id):
                     self._rights.take(workspace_id, body)
+        if void_root and workspace_id not in self._known:
+            self._tell(f"{void_root}: {VOIDED}")
 
     def _forget(self, workspace_id: str) -> None:
         self._known.pop(workspace_id, None)
@@ -152,12 +171,14 @@ class Trust:
                 revoked = tuple(GrantRevoked(grant_id=one.grant_id, reason=TRUST_CHANGED) for one in issued)
                 ended += [(name, body) for body in revoked]
                 parts += await stream_part(self._journal, name, (said, *revoked))
-            await self._journal.append(Append(tuple(parts), now, request=request))
+            batch = Append(tuple(parts), now, request=request, takes_back=True)
+            written = (await self._journal.append(batch)).events
             for name, body in ended:
                 self._rights.take(name, body)
         for name in named:
             self._known[name] = Known(name, root, level, now)
         self._hold(workspace_id, root)
+        await self._auditor.take(written)
 
     def names_before(self, workspace_id: str, root: Path) -> tuple[str, ...]:
         """The name that sessions of an earlier version know this folder by, where it has a level."""
@@ -191,3 +212,17 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
         return (chosen, *ended)
 
     await actor.record(facts)
+    if actor.state.approvals:  # what they say of the sandbox is not so any more
+        start_effects(actor, await recheck_others(actor, "user"))
+
+
+async def void_rights(actor: Actor) -> None:
+    """End the rights that a session's log gave before it was put back or lost events; each is told as revoked."""
+    if actor.state.read_only or not await actor.room.journal.voided(actor.stream):
+        return
+
+    def facts(state: SessionState) -> tuple[EventBody, ...]:
+        return tuple(GrantRevoked(grant_id=name, reason=RIGHT_VOIDED) for name in state.grants)
+
+    await actor.record(facts)
+    await actor.room.journal.forget_void(actor.stream)

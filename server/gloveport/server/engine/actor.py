@@ -21,8 +21,11 @@ from gloveport.protocol.journal.events import (
     ChangeRefused,
     ChangeUnsettled,
     EventBody,
+    GrantRevoked,
+    GrantUsed,
     ModelRequestAccepted,
     ModelTextDelta,
+    ReleaseUsed,
     ToolExecutionProgress,
     encode_body,
 )
@@ -55,6 +58,8 @@ def is_fatal(error: GloveportError) -> bool:
     return error.code in FATAL and not isinstance(error, WorkspaceError)
 
 
+_TAKING_BACK: Final = (GrantRevoked, GrantUsed, ReleaseUsed)
+"""What a copy of the journal from before would give again."""
 UNWRITTEN: Final = frozenset({ErrorCode.LIMIT, ErrorCode.INVALID_PARAMS})
 """Refusals of the journal before anything was written: the session is as it was."""
 
@@ -252,6 +257,7 @@ class Actor:
             durability=Durability.RELAXED if relaxed else Durability.FULL,
             request=request,
             index=() if relaxed else (self._index(decided.state, now),),
+            takes_back=any(isinstance(body, _TAKING_BACK) for body in decided.events),
         )
         holds = False
         try:
@@ -263,14 +269,15 @@ class Actor:
                     raise
                 if appended.answered is not None:
                     raise GloveportError(ErrorCode.CONFLICT, "this request was answered before")
-                own = tuple(event for event in appended.events if event.stream == self.stream)
+                everything = appended.events
+                own = tuple(event for event in everything if event.stream == self.stream)
                 appended = dataclasses.replace(appended, events=own)
                 try:
                     await self._adopt(decided, appended)
                 except (StalePageError, GloveportError):
                     self.poison()  # it is written, so it is answered; the session is read again before it goes on
                 self._publish(appended)
-                await self.room.auditor.take(appended.events)
+                await self.room.auditor.take(everything)
                 if not self.stale:
                     self._booked = (loaded.seq, loaded.digest)
                 holds = True

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from gloveport.protocol.jail.requests import BREAKER
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.sandbox.contract import Claim
 from gloveport.server.audit.line import Action, Entry
@@ -34,11 +35,20 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "SessionDeleted": Action.SESSION_DELETE,
         "ReleaseIssued": Action.RELEASE,
         "ReleaseUsed": Action.RELEASE,
+        "GrantIssued": Action.GRANT,
+        "GrantRevoked": Action.REVOKE,
+        "WorkspaceTrusted": Action.TRUST,
+        "BreakerOpened": Action.BREAKER,
+        "BreakerClosed": Action.BREAKER,
         "SessionFrozen": Action.SESSION_FREEZE,
         "SessionThawed": Action.SESSION_THAW,
     }
 )
 _OUTCOMES: Final[Mapping[str, Action]] = MappingProxyType({"oom": Action.OOM_KILL, "timeout": Action.TIMEOUT})
+_ANSWERS: Final = ("verdict", "decision", "outcome", "finding", "trust_level", "scope")
+"""Fields that say how it was decided, or how it ended; the first that an event has."""
+_BY_THE_DAEMON: Final = frozenset({"BreakerOpened", "BreakerClosed", "GrantRevoked"})
+REVOKED_BY: Final = "revoked by "
 _LEFT_OUT: Final = frozenset({"text", "record", "security_context", "label", "card"})
 
 
@@ -90,11 +100,13 @@ def entries_of(
 
 
 def _beside(event: StoredEvent, body: Mapping[str, Any]) -> Iterator[tuple[Action, dict[str, Any]]]:
-    """What an event tells beside its own action: credentials that were used, calls that the sandbox refused."""
+    """What an event tells beside its own action: credentials used, thresholds passed, calls that were refused."""
     about = {"event": event.type, "seq": event.seq, "call_id": body.get("call_id", "")}
     for place in body.get("places") or () if event.type == "EgressRecorded" else ():
         for name in place["credentials"]:
             yield Action.SECRET_USE, {**about, "credential": name, "host": place["host"], "port": place["port"]}
+    if event.type == "ToolExecutionFinished" and BREAKER in (ended := str(body.get("evidence", ""))):
+        yield Action.BREAKER, {**about, "kind": "hand", "passed": _bounded(ended[ended.index(BREAKER) :])}
     if event.type == "ToolExecutionFinished" and REFUSED in (evidence := str(body.get("evidence", ""))):
         yield Action.SECCOMP_VIOLATION, {**about, "refused": _bounded(evidence[evidence.index(REFUSED) :])}
 
@@ -109,12 +121,22 @@ def _entry(
         task_id=event.stream,
         sub_agent_type="main",
         sandbox_id=str(context.get("sandbox", "")),
-        actor=str(body.get("by", "agent")),
-        decision=str(body.get("verdict") or body.get("decision") or body.get("outcome") or body.get("finding") or ""),
+        actor=_actor_of(event.type, body),
+        decision=next((str(body[name]) for name in _ANSWERS if body.get(name)), ""),
         params={"event": event.type, "seq": event.seq, **params},
         security_context=context,
         self_report=ran and not _is_kept_apart(context),
     )
+
+
+def _actor_of(event_type: str, body: Mapping[str, Any]) -> str:
+    """Who caused it: a client by its name, the user by an answer, the daemon, or the agent."""
+    if event_type == "GrantIssued":
+        return "user"
+    reason = str(body.get("reason", ""))
+    if event_type == "GrantRevoked" and reason.startswith(REVOKED_BY):
+        return reason.removeprefix(REVOKED_BY)
+    return "daemon" if event_type in _BY_THE_DAEMON else str(body.get("by", "agent"))
 
 
 def _is_kept_apart(context: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ Must never: decide anything itself.
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ from gloveport.server.policy.labels import Integrity
 from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
+from gloveport.server.policy.together import put_together
+from gloveport.server.policy.typed import is_typed_look
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
@@ -99,8 +101,9 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         sends=plan.sends,
         understood=understood,
     )
-    intent = intent_of(state.user_messages[-1:], request.effects)
-    return dataclasses.replace(request, intent=intent, payload=leaving_of(plan))
+    said = state.user_messages[-1:]
+    intent, typed = intent_of(said, request.effects), plan.argv is None and is_typed_look(said, plan.sends)
+    return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan))
 
 
 def leaving_of(plan: ToolPlan) -> Leaving | None:
@@ -149,6 +152,17 @@ def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Un
         ),
         card=_card(request, decision, context, plan),
     )
+
+
+def together(judged: Sequence[CallJudged]) -> CallJudged:
+    """Several judgements that ask, as one of the first with the others beside it. Each keeps its card and digest."""
+    cards = put_together([one.card.card for one in judged if one.card is not None])
+    first, *others = (
+        dataclasses.replace(one, card=dataclasses.replace(one.card, card=card, card_digest=card_digest(card)))
+        for one, card in zip(judged, cards, strict=True)
+        if one.card is not None
+    )
+    return dataclasses.replace(first, beside=tuple(others))
 
 
 def decision_on(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Decision:

@@ -45,6 +45,11 @@ class Rights:
         """An event cannot be read: it may have ended any right, so none holds."""
         self._issued.pop(workspace_id, None)
 
+    def forget_all(self) -> None:
+        """The streams are read again from their beginnings."""
+        self._issued.clear()
+        self._uses.clear()
+
     def holds(self, workspace_id: str, grant_id: str) -> bool:
         """True if the right was given here and not taken back."""
         return grant_id in self._issued.get(workspace_id, {})

@@ -117,6 +117,6 @@ class Room:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reading", Reading(self.rules))
-        object.__setattr__(self, "daemon", DaemonFacts(self.journal, self.now_us))
+        object.__setattr__(self, "daemon", DaemonFacts(self.journal, self.now_us, self.auditor.take))
         object.__setattr__(self, "labels", LabelBook(self.journal, self.daemon))
         object.__setattr__(self, "pacing", Pacing(self.now_us, self.daemon.tell))

@@ -23,21 +23,30 @@ from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.interpreter import own_python
-from gloveport.server.engine.judging import judge
+from gloveport.server.engine.judging import judge, together
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
 from gloveport.server.engine.understanding import understand_plan
+from gloveport.server.policy.card import card_digest
 from gloveport.server.policy.sinks import provider_reader
+from gloveport.server.policy.together import TOGETHER_MAX, may_join, placed_like
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.secrets.stream import StreamRedactor
 from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import Arguments, Performed, Tool, ToolContext, parse
 from gloveport.server.tools.output import OutputCleaner
-from gloveport.server.turn.calls import STOPPED_TEXT
+from gloveport.server.turn.calls import STOPPED_TEXT, neighbours
 from gloveport.server.turn.effects import AttachTool, Effect, JudgeCall, RunTool
-from gloveport.server.turn.inputs import CallJudged, CallReconciled, CallRejected, ToolEnded, ToolProgressed
+from gloveport.server.turn.inputs import (
+    ApprovalRechecked,
+    CallJudged,
+    CallReconciled,
+    CallRejected,
+    ToolEnded,
+    ToolProgressed,
+)
 
 SHOWN_BYTES_MAX: Final = 128 * 1024
 REPEATABLE: Final = ("read_only", "idempotent")
@@ -151,17 +160,9 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
         return ()
     while True:
         seen = _footing(actor, actor.state)
-        try:
-            bench = await lay_out(actor, call, running)
-            plan = await bench.tool.plan(bench.arguments, bench.context)
-            if plan.payload is not None:
-                await actor.room.blobs.put(plan.payload.data)  # before anything refers to it
-            known = await understand_plan(plan, bench.hands, actor.workspace)
-            given: CallJudged | CallRejected = judge(actor, call, plan, bench.hands, known)
-        except GloveportError as error:
-            if is_fatal(error):
-                raise
-            given = CallRejected(effect.call_id, actor.room.redactor.redact(error.advice))
+        given = await _judged(actor, call, running)
+        if isinstance(given, CallJudged) and given.card is not None:
+            given = await _with_neighbours(actor, given)
         try:
             due = await actor.submit_if(partial(_stands_on, actor, seen), given)
         except GloveportError as error:
@@ -170,6 +171,37 @@ async def judge_call(actor: Actor, effect: JudgeCall, running: Running) -> tuple
             continue  # another session used the right first
         if due is not None:
             return due
+
+
+async def _judged(actor: Actor, call: Call, running: Running) -> CallJudged | CallRejected:
+    """Plan one call and judge it; what leaves with it is stored before anything refers to it."""
+    try:
+        bench = await lay_out(actor, call, running)
+        plan = await bench.tool.plan(bench.arguments, bench.context)
+        if plan.payload is not None:
+            await actor.room.blobs.put(plan.payload.data)
+        known = await understand_plan(plan, bench.hands, actor.workspace)
+        return judge(actor, call, plan, bench.hands, known)
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return CallRejected(call.call_id, actor.room.redactor.redact(error.advice))
+
+
+async def _with_neighbours(actor: Actor, first: CallJudged) -> CallJudged:
+    """The judgement, with those of the calls right behind it that ask for the same kind of thing.
+
+    One that could only be planned after the first has run, or is judged otherwise, ends the row.
+    """
+    row, turn = [first], actor.state.turn
+    for call in neighbours(turn, first.call_id)[: TOGETHER_MAX - 1] if turn is not None else ():
+        next_one = await _judged(actor, call, Running())
+        if isinstance(next_one, CallRejected) or next_one.card is None:
+            break
+        if not may_join([one.card.card for one in row if one.card is not None], next_one.card.card):
+            break
+        row.append(next_one)
+    return together(row)
 
 
 def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> bool:
@@ -366,4 +398,14 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
         if is_fatal(error):
             raise
         return None
-    return judged.card is not None and judged.card.card_digest == asked.card_digest
+    return judged.card is not None and card_digest(placed_like(judged.card.card, asked.card)) == asked.card_digest
+
+
+async def recheck_others(actor: Actor, by: str) -> tuple[Effect, ...]:
+    """A right was given that lasts: a card that waits, and would say something else now, is taken back."""
+    due: list[Effect] = []
+    for asked in tuple(actor.state.approvals.values()):
+        call = actor.state.call(asked.call_id)
+        if call is not None and await card_holds(actor, asked, call) is False:
+            due += await actor.submit(ApprovalRechecked(asked.approval_id, holds=False, by=by))
+    return tuple(due)

@@ -13,6 +13,7 @@ from typing import Final
 
 from gloveport.protocol.journal.envelope import GENESIS_DIGEST
 from gloveport.server.journal.records import Loss, Unsettled
+from gloveport.server.journal.voids import forget_void, void_stream
 
 _PREFIX: Final = "untold:"
 _SETTLED: Final = "settled"
@@ -59,6 +60,7 @@ def remember(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
             loss = Loss(loss.stream, min(loss.from_seq, before.from_seq), events, loss.reason)
         value = json.dumps([loss.from_seq, loss.events, loss.reason])
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PREFIX + loss.stream, value))
+        void_stream(connection, loss.stream)  # what was allowed before may have been taken back in what is lost
 
 
 def untold_of(connection: sqlite3.Connection, stream: str) -> Loss | None:
@@ -84,6 +86,7 @@ def forget(connection: sqlite3.Connection, losses: Iterable[Loss]) -> None:
 def forget_stream(connection: sqlite3.Connection, stream: str) -> None:
     """A stream was deleted: there is nobody to tell, and nothing to settle."""
     connection.execute("DELETE FROM meta WHERE key IN (?,?)", (_PREFIX + stream, _SETTLED_OF + stream))
+    forget_void(connection, stream)
 
 
 def unsettled(connection: sqlite3.Connection, limit: int) -> Unsettled:

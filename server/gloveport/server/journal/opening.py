@@ -25,10 +25,9 @@ from gloveport.server.journal.errors import (
 )
 from gloveport.server.journal.filesystem import fsync_directory, fsync_file, has_room
 from gloveport.server.journal.generation import (
+    Marks,
     next_generation,
-    read_generation,
     stored_generation,
-    write_generation,
 )
 from gloveport.server.journal.identity import OpenFiles, close_to_others
 from gloveport.server.journal.losses import declare_lost, remember, short_streams, untold
@@ -44,6 +43,7 @@ from gloveport.server.journal.schema import (
     set_writer_pragmas,
 )
 from gloveport.server.journal.tail import check_tails
+from gloveport.server.journal.voids import void_all
 
 _HEADER_BYTES: Final = 100
 _NEEDED: Final = ("meta", "stream", "session_index")
@@ -66,7 +66,8 @@ class Opened:
 class Found:
     """What must be known to open: where, when (UTC microseconds), on which boot, and acknowledged relaxed tails.
 
-    `damaged`: a page was met that cannot be read, so the database is salvaged even where it opens well.
+    `damaged`: a page was met that cannot be read, so the database is salvaged even where it opens well. `away`: the
+    file outside of the directory that counts along, if any.
     """
 
     directory: Path
@@ -74,6 +75,12 @@ class Found:
     boot_id: str
     acknowledged: Mapping[str, int]
     damaged: bool = False
+    away: Path | None = None
+
+    @property
+    def marks(self) -> Marks:
+        """Where it is counted how far the journal has come."""
+        return Marks(self.directory, self.away)
 
 
 def open_database(found: Found) -> Opened:
@@ -223,10 +230,12 @@ def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarant
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     unclean = bool(meta) and meta.get("clean") != 1
     other_boot = unclean and (not found.boot_id or meta.get("boot_id") != found.boot_id)
-    restored = bool(meta) and stored_generation(connection) < read_generation(found.directory)
+    restored = bool(meta) and stored_generation(connection) < found.marks.read()
     quarantined = check_tails(connection, unclean=unclean, now=found.now)
     if other_boot or restored:
         connection.execute("UPDATE stream SET epoch=epoch+1")
+    if restored:
+        void_all(connection)
     aside = tuple(Loss(one.stream, one.from_seq, one.events + one.gone, one.reason) for one in salvaged + quarantined)
     noted = read_notes(found.directory, full_only=other_boot)
     for stream, seq in found.acknowledged.items():
@@ -237,10 +246,10 @@ def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarant
     remember(connection, aside)
     for key, value in (("clean", 0), ("boot_id", found.boot_id)):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-    generation = next_generation(connection, found.directory)
+    generation = next_generation(connection, found.marks)
     open_losses = untold(connection)
     connection.execute("COMMIT")
-    write_generation(found.directory, generation)
+    found.marks.write(generation)
     return OpenReport(
         unclean=unclean,
         other_boot=other_boot,
@@ -251,11 +260,11 @@ def _check(connection: sqlite3.Connection, found: Found, salvaged: tuple[Quarant
     )
 
 
-def mark_clean(connection: sqlite3.Connection, directory: Path) -> None:
+def mark_clean(connection: sqlite3.Connection, marks: Marks) -> None:
     """Say that the data was closed in good order; raises sqlite3.Error."""
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('clean', 1)")
-    generation = next_generation(connection, directory)
+    generation = next_generation(connection, marks)
     connection.execute("COMMIT")
-    write_generation(directory, generation)
+    marks.write(generation)

@@ -89,7 +89,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One transaction: all of it or nothing. `at` (UTC microseconds) is stamped on every event."""
+    """One transaction: all of it or nothing. `at` (UTC microseconds) is stamped on every event.
+
+    `takes_back`: something that was allowed before is not any more, so a copy from before is an older journal.
+    """
 
     streams: tuple[StreamAppend, ...]
     at: int
@@ -97,6 +100,7 @@ class Append:
     request: ClientRequest | None = None
     index: tuple[IndexUpdate, ...] = ()
     removed: tuple[Removal, ...] = ()
+    takes_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

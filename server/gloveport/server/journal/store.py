@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import anyio
 
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
-from gloveport.server.journal import burial, losses, reader
+from gloveport.server.journal import burial, losses, reader, voids
 from gloveport.server.journal.acknowledged import Notes
 from gloveport.server.journal.blob_uses import used_among
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
@@ -37,6 +37,7 @@ from gloveport.server.journal.fold_snapshots import (
     read_snapshot,
     write_snapshot,
 )
+from gloveport.server.journal.generation import Marks
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
 from gloveport.server.journal.records import (
@@ -72,6 +73,7 @@ class Journal:
         self._lease = lease
         self._owns_lease = owns_lease
         self._ballast_bytes = BALLAST_BYTES
+        self._away: Path | None = None
         self._damaged = False
         self._writer = Writer(0, 0)
         self._write_door: Door | None = None
@@ -91,19 +93,21 @@ class Journal:
         boot_id: str | None = None,
         lease: DataLease | None = None,
         ballast_bytes: int = BALLAST_BYTES,
+        away: Path | None = None,
     ) -> "tuple[Journal, OpenReport]":
         """Open (or create) the journal of a data directory; the report says what was found.
 
         `clock` gives UTC microseconds and stamps set-aside rows and migrations only. `boot_id` names this boot of the
         machine (default: the kernel's name for it). `lease` is the directory's lease when the caller holds it
-        already; otherwise the journal takes it. Raises JournalError: UNSAFE_DIRECTORY, UNSUPPORTED_FS, LEASE_HELD,
-        NEWER_DATA, NOT_SAVED, DATA_FULL, CORRUPT.
+        already; otherwise the journal takes it. `away` is a file outside of the directory in which it is counted how
+        far the journal has come, so that an older copy of the whole directory is found. Raises JournalError:
+        UNSAFE_DIRECTORY, UNSUPPORTED_FS, LEASE_HELD, NEWER_DATA, NOT_SAVED, DATA_FULL, CORRUPT.
         """
         prepare_directory(directory)
         held = lease if lease is not None else DataLease.acquire(directory)
         boot = boot_id if boot_id is not None else current_boot_id()
         journal = cls(directory, clock, boot, held, owns_lease=lease is None)
-        journal._ballast_bytes = ballast_bytes
+        journal._ballast_bytes, journal._away = ballast_bytes, away
         try:
             await journal._open_doors({})
         except BaseException:
@@ -239,7 +243,21 @@ class Journal:
     async def declare_lost(self, lost: Iterable[Loss]) -> None:
         """Begin a new epoch of streams that lost acknowledged events, and remember each loss until it is `told`."""
         wanted = tuple(lost)
-        await self._writing().run(lambda c: self._writer.note(c, lambda: losses.declare_lost(c, wanted)))
+
+        def declare(connection: sqlite3.Connection) -> None:
+            losses.declare_lost(connection, wanted)
+            if wanted:  # others know of more than is here, of whatever stream: the journal is an older one
+                voids.void_all(connection)
+
+        await self._writing().run(lambda c: self._writer.note(c, lambda: declare(c)))
+
+    async def voided(self, stream: str) -> int:
+        """Up to which event nothing holds that the stream allows: what took it back may be lost. 0 where all holds."""
+        return await self._read(lambda c: voids.voided_until(c, stream))
+
+    async def forget_void(self, stream: str) -> None:
+        """All that was allowed up to there has been taken back by events."""
+        await self._writing().run(lambda c: self._writer.note(c, lambda: voids.forget_void(c, stream)))
 
     async def purge(self) -> bool:
         """Give back some bytes of deleted streams in one short transaction; False once there are none.
@@ -377,7 +395,7 @@ class Journal:
                     self._lease.release()
 
     async def _open_doors(self, acknowledged: dict[str, int], *, reserve: bool = True) -> None:
-        found = Found(self._directory, self._clock(), self._boot_id, acknowledged, damaged=self._damaged)
+        found = Found(self._directory, self._clock(), self._boot_id, acknowledged, self._damaged, self._away)
         results: list[Opened] = []
 
         def make() -> sqlite3.Connection:
@@ -400,7 +418,7 @@ class Journal:
         opened = results[0]
         self._damaged = False
         notes = Notes(self._directory, opened.noted)
-        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped)
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, found.marks)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
         self._tell_standing()
@@ -417,7 +435,7 @@ class Journal:
             return
         try:
             if clean:
-                await door.run(lambda connection: mark_clean(connection, self._directory))
+                await door.run(lambda connection: mark_clean(connection, Marks(self._directory, self._away)))
         except sqlite3.Error as error:
             raise refused_by_sqlite(error) from error
         finally:

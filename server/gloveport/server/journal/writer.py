@@ -28,6 +28,7 @@ from gloveport.server.journal.burial import PURGE_EVENTS, give_back, purge_some
 from gloveport.server.journal.checkpoints import Checkpoints
 from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_damage, is_full, not_saved
+from gloveport.server.journal.generation import Marks, next_generation
 from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
@@ -78,7 +79,9 @@ class Writer:
         notes: Notes | None = None,
         files: OpenFiles | None = None,
         stopped: Callable[[], None] | None = None,
+        marks: Marks | None = None,
     ) -> None:
+        self._marks = marks
         self._stopped = stopped
         self._notes = notes
         self._files = files
@@ -250,9 +253,12 @@ class Writer:
                     staged.append((item, stage(connection, item.batch, self._counters)))
                 except JournalError as error:
                     item.error = error
+            generation = self._count_on(connection, staged)
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
+            if self._marks is not None and generation:
+                self._marks.write(generation)
             self._refuse_when_gone(connection)  # after: what is acknowledged had its name when it was on disk
         except JournalError as error:
             _fail(group, error)
@@ -261,6 +267,11 @@ class Writer:
             _fail(group, self._stop(connection, error))
             return
         self._publish(staged)
+
+    def _count_on(self, connection: sqlite3.Connection, staged: list[tuple[Pending, Staged]]) -> int:
+        """Count where something is taken back; the number to write once it is committed, 0 for none."""
+        takes_back = any(item.batch.takes_back and done.answered is None for item, done in staged)
+        return next_generation(connection, self._marks) if takes_back and self._marks is not None else 0
 
     def _group_level(self, group: list[Pending]) -> Durability:
         crowded = len(self.unsynced) > UNSYNCED_STREAMS_MAX

@@ -1,8 +1,8 @@
 """The decision.
 
 Purpose: one call, the rules, the grants and the circumstances in; allow, ask or deny out, with every reason.
-Invariant: the strictest finding wins (deny, then ask, then allow); a grant answers what is asked and nothing that is
-denied; what no rule speaks of is asked; an order of rules or grants changes nothing.
+Invariant: the strictest finding wins (deny, then ask, then allow); a grant, or an address that the user typed, answers
+what is asked and nothing that is denied; what no rule speaks of is asked; an order of rules or grants changes nothing.
 Must never: raise, read a clock, or let a grant reach further than the card that issued it.
 """
 
@@ -21,6 +21,7 @@ from gloveport.server.policy.risk import Factor, risk_factors, risk_level
 from gloveport.server.policy.rules.rule import Verdict
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.policy.rung import minimum_strength, trust_in_force
+from gloveport.server.policy.typed import TYPED_WORDS, words_answer
 
 REASONS_SHOWN_MAX = 4
 
@@ -67,17 +68,18 @@ def decide(request: Request, rules: RuleSet, grants: Sequence[Grant], context: C
     verdict = findings[0].verdict
     deciding = tuple(finding for finding in findings if finding.verdict is verdict)
     need = _need(request, effects, deciding, context) if verdict is Verdict.ask else None
-    grant = None if need is None else covering_grant(grants, request, context, deciding, need.ceiling)
+    typed = need is not None and words_answer(request.typed, deciding)
+    grant = None if need is None or typed else covering_grant(grants, request, context, deciding, need.ceiling)
     factors = risk_factors(request, effects, context, grant is not None)
     return Decision(
-        verdict=verdict if grant is None else Verdict.allow,
+        verdict=Verdict.allow if typed or grant is not None else verdict,
         risk=risk_level(factors).name,
-        reason=_reason(deciding) if grant is None else _granted(grant),
+        reason=TYPED_WORDS if typed else _reason(deciding) if grant is None else _granted(grant),
         rule_ids=tuple(sorted({finding.rule_id for finding in deciding})),
         rules_hash=rules.hash,
         grant_id=None if grant is None else grant.grant_id,
         grant_uses_left=None if grant is None or grant.uses_left is None else grant.uses_left - 1,
-        need=need if grant is None else None,
+        need=None if typed or grant is not None else need,
         factors=factors,
         findings=findings,
         effects=effects,

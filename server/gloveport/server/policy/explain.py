@@ -137,4 +137,4 @@ def _hint(decided: Decided) -> str:
         return known
     if decided.verdict == "deny":
         return "No answer can allow it; do it yourself if you want it done."
-    return "Answer the card; the narrowest answer holds for this one call."
+    return "You would be asked when it is called; the narrowest answer holds for that one call."

@@ -33,7 +33,8 @@ class Request:
     variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names, `unbound` the
     named ones whose content can't be told, so that no answer lasts. `sandbox` is where it would run; None: the daemon
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
-    neither. `understood` is the command line taken apart; None: nobody looked.
+    neither. `typed`: all that leaves is a look at an address that the user typed. `understood` is the command line
+    taken apart; None: nobody looked.
     """
 
     call_id: CallId
@@ -53,6 +54,7 @@ class Request:
     unknown: tuple[str, ...] = ()
     payload: "Leaving | None" = None
     understood: Understood | None = None
+    typed: bool = False
 
     @property
     def only_looks(self) -> bool:

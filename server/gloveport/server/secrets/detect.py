@@ -6,7 +6,9 @@ Invariant: no known value of `KNOWN_CHARS_MIN` characters or more survives `Reda
 Must never: keep or log what it found, or be the only thing between a secret and the network.
 """
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -20,6 +22,8 @@ from gloveport.server.secrets.shapes import SHAPES, Shape
 KNOWN_CHARS_MIN: Final = 4
 """Shorter values are not redacted: they would take half of any text with them."""
 
+DIGEST_DIGITS: Final = 6
+"""So much of a keyed digest tells two secrets apart in one record, and is no handle on either."""
 _PATTERN_BYTES_MAX: Final = 32 * 1024 * 1024
 _MARK_LENGTH: Final = 3
 _MARK_CHARS: Final = "•◦▪▫◆◇○●◈◉"
@@ -38,12 +42,17 @@ class Finding:
 class Redactor:
     """Redacts known values and, unless `shapes` is off, whatever looks like a credential. Shows nothing of what it
     knows; safe to share.
+
+    With a `key` a secret's place tells its keyed digest, the same for all spellings of a known one, so that two places
+    can be seen to have held the same; nobody without the key learns more from it.
     """
 
-    __slots__ = ("_automaton", "_known", "_spellings", "_use_shapes", "mark")
+    __slots__ = ("_automaton", "_key", "_known", "_spellings", "_use_shapes", "_values", "mark")
 
-    def __init__(self, known: Iterable[str] = (), *, shapes: bool = True) -> None:
+    def __init__(self, known: Iterable[str] = (), *, shapes: bool = True, key: bytes = b"") -> None:
         values = {v.encode("utf-8", "surrogatepass") for v in known if len(v) >= KNOWN_CHARS_MIN}
+        self._key = key
+        self._values = {spelling: value for value in sorted(values) for spelling in spell(value)} if key else {}
         self._spellings = frozenset(s for value in values for s in spell(value))
         self._known = _alternatives(self._spellings) if self._spellings else None
         self._automaton: Automaton | None = None
@@ -58,9 +67,20 @@ class Redactor:
 
     def redact_bytes(self, data: bytes) -> bytes:
         """The same for bytes; the very object when there was nothing to redact."""
+        data = _cut_out(data, self.known_places(data), self._in_place_of)
+        return _cut_out(data, self.shape_places(data), self._in_place_of)
+
+    def _in_place_of(self, secret: bytes) -> bytes:
+        """The mark, and between its characters, which no known value holds, those of the keyed digest."""
         mark = self.mark.encode()
-        data = _cut_out(data, self.known_places(data), mark)
-        return _cut_out(data, self.shape_places(data), mark)
+        between = self.mark[0].encode()
+        told_bytes = 2 * len(mark) + DIGEST_DIGITS + (DIGEST_DIGITS - 1) * len(between)
+        is_told = len(secret) == told_bytes and secret.startswith(mark) and secret.endswith(mark)
+        if not self._key or is_told:
+            return secret if is_told else mark
+        value = self._values.get(secret, secret)
+        digits = hmac.new(self._key, value, hashlib.sha256).hexdigest()[:DIGEST_DIGITS]
+        return mark + between.join(digit.encode() for digit in digits) + mark
 
     @property
     def uses_shapes(self) -> bool:
@@ -120,12 +140,12 @@ def _apart(found: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, int, in
         yield open_one
 
 
-def _cut_out(data: bytes, places: list[tuple[int, int]], mark: bytes) -> bytes:
+def _cut_out(data: bytes, places: list[tuple[int, int]], in_place_of: Callable[[bytes], bytes]) -> bytes:
     if not places:
         return data
     pieces, at = [], 0
     for start, end in places:
-        pieces += [data[at:start], mark]
+        pieces += [data[at:start], in_place_of(data[start:end])]
         at = end
     return b"".join([*pieces, data[at:]])
 

@@ -11,10 +11,11 @@ import posixpath
 import re
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import anyio.to_thread
@@ -30,6 +31,26 @@ CLUSTER_CHARACTERS_MAX: Final = 256
 FOLDERS_ENTERED_MAX: Final = 8
 TOO_MANY: Final = "more names than can be looked at"
 
+CHOSEN_LATER: Final = "names that its shell makes up when it runs"
+"""Variables, patterns and folders entered one after another: what they lead to is not known before."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox"})
+_MADE_UP: Final = re.compile(r"[$`*?\[{~]|\b(?:cd|pushd)\b.*\b(?:cd|pushd|popd)\b", re.DOTALL)
+_READ_UNNAMED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+        **dict.fromkeys(("npm", "npx", "yarn", "pnpm"), ("package.json",)),
+        **dict.fromkeys(("node", "nodejs"), ("package.json",)),
+        **dict.fromkeys(("pytest", "py.test"), ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "conftest.py")),
+        "tox": ("tox.ini", "pyproject.toml", "setup.cfg"),
+        "just": ("justfile", ".justfile", "Justfile"),
+        "rake": ("Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"),
+        "cargo": ("Cargo.toml", "build.rs"),
+        "cmake": ("CMakeLists.txt",),
+        "docker-compose": ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"),
+    }
+)
+"""Programs, and the files that they read or run though nobody names them."""
+_FOLDERS_READ_MAX: Final = 16
 _NO_PATH: Final = re.compile(r"[\s'\"`$(){}\[\]<>|&;,=:*?!\\#^]+")
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _OTHER_WAY: Final = re.compile(r"(?:-\w*)?/[./]*(?:proc|dev/fd)/")
@@ -66,10 +87,25 @@ async def bind_files(argv: tuple[str, ...], root: str, workspace: SessionWorkspa
 
 def _named(argv: tuple[str, ...], root: str, worktree: Path, cwd: str) -> tuple[tuple[str, ...], list[str]]:
     """Named paths of the worktree that may be there, and what can't be bound whatever is there."""
-    names = dict.fromkeys(path for word in argv for path in _paths_of(word, root, cwd))
+    names = dict.fromkeys(path for word in (*argv, *_unnamed(argv)) for path in _paths_of(word, root, cwd))
     unbound = dict.fromkeys(one for word in argv for one in spellings(word) if _OTHER_WAY.match(one))
+    unbound |= dict.fromkeys((CHOSEN_LATER,) if _is_made_up(argv) else ())
     there = tuple(path for path in islice(names, NAMES_MAX) if _may_be_there(worktree, path))
     return there, [*unbound, *([TOO_MANY] if len(names) > NAMES_MAX else [])]
+
+
+def _is_made_up(argv: tuple[str, ...]) -> bool:
+    """Whether a shell is given text whose names it makes up itself."""
+    at = next((at for at, word in enumerate(argv) if posixpath.basename(word) in _SHELLS), None)
+    return at is not None and any(_MADE_UP.search(word) for word in argv[at + 1 :])
+
+
+def _unnamed(argv: tuple[str, ...]) -> Iterator[str]:
+    """Files that a program in the line reads of itself, in each folder that the line may send it to."""
+    said = dict.fromkeys(one for word in argv for one in (word, *spellings(word)))
+    read = dict.fromkeys(file for one in said for file in _READ_UNNAMED.get(posixpath.basename(one), ()))
+    folders = ("", *islice((one.removeprefix("-C") for one in said if one), _FOLDERS_READ_MAX)) if read else ()
+    yield from (posixpath.join(folder, file) for folder in folders for file in read)
 
 
 def spellings(word: str) -> tuple[str, ...]:

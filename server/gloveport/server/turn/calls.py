@@ -6,6 +6,7 @@ Invariant: a call runs only from the stage `proposed`, after a judgement that al
 Must never: run a call whose turn was stopped, or take an answer that names another card.
 """
 
+from itertools import dropwhile, takewhile
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode
@@ -173,9 +174,23 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
     if judgement.grant_id in draft.state.grant_uses and judgement.grant_id not in draft.state.grants:
         draft.need(JudgeCall(call.call_id))
         return
+    _record(draft, given)
+    if judgement.verdict == "allow":
+        _start(draft, call, given)
+    elif judgement.verdict == "ask" and given.card is not None and call.asks < ASKS_PER_CALL_MAX:
+        _ask(draft, call, given.card)
+        _ask_beside(draft, given.beside)
+    else:
+        text = f"Not allowed: {judgement.reason.rstrip('.')}. Choose another way."
+        finish_unrun(draft, call.call_id, call.tool, "denied", text)
+        flow.advance(draft)
+
+
+def _record(draft: Draft, given: inp.CallJudged) -> None:
+    judgement = given.judgement
     draft.emit(
         ev.PolicyDecided(
-            **_born(draft, call.call_id),
+            **_born(draft, given.call_id),
             verdict=judgement.verdict,
             risk=judgement.risk,
             reason=judgement.reason,
@@ -185,14 +200,29 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
             grant_id=judgement.grant_id,
         )
     )
-    if judgement.verdict == "allow":
-        _start(draft, call, given)
-    elif judgement.verdict == "ask" and given.card is not None and call.asks < ASKS_PER_CALL_MAX:
+
+
+def neighbours(turn: Turn, call_id: str) -> tuple[Call, ...]:
+    """The calls right behind this one of which a card may stand beside its card: not judged yet, of the same goal."""
+    calls = dropwhile(lambda call: call.call_id != call_id, turn.calls)
+    first = next(calls, None)
+    return tuple(takewhile(lambda call: first is not None and _may_wait_with(first, call), calls))
+
+
+def _may_wait_with(first: Call, call: Call) -> bool:
+    same_goal = call.goal_revision == first.goal_revision
+    return same_goal and call.stage is CallStage.PROPOSED and call.asks < ASKS_PER_CALL_MAX
+
+
+def _ask_beside(draft: Draft, beside: tuple[inp.CallJudged, ...]) -> None:
+    """Ask about the calls behind the one that is asked about; from the first that does not fit on, they come later."""
+    for given in beside:
+        call = draft.turn.next_proposed
+        fits = call is not None and call.call_id == given.call_id and call.asks < ASKS_PER_CALL_MAX
+        if call is None or not fits or given.judgement.verdict != "ask" or given.card is None:
+            return
+        _record(draft, given)
         _ask(draft, call, given.card)
-    else:
-        text = f"Not allowed: {judgement.reason.rstrip('.')}. Choose another way."
-        finish_unrun(draft, call.call_id, call.tool, "denied", text)
-        flow.advance(draft)
 
 
 def _start(draft: Draft, call: Call, given: inp.CallJudged) -> None:
@@ -242,7 +272,8 @@ def rejected(draft: Draft, given: inp.CallRejected) -> None:
 
 
 def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
-    """A card was answered; an allowed call is judged again, with the grant and today's facts."""
+    """A card was answered; when none waits any more, an allowed call is judged again, with its grant and the facts
+    of then."""
     approval = draft.state.approvals.get(given.approval_id)
     if approval is None:
         raise TurnError(ErrorCode.APPROVAL_UNKNOWN, "this card does not wait any more")
@@ -254,7 +285,7 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
         draft.emit(given.grant)
         resolve_card(draft, approval, "allowed", given.grant, given.by)
         issue_release(draft, approval, given.grant)
-        draft.need(JudgeCall(approval.call_id))
+        flow.advance(draft)
         return
     resolve_card(draft, approval, given.decision, None, given.by)
     call = draft.state.call(approval.call_id)

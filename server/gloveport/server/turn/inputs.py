@@ -216,12 +216,16 @@ class CardShown:
 
 @dataclass(frozen=True, slots=True)
 class CallJudged:
-    """A proposed call was planned and judged; `card` is set exactly when the verdict is ask."""
+    """A proposed call was planned and judged; `card` is set exactly when the verdict is ask.
+
+    `beside` are the calls right behind it that are asked about together with it, in their order.
+    """
 
     call_id: str
     plan: Plan
     judgement: Judgement
     card: CardShown | None
+    beside: "tuple[CallJudged, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +291,11 @@ class RequestInterrupted:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRechecked:
-    """After a restart: whether a card that waits still says what would be done now."""
+    """After a restart, or a right that was given: whether a card that waits still says what would be asked now."""
 
     approval_id: str
     holds: bool
+    by: str = "recovery"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from gloveport.server.turn import calls, flow, retrying
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft
-from gloveport.server.turn.effects import JudgeCall
 
 RESTARTS_PER_ANSWER_MAX: Final = 3
 """So often in a row an answer may break off with the daemon before the turn is ended: it may be what ends it."""
@@ -87,8 +86,8 @@ def rechecked(draft: Draft, given: inp.ApprovalRechecked) -> None:
     approval = draft.state.approvals.get(given.approval_id)
     if approval is None or given.holds:
         return
-    calls.resolve_card(draft, approval, "superseded", None, "recovery")
-    draft.need(JudgeCall(approval.call_id))
+    calls.resolve_card(draft, approval, "superseded", None, given.by)
+    flow.advance(draft)
 
 
 def taken_up(draft: Draft, _given: inp.TakenUp) -> None:

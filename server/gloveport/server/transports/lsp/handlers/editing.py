@@ -23,6 +23,7 @@ from gloveport.protocol.wire.change import (
     ChangeHunksParams,
     ChangeUndoParams,
     PendingHunk,
+    Replaced,
     Selection,
 )
 from gloveport.server.transports.lsp.asks import Asks
@@ -35,6 +36,7 @@ from gloveport.server.transports.lsp.handlers.names import (
     NEXT_HUNK,
     REJECT_FILE,
     REJECT_HUNK,
+    TAKE_HUNK,
     UNDO,
 )
 from gloveport.server.transports.lsp.outbox import OutboxClosed
@@ -91,6 +93,7 @@ class _Chosen(SyncModel):
     change_id: str = ""
     digest: str = ""
     hunk_digest: str | None = None
+    user_digest: str | None = None
     line: int = 0
 
 
@@ -157,10 +160,16 @@ def _commands(hunk: PendingHunk, *, whole: bool) -> _Rows:
     size = f"+{hunk.new_count} −{hunk.old_count}" if hunk.hunk_digest is not None else hunk.kind
     note = f", {hunk.runs_by_itself}" if hunk.runs_by_itself else ""
     note += ", conflicted: meets your edit" if hunk.state == "conflicted" else ""
-    rows = [
-        _command(f"Gloveport: accept this ({size}{note})", ACCEPT_HUNK, hunk),
-        _command("Gloveport: reject this", REJECT_HUNK, hunk),
-    ]
+    if hunk.state == "conflicted" and hunk.user_digest is not None:
+        rows = [
+            _command(f"Gloveport: take this in place of your lines ({size}{note})", TAKE_HUNK, hunk),
+            _command("Gloveport: keep mine", REJECT_HUNK, hunk),
+        ]
+    else:
+        rows = [
+            _command(f"Gloveport: accept this ({size}{note})", ACCEPT_HUNK, hunk),
+            _command("Gloveport: reject this", REJECT_HUNK, hunk),
+        ]
     return [*rows, *_file_commands(hunk)] if whole else rows
 
 
@@ -179,6 +188,7 @@ def _command(title: str, name: str, hunk: PendingHunk) -> dict[str, object]:
         "changeId": hunk.change_id,
         "digest": hunk.digest,
         "hunkDigest": hunk.hunk_digest,
+        "userDigest": hunk.user_digest,
         "line": hunk.start_line,
     }
     return {"title": title, "command": name, "arguments": [chosen]}
@@ -237,12 +247,16 @@ class _Doing:
         return self._result
 
 
-async def _decide(method: str, chosen: _Chosen, desk: Desk, *, whole: bool) -> dict[str, object]:
+async def _decide(
+    method: str, chosen: _Chosen, desk: Desk, *, whole: bool, replaces: tuple[Replaced, ...] = ()
+) -> dict[str, object]:
     hunks = None if whole or chosen.hunk_digest is None else (chosen.hunk_digest,)
     params = ChangeDecideParams(
         client_request_id=f"lsp-{uuid.uuid4().hex}",
         session_id=chosen.session_id,
-        selections=(Selection(change_id=chosen.change_id, digest=chosen.digest, hunk_digests=hunks),),
+        selections=(
+            Selection(change_id=chosen.change_id, digest=chosen.digest, hunk_digests=hunks, replaces=replaces),
+        ),
     )
     return _answer(await desk.port.call(method, params, desk.caller))
 
@@ -257,6 +271,17 @@ async def _accept_hunk(chosen: _Chosen, desk: Desk) -> object:
 
 async def _reject_hunk(chosen: _Chosen, desk: Desk) -> object:
     return await _decide("change/reject", chosen, desk, whole=False)
+
+
+async def _take_hunk(chosen: _Chosen, desk: Desk) -> object:
+    """What the user has there gives way, if it still is what it was when the command was offered."""
+    if chosen.hunk_digest is None or chosen.user_digest is None:
+        raise GloveportError(ErrorCode.INVALID_PARAMS, "hunkDigest and userDigest: both sides have to be named")
+    try:
+        given = Replaced(hunk_digest=chosen.hunk_digest, user_digest=chosen.user_digest)
+    except ValidationError:
+        raise GloveportError(ErrorCode.INVALID_PARAMS, "hunkDigest and userDigest: no digests") from None
+    return await _decide("change/accept", chosen, desk, whole=False, replaces=(given,))
 
 
 async def _accept_file(chosen: _Chosen, desk: Desk) -> object:
@@ -296,6 +321,7 @@ _DOERS: Final[Mapping[str, _Doer]] = MappingProxyType(
     {
         ACCEPT_HUNK: _accept_hunk,
         REJECT_HUNK: _reject_hunk,
+        TAKE_HUNK: _take_hunk,
         ACCEPT_FILE: _accept_file,
         REJECT_FILE: _reject_file,
         NEXT_HUNK: _next,

@@ -11,6 +11,7 @@ from typing import Final
 
 ACCEPT_HUNK: Final = "gloveport.acceptHunk"
 REJECT_HUNK: Final = "gloveport.rejectHunk"
+TAKE_HUNK: Final = "gloveport.takeHunk"
 ACCEPT_FILE: Final = "gloveport.acceptFile"
 REJECT_FILE: Final = "gloveport.rejectFile"
 NEXT_HUNK: Final = "gloveport.nextHunk"
@@ -18,7 +19,8 @@ UNDO: Final = "gloveport.undo"
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         ACCEPT_HUNK: "accept one hunk, as it was shown",
-        REJECT_HUNK: "reject one hunk",
+        REJECT_HUNK: "reject one hunk; of a conflict: keep your own lines",
+        TAKE_HUNK: "take one hunk of a conflict in place of your own lines, as both were shown",
         ACCEPT_FILE: "accept all of a file",
         REJECT_FILE: "reject all of a file",
         NEXT_HUNK: "go to the next pending hunk",
