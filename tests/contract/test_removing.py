@@ -10,6 +10,8 @@ from tests.kit.ordinary_user import ordinary_user
 from tests.kit.require import require
 from tests.kit.workspaces import make_tree, read_tree
 
+from gloveport.server.app.resources import WorkspaceShelf
+from gloveport.server.commands.data import left_words
 from gloveport.server.workspace.removing import LEFT_MAX, remove_tree
 
 DEEP = 2_000
@@ -120,3 +122,20 @@ def test_what_stays_is_named_and_the_rest_goes(trash: Path) -> None:
     )
     assert {name for name in os.listdir(trash) if not name.startswith(".going-")} <= {"b"}
     assert remove_tree(trash) == ()
+
+
+async def test_what_stays_of_a_deleted_session_is_told_until_it_goes(tmp_path: Path) -> None:
+    """Its folder is tried again; what daemon/status says is nothing once all is gone."""
+    require(os.geteuid() == 0, "folders of another user are made by root alone")
+    shelf = WorkspaceShelf(tmp_path / "sessions", ())
+    make_tree(tmp_path / "sessions/one", {"state.json": b"{}", "worktree/a": b"1"})
+    with ordinary_user(tmp_path):
+        pass
+    make_tree(tmp_path / "sessions/one/worktree", {"theirs/file": b"x"})
+    with ordinary_user(tmp_path, gives=False):
+        await shelf.remove("one")
+    assert [words.split(":")[0] for words in shelf.left["one"]] == [str(tmp_path / "sessions/one/worktree/theirs")]
+    (told,) = left_words(shelf.left["one"])
+    assert "worktree/theirs" in told
+    await shelf.remove("one")
+    assert (shelf.left, left_words(()), await shelf.there()) == ({}, [], ())

@@ -114,7 +114,7 @@ class Daemon:
 
     @asynccontextmanager
     async def client(self, name: str = "test", *, deciding: bool = True) -> AsyncIterator[Client]:
-        """A connected client; a failure that leaves the block bears the daemon's last words, for its log goes with it."""
+        """A connected client; a failure that leaves the block bears the end of the daemon's log."""
         token = self.places.token.read_text() if deciding else None
         try:
             async with connect(self.places.socket, token=token, client_name=name) as client:

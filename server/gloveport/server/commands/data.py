@@ -55,7 +55,7 @@ async def data_info(house: House) -> DataInfo:
             _older(house)
             + house.trust.told
             + _told(health, used_bytes, house.settings().retention)
-            + _left(house.retention.left)
+            + left_words(house.retention.left)
         ),
     )
 
@@ -77,7 +77,8 @@ def _older(house: House) -> list[str]:
     ]
 
 
-def _left(stays: tuple[str, ...]) -> list[str]:
+def left_words(stays: tuple[str, ...]) -> list[str]:
+    """What could not be removed of sessions that are gone, in words; nothing where nothing stays."""
     if not stays:
         return []
     more = f" and {len(stays) - LEFT_TOLD_MAX} more" if len(stays) > LEFT_TOLD_MAX else ""
