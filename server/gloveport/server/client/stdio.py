@@ -21,6 +21,7 @@ from gloveport.server.client.private import open_socket, read_token
 
 COPY_BYTES: Final = 1 << 16
 PARENT_LOOK_S: Final = 0.25
+GONE: Final = b"gloveport lsp: the daemon is gone; start this language server anew, and the daemon comes back with it\n"
 DRAIN_S: Final = 0.5
 """After end of input the daemon's last words may still come for so long."""
 
@@ -62,7 +63,10 @@ def pipe(link: socket.socket, token: str | None = None) -> int:
         if said.is_set():
             heard.wait(DRAIN_S)
             return 0
-    return 0
+    if said.is_set():
+        return 0
+    os.write(2, GONE)
+    return 1
 
 
 def _take_stdio() -> tuple[int, int]:
