@@ -8,6 +8,8 @@
 -- An accepted change is made in the buffer: `u` takes it back there, `:w` saves it. A client whose daemon is gone is
 -- started anew by the next command or look at the file.
 
+local STARTED_MS = 10000
+
 local M = { client = nil, config = nil }
 
 local function running()
@@ -29,6 +31,9 @@ end
 local function request(method, params, buffer, done)
   if not running() then
     attach(buffer)
+    vim.wait(STARTED_MS, function()
+      return running() and vim.lsp.get_client_by_id(M.client).initialized
+    end, 20)
   end
   local client = M.client and vim.lsp.get_client_by_id(M.client)
   if client == nil then
