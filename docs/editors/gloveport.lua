@@ -3,17 +3,25 @@
 --   require("gloveport").setup()                          -- this file on the runtime path, in lua/
 --   require("gloveport").setup({ cmd = { "/path/to/gloveport", "lsp" } })
 --
--- Commands: GloveportAccept, GloveportReject, GloveportAcceptFile, GloveportRejectFile, GloveportNext, GloveportUndo.
--- An accepted change is made in the buffer: `u` takes it back there, `:w` saves it.
+-- Commands: GloveportAccept, GloveportReject, GloveportTake (yours gives way), GloveportAcceptFile, GloveportRejectFile,
+-- GloveportNext, GloveportUndo.
+-- An accepted change is made in the buffer: `u` takes it back there, `:w` saves it. A client whose daemon is gone is
+-- started anew by the next command or look at the file.
 
-local M = { client = nil }
+local STARTED_MS = 10000
 
-local function attach(config, buffer)
+local M = { client = nil, config = nil }
+
+local function running()
+  return M.client ~= nil and vim.lsp.get_client_by_id(M.client) ~= nil
+end
+
+local function attach(buffer)
   if vim.api.nvim_buf_get_option(buffer, "buftype") ~= "" or vim.api.nvim_buf_get_name(buffer) == "" then
     return
   end
-  if M.client == nil or vim.lsp.get_client_by_id(M.client) == nil then
-    M.client = vim.lsp.start_client(config)
+  if not running() then
+    M.client = vim.lsp.start_client(M.config)
   end
   if M.client ~= nil then
     vim.lsp.buf_attach_client(buffer, M.client)
@@ -21,6 +29,12 @@ local function attach(config, buffer)
 end
 
 local function request(method, params, buffer, done)
+  if not running() then
+    attach(buffer)
+    vim.wait(STARTED_MS, function()
+      return running() and vim.lsp.get_client_by_id(M.client).initialized
+    end, 20)
+  end
   local client = M.client and vim.lsp.get_client_by_id(M.client)
   if client == nil then
     return vim.notify("gloveport is not running", vim.log.levels.WARN)
@@ -86,7 +100,7 @@ end
 
 function M.setup(options)
   options = options or {}
-  local config = vim.tbl_deep_extend("force", {
+  M.config = vim.tbl_deep_extend("force", {
     name = "gloveport",
     cmd = { "gloveport", "lsp" },
     root_dir = vim.fn.getcwd(),
@@ -108,13 +122,16 @@ function M.setup(options)
   vim.api.nvim_create_autocmd("BufReadPost", {
     group = group,
     callback = function(event)
-      attach(config, event.buf)
+      attach(event.buf)
     end,
   })
   vim.api.nvim_create_autocmd({ "BufEnter", "CursorHold", "FocusGained" }, {
     group = group,
     callback = function(event)
-      if M.client ~= nil and vim.lsp.buf_is_attached(event.buf, M.client) then
+      if M.client ~= nil then
+        attach(event.buf)
+      end
+      if running() and vim.lsp.buf_is_attached(event.buf, M.client) then
         M.refresh(event.buf)
       end
     end,

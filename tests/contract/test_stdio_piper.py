@@ -198,7 +198,7 @@ async def test_dead_parent_is_noticed(start_piper: Start) -> None:
 
 
 async def test_the_daemons_end_ends_it(start_piper: Start) -> None:
-    """Nothing hangs on a socket that nobody serves."""
+    """Nothing hangs on a socket that nobody serves; it fails, and says what to do."""
     async with run_daemon() as daemon:
         piper = start_piper(daemon.socket.parent)
 
@@ -207,10 +207,29 @@ async def test_the_daemons_end_ends_it(start_piper: Start) -> None:
             read_message(piper)
 
         await in_thread(greet)
+        daemon.socket.unlink()  # nobody can be reached there any more, as after a kill
         daemon.stop.set()
         await in_thread(lambda: piper.wait(SOON_S))
-        await in_thread(lambda: finish(piper))
-        assert piper.returncode == 0
+        _, err = await in_thread(lambda: finish(piper))
+        assert piper.returncode == 1
+        assert err.startswith(b"gloveport lsp: the daemon is gone; start this language server anew")
+
+
+async def test_an_editor_that_leaves_is_no_failure(start_piper: Start) -> None:
+    """After `exit` the daemon ends the connection while it goes on: exit code 0, without a word."""
+    async with run_daemon() as daemon:
+
+        def leave() -> None:
+            piper = start_piper(daemon.socket.parent)
+            write(piper, request(1, "initialize", {"capabilities": {}}))
+            read_message(piper)
+            write(piper, request(2, "shutdown"))
+            read_message(piper)
+            write(piper, encode_frame(orjson.dumps({"jsonrpc": "2.0", "method": "exit"})))
+            piper.wait(SOON_S)
+            assert (finish(piper)[1], piper.returncode) == (b"", 0)
+
+        await in_thread(leave)
 
 
 @contextmanager

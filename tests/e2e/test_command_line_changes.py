@@ -197,6 +197,15 @@ def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
     mine.write_text(TEXT.replace("line 3\n", "my own third\n"))
     told = " ".join(cli("accept", "a.txt", "--unseen", cwd=proposed, code=1).stderr.split())
     assert all(words in told for words in ("gloveport diff", "gloveport reject", "Put your lines back as they were"))
+    way = re.search(r"gloveport (accept --hunk \w+ --take a\.txt) ", told)
+    assert way is not None
+    piped = cli("diff", "a.txt", cwd=proposed)
+    assert f"conflicted: a.txt (hunk {way[1].split()[2]})" in piped.stderr
+    assert way[1] in piped.stderr
+    assert "conflicted" not in piped.stdout + cli("diff", "docs", cwd=proposed).stderr
+    cli(*way[1].split(), cwd=proposed)
+    assert mine.read_text() == TEXT.replace("line 3\n", "third\n")
+    cli("undo", cwd=proposed)
     with cli.at_terminal("diff", "a.txt", cwd=proposed) as shell:
         shell.wait_for("conflicted")
         shell.wait_for("you have: my own third")

@@ -64,6 +64,21 @@ def test_the_newest_session_elsewhere_is_left_alone(cli: Cli, tmp_path: Path) ->
     assert f"undone: a.txt, b.txt in {other}" in cli("undo", "--session", newer[-6:], cwd=empty).stdout
 
 
+def test_a_session_of_a_folder_above_takes_over_nothing(cli: Cli, tmp_path: Path) -> None:
+    """The session of this very folder comes before a newer one of its parent; one of another folder is told."""
+    mine, beside = folder_of(tmp_path, "mine"), folder_of(tmp_path, "beside")
+    older = run_json(cli, mine, "edit")[-1]["sessionId"]
+    newer = run_json(cli, tmp_path, "hello")[-1]["sessionId"]
+    shown = cli("diff", cwd=mine)
+    assert "+second" in shown.stdout
+    assert shown.stderr == ""
+    assert older in cli("export", cwd=mine).stdout
+    assert f"{older[-6:]} of {mine}" in cli("diff", cwd=mine / "inner").stderr
+    told = cli("diff", cwd=beside)
+    assert "Nothing is proposed." in told.stderr
+    assert f"session {newer[-6:]} of {tmp_path}" in told.stderr
+
+
 def test_a_run_below_a_workspace_is_of_that_workspace(cli: Cli, root: Path) -> None:
     """As every other command takes it; told, with the way to the other choice; a repository below is another one."""
     run_json(cli, root, "hello")

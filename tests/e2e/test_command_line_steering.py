@@ -183,3 +183,20 @@ def test_there_is_nobody_to_steer(cli: Cli, root: Path) -> None:
     cli("steer", "x", "--as", "louder", cwd=root, code=2)
     cli("queue", "--edit", "a", cwd=root, code=2)
     assert "Nothing waits." in cli("queue", cwd=root).stdout
+
+
+def test_a_stop_tells_which_queued_messages_were_not_sent(cli: Cli, root: Path) -> None:
+    """By id and first words, at the stop and in the queue's list afterwards; one that was taken back is not named."""
+    with cli.at_terminal("run", "slow", "--trust", "trusted", cwd=root) as shell:
+        shell.wait_for("Begun")
+        for words in ("first one", "second one", "third one"):
+            cli("queue", words, cwd=root)
+        names = dict(line.split("  ")[::-1] for line in cli("queue", cwd=root).stdout.splitlines())
+        cli("queue", "--drop", names["third one"], cwd=root)
+        told = cli("cancel", cwd=root).stdout
+        assert shell.end() == 4
+    later = cli("queue", cwd=root).stdout
+    for shown in (told, later):
+        for words in ("first one", "second one"):
+            assert f"not sent, as the turn was stopped: {names[words]}  {words}\n" in shown
+        assert "third one" not in shown

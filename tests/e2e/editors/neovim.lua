@@ -24,6 +24,19 @@ local function run(command)
   return done
 end
 
+-- Without a daemon: it was killed under the client, and the next command finds it again.
+local function after_a_kill()
+  os.execute("kill -9 " .. vim.env.GLOVEPORT_PID)
+  until_(function() return vim.lsp.get_client_by_id(gloveport.client) == nil end)
+  until_(function() return #warnings > 0 end)
+  local gone = gloveport.client
+  cursor(2)
+  local original = text()
+  seen.accepted = run("gloveport.acceptHunk") ~= nil
+  until_(function() return text() ~= original end)
+  seen.anew, seen.after_accept = gloveport.client ~= gone, text()
+end
+
 local ok, failure = pcall(function()
   -- What is typed reaches the server with the next request only, so that an edit can come for an older version.
   gloveport.setup({ cmd = vim.fn.json_decode(vim.env.GLOVEPORT_LSP), flags = { debounce_text_changes = 600000 } })
@@ -34,6 +47,7 @@ local ok, failure = pcall(function()
     return client ~= nil and client.initialized and vim.lsp.buf_is_attached(buffer, gloveport.client)
   end)
   seen.lenses = until_lenses(9) -- two for each of three hunks, three for the file
+  if vim.env.GLOVEPORT_PID then return after_a_kill() end
 
   cursor(2)
   local original = text()

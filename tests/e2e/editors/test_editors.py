@@ -113,6 +113,19 @@ async def test_neovim(tmp_path: Path, where: str) -> None:
         assert mine.read_text() == seen["after_last"]
 
 
+async def test_neovim_after_the_daemon_was_killed(tmp_path: Path) -> None:
+    """The client ends with its daemon; the next command starts both anew and decides."""
+    program = neovim("debian")
+    async with proposed(tmp_path) as (daemon, mine, environment):
+        assert daemon.process is not None
+        environment["GLOVEPORT_PID"] = str(daemon.process.pid)
+        argv = [program, "--headless", "--clean", "-n", "-c", f"luafile {HERE / 'neovim.lua'}"]
+        seen = run_editor(argv, environment, mine.parent)
+        assert (seen["lenses"], seen["anew"], seen["accepted"]) == (9, True, True), seen
+        assert seen["after_accept"] == with_changes(2)
+        assert any("quit with exit code 1" in words for words in seen["warnings"])
+
+
 async def test_emacs_eglot(tmp_path: Path) -> None:
     """The same by eglot in batch: actions at a place, accepted, undone, rejected, a stale edit noticed, saved."""
     program = shutil.which("emacs")

@@ -25,8 +25,16 @@ from gloveport.protocol.wire.change import (
     Selection,
 )
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.diffs import below_root, decided_digests, hunk_digest, pending, show_diffs, write_patch
-from gloveport.server.cli.hints import taking_back
+from gloveport.server.cli.diffs import (
+    below_root,
+    conflict_words,
+    decided_digests,
+    hunk_digest,
+    pending,
+    show_diffs,
+    write_patch,
+)
+from gloveport.server.cli.hints import HINTS, taking_back
 from gloveport.server.cli.link import err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
@@ -36,7 +44,7 @@ from gloveport.server.client.connect import Client
 Paths = Annotated[list[str] | None, typer.Argument(help="Files and folders, as seen from here; none: all.")]
 Hunks = Annotated[list[str] | None, typer.Option("--hunk", help="A hunk's id as diff shows it, for one path.")]
 Unseen = Annotated[bool, typer.Option("--unseen", help="Also what was never shown as it is now.")]
-Take = Annotated[bool, typer.Option("--take", help="With --hunk: your own lines there give way.")]
+Take = Annotated[bool, typer.Option("--take", help="With --hunk and PATH: your own lines there give way.")]
 NOTHING = "Nothing is proposed."
 
 
@@ -89,7 +97,12 @@ async def decide(
             session_id=session_id,
             selections=tuple(_selection(change, hunks, met) for change in batch),
         )
-        done = await client.call("change/accept" if accept else "change/reject", params)
+        try:
+            done = await client.call("change/accept" if accept else "change/reject", params)
+        except GloveportError as error:
+            if error.code is ErrorCode.CHANGE_CONFLICT and (ways := await conflict_words(client, session_id, batch)):
+                error.hint = f"{HINTS[error.code]}\nOr settle what meets your lines:{ways}"
+            raise
         result = done.model_copy(update={"paths": (*result.paths, *done.paths)})
     chosen = {digest for change in changes for digest in _selection(change, hunks).hunk_digests or ()} if met else set()
     for one in met:

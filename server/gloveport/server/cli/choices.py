@@ -19,6 +19,7 @@ from gloveport.server.cli.link import fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
 from gloveport.server.cli.run import absolute, checked_level, known_level
+from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
 
 STOP_WAIT_S: Final = 30.0
@@ -122,6 +123,7 @@ def cancel(
             state = await _end_of(client, info.session_id, turn_id)
             words = "stopped" if state == "cancelled" else f"it ended by itself: {state}"
             out().print(plain(f"{words}: session {short_id(info.session_id)} ({info.root})"))
+            print_returned(await returned_by_stop(client, info.session_id))
             return
         raise GloveportError(
             ErrorCode.TURN_BUSY, "the stop is on its way, but something still runs", hint="See gloveport show."

@@ -170,6 +170,28 @@ async def _met_lines(client: Client, session: SessionInfo, change: ChangeInfo) -
     return {name: (texts.get(name) or "").splitlines()[:_OWN_LINES_MAX] or ["nothing there"] for name in met}
 
 
+def _met_names(change: ChangeInfo) -> tuple[str, ...]:
+    names = hunk_names(change)
+    return tuple(names[hunk.hunk_id] for hunk in change.hunks if hunk.state == "conflicted")
+
+
+def ways_out(path: str, met: Sequence[str]) -> str:
+    """The commands that settle these hunks of a file where the user changed the same lines."""
+    hunks, name = " ".join(f"--hunk {one}" for one in met), shlex.quote(path)
+    return f"gloveport accept {hunks} --take {name} (your lines give way), or gloveport reject {hunks} {name}"
+
+
+async def conflict_words(client: Client, session_id: str, changes: Sequence[ChangeInfo]) -> str:
+    """What settles the files of these where the user changed the same lines; empty where none did."""
+    told = []
+    for change in changes:
+        params = ChangePreviewParams(session_id=session_id, change_id=change.change_id)
+        shown = (await client.call("change/preview", params)).change
+        told += [f"\n  {ways_out(shown.path, met)}" for met in (_met_names(shown),) if met]
+    more = f"\n  and {len(told) - _TOLD_MAX} files more; see gloveport diff" if len(told) > _TOLD_MAX else ""
+    return "".join(told[:_TOLD_MAX]) + more
+
+
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
     """Write proposals to standard output byte for byte, as a patch; what no patch can say is named beside it."""
     sys.stdout.flush()
@@ -177,6 +199,9 @@ async def write_patch(client: Client, session: SessionInfo, changes: Sequence[Ch
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id, exact=True)
         preview = await client.call("change/preview", params)
         patch = base64.b64decode(preview.patch or "")
+        if met := _met_names(preview.change):
+            words = f"conflicted: {change.path} (hunk {', '.join(met)}): you changed these lines too. Settle it: "
+            err().print(plain(words + ways_out(change.path, met), "yellow"))
         if patch:
             sys.stdout.buffer.write(b"".join(_headed(preview.change, patch)))
         else:

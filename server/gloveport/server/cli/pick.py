@@ -1,7 +1,7 @@
 """Which session a command means.
 
 Purpose: the session that was named, or the newest one of the folder the user is in.
-Invariant: without a name only sessions whose folder holds the current one are taken.
+Invariant: without a name only sessions whose folder holds the current one are taken, those of the nearest folder first.
 Must never: act on a session of another folder because it is newer.
 """
 
@@ -14,7 +14,8 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
-from gloveport.server.cli.phrases import phase_words, short_ids
+from gloveport.server.cli.link import err, plain
+from gloveport.server.cli.phrases import phase_words, short_id, short_ids
 from gloveport.server.client.connect import Client
 
 Named = Annotated[str, typer.Argument(help="A part of the session's id; empty: the newest of this folder.")]
@@ -33,9 +34,17 @@ _ELSEWHERE_SHOWN: Final = 3
 
 
 async def pick_session(client: Client, given: str, folder: Path = HERE) -> SessionInfo:
-    """The session named, by a unique part of its id, or the newest of the folder. Raises GloveportError."""
+    """The session named, by a unique part of its id, or the newest of the folder. Raises GloveportError.
+
+    One of a folder above is told on standard error.
+    """
     every = await every_session(client)
-    return _named(every, given) if given else _newest(every, folder)
+    if given:
+        return _named(every, given)
+    info = _newest(every, folder)
+    if os.path.realpath(info.root) != os.path.realpath(folder):
+        err().print(plain(f"session {short_id(info.session_id)} of {info.root}, which holds this folder", "dim"))
+    return info
 
 
 async def pick_point(client: Client, info: SessionInfo, given: str) -> str:
@@ -114,7 +123,7 @@ def _here(every: list[SessionInfo], folder: Path) -> list[SessionInfo]:
 def _newest(every: list[SessionInfo], folder: Path) -> SessionInfo:
     here = _here(every, folder)
     if here:
-        return here[0]
+        return max(here, key=lambda one: len(os.path.realpath(one.root)))  # all lie on one way up: the nearest folder
     if not every:
         raise GloveportError(
             ErrorCode.SESSION_UNKNOWN, "there is no session yet", hint="Begin one: gloveport run 'what to do'"

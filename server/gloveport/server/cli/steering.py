@@ -5,20 +5,23 @@ Invariant: what is told is what the daemon decided.
 Must never: send a message to another turn than the one that ran when the command was given.
 """
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.session import SessionDetail
+from gloveport.protocol.wire.session import ItemListParams, QueuedMessage, SessionDetail
 from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
 from gloveport.server.cli.compose import KINDS, Kind, send_interrupt, send_queue, send_steer
 from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id, short_ids
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.cli.pick import HERE, ITEMS_LOOKED_AT, WORDS_SHOWN, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
 
+TAKEN_BACK: Final = "taken back"
+"""The reason of a message that its user took back."""
 Words = Annotated[str, typer.Argument(help="What to say, in quotes.", show_default=False)]
 
 
@@ -107,8 +110,33 @@ def queue(
             out().print(plain(await send_queue(client, name, text)))
         else:
             _list(detail)
+            if detail.turn_id is None:
+                print_returned(await returned_by_stop(client, name))
 
     with_client(work)
+
+
+async def returned_by_stop(client: Client, session_id: str) -> tuple[QueuedMessage, ...]:
+    """What was said during the newest turn and came back unsent when it ended; what was taken back is not of it."""
+    params = ItemListParams(session_id=session_id, before=1 << 31, limit=ITEMS_LOOKED_AT)
+    found: list[QueuedMessage] = []
+    for item in (await client.call("session/item/list", params)).items:
+        if item.id.startswith("turn/"):
+            found.clear()
+        elif item.fields.get("state") == "returned" and item.fields["reason"] != TAKEN_BACK:
+            name = item.id.removeprefix("message/")
+            found.append(QueuedMessage(message_id=name, text=str(item.fields["text"])))
+    return tuple(found)
+
+
+def print_returned(messages: Sequence[QueuedMessage]) -> None:
+    """Name what was not sent, by id and first words, and how it is sent."""
+    short = short_ids(one.message_id for one in messages)
+    for one in messages:
+        words = " ".join(one.text.split())[:WORDS_SHOWN]
+        out().print(plain(f"not sent, as the turn was stopped: {short[one.message_id]}  {words}", "yellow"))
+    if messages:
+        err().print(plain("send one: gloveport resume -m '...'", "dim"))
 
 
 def _waiting(detail: SessionDetail, given: str) -> str:

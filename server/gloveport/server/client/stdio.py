@@ -11,7 +11,9 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from gloveport.protocol.errors import GloveportError
@@ -21,6 +23,10 @@ from gloveport.server.client.private import open_socket, read_token
 
 COPY_BYTES: Final = 1 << 16
 PARENT_LOOK_S: Final = 0.25
+DYING_S: Final = 0.2
+"""A daemon that dies may still be connected to for so long after its connections have ended."""
+DYING_LOOK_S: Final = 0.02
+GONE: Final = b"gloveport lsp: the daemon is gone; start this language server anew, and the daemon comes back with it\n"
 DRAIN_S: Final = 0.5
 """After end of input the daemon's last words may still come for so long."""
 
@@ -35,17 +41,18 @@ def attach(places: Places, command: Sequence[str] | None = None) -> int:
 
             ensure_running(places, command=command)
             link = open_socket(places.socket)
-        return pipe(link, read_token(places.token))
+        return pipe(link, read_token(places.token), partial(_is_served, places))
     except (OSError, GloveportError) as error:
         words = error.advice if isinstance(error, GloveportError) else str(error)
         os.write(2, f"gloveport lsp: {words}\n".encode())
         return 1
 
 
-def pipe(link: socket.socket, token: str | None = None) -> int:
+def pipe(link: socket.socket, token: str | None, lives: Callable[[], bool]) -> int:
     """Serve this process's standard input and output by a daemon; the exit code. Call it from the main thread.
 
-    With `token` the connection may decide whatever its editor says in initialize.
+    With `token` the connection may decide whatever its editor says in initialize. `lives` is asked when the socket
+    ends first: where the daemon is gone, the code is 1 and a line on standard error says what to do.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -62,7 +69,22 @@ def pipe(link: socket.socket, token: str | None = None) -> int:
         if said.is_set():
             heard.wait(DRAIN_S)
             return 0
-    return 0
+    if said.is_set() or lives():
+        return 0
+    os.write(2, GONE)
+    return 1
+
+
+def _is_served(places: Places) -> bool:
+    """Whether somebody still listens there: then the daemon ended this connection, as its editor asked."""
+    until = time.monotonic() + DYING_S
+    while time.monotonic() < until:
+        try:
+            open_socket(places.socket).close()
+        except (OSError, GloveportError):
+            return False
+        time.sleep(DYING_LOOK_S)
+    return True
 
 
 def _take_stdio() -> tuple[int, int]:
