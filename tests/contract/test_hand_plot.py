@@ -5,8 +5,12 @@ import signal
 from pathlib import Path
 
 import anyio
+import pytest
 from tests.kit.hands import find_hand, hand_table
 
+from gloveport.protocol.errors import ErrorCode
+from gloveport.server.hands.libraries import FIX, Library, LibraryMissingError
+from gloveport.server.tools import plots
 from gloveport.server.tools.handwork import AGAIN_AFTER_CRASH
 
 BARS = {"labels": ["north", "so$uth$"], "series": [{"name": "amount", "values": [3, 4.5]}], "title": "By region"}
@@ -49,3 +53,23 @@ async def test_a_hand_that_crashes_twice_has_failed(tmp_path: Path) -> None:
         tasks.start_soon(kill_the_hand, 2)
         done = await table.use("plot", path="a.png", **BARS)
         assert done.outcome == "failed", done
+
+
+async def test_without_its_library_the_numbers_are_told_as_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written, nothing is asked about, and the words say what to install."""
+
+    def missing(name: str) -> Library:
+        raise LibraryMissingError(ErrorCode.TOOL_UNAVAILABLE, f"the library {name} is not installed", hint=FIX)
+
+    monkeypatch.setattr(plots, "find_library", missing)
+    async with hand_table(tmp_path, {"a": b""}) as table:
+        done = await table.use("plot", path="out/a.png", **BARS)
+        assert not (table.context.workspace.worktree / "out").exists()
+    assert done.outcome == "failed", done
+    assert "the library matplotlib is not installed" in done.text
+    assert FIX in done.text
+    assert "north\t3" in done.text
+    assert table.planned is not None
+    assert table.planned.effects == ()

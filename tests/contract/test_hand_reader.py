@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import openpyxl
+import pytest
 from tests.kit.hands import SECRET, hand_table
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.sandbox.contract import ResultKind
+from gloveport.sandbox.monitor import thresholds
 from gloveport.server.hands.libraries import find_library
 from gloveport.server.hands.request import start_of
 from gloveport.server.tools.handwork import request_of, show_nothing
@@ -118,11 +121,17 @@ async def test_a_table_is_saved_whole_as_csv(tmp_path: Path) -> None:
     assert [(one.kind, one.target) for one in table.planned.effects][-1] == ("write", "out/sales.csv")
 
 
+LAUGHS = b"<!DOCTYPE a [<!ENTITY b0 'ha'>" + b"".join(
+    b"<!ENTITY b%d '%s'>" % (at, b"&b%d;" % (at - 1) * 10) for at in range(1, 12)
+) + b"]><testsuites><testsuite name='a'><testcase name='&b11;'/></testsuite></testsuites>"  # fmt: skip
 DAMAGED = (
     ("a.xlsx", b"no workbook", "File is not a zip file"),
     ("a.pdf", b"%PDF-1.7\nnothing", "No result:"),
     ("a.json", b"{", "No result:"),
     ("a.xml", b'<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>', "declares entities"),
+    ("laughs.xml", LAUGHS, "declares entities"),
+    ("report.junit.xml", LAUGHS, "declares entities"),
+    ("outside.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "declares entities"),
     ("b.xml", '<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>'.encode("utf-16"), "declares entities"),
 )
 
@@ -134,6 +143,55 @@ async def test_a_damaged_file_is_told_as_one(tmp_path: Path) -> None:
             done = await table.use("read_document", path=name)
             assert done.outcome == "failed", done
             assert words in done.text
+
+
+def pdf(*pages: str) -> bytes:
+    """A document with these pages, each one line of text."""
+    count = len(pages)
+    kids = b" ".join(b"%d 0 R" % (4 + 2 * at) for at in range(count))
+    bodies = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, count),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for at, text in enumerate(pages):
+        drawn = b"BT /F1 12 Tf 20 100 Td (%s) Tj ET" % text.encode() if text else b""
+        words = b"/Parent 2 0 R /Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 200 200]"
+        bodies.append(b"<< /Type /Page %s /Contents %d 0 R >>" % (words, 5 + 2 * at))
+        bodies.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn))
+    made, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    rows = b"".join(b"%010d 00000 n \n" % place for place in places)
+    size = len(bodies) + 1
+    table = b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, rows)
+    return made + table + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(made))
+
+
+async def test_the_pages_of_a_pdf_are_read_in_a_jail(tmp_path: Path) -> None:
+    files = {"a.pdf": pdf("first words", "second words", "third words"), "empty.pdf": pdf("")}
+    async with hand_table(tmp_path, files) as table:
+        whole = await table.use("read_document", path="a.pdf")
+        one = await table.use("read_document", path="a.pdf", first_row=2, rows=1)
+        empty = await table.use("read_document", path="empty.pdf")
+    assert whole.outcome == "ok", whole
+    assert [whole.text.count(word) for word in ("first words", "second words", "third words")] == [1, 1, 1]
+    assert "[page 3 of 3]" in whole.text
+    assert "second words" in one.text
+    assert "first words" not in one.text
+    assert "[page 2 of 3]" in one.text
+    assert "its pages hold no text, only pictures" in empty.text
+
+
+async def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A report of 100 MB goes to no hand, not even to the large one."""
+    async with hand_table(tmp_path, {"a.xml": b"<a/>"}) as table:
+        with (table.context.workspace.worktree / "a.xml").open("r+b") as file:
+            file.truncate(100 * 1024 * 1024)
+        for large in (False, True):
+            with pytest.raises(GloveportError, match="the limit is"):
+                await table.use("read_document", path="a.xml", large=large)
 
 
 async def test_a_secret_in_a_file_is_not_told(tmp_path: Path) -> None:
@@ -163,6 +221,21 @@ async def test_a_workbook_that_is_too_much_is_read_by_the_substitute(tmp_path: P
     assert "file_reader_lean did it instead" in done.text
     assert "[read with less precision, since the whole reader met a limit]" in done.text
     assert '["r1", 1.0, ' in done.text
+
+
+@pytest.mark.parametrize("large", [False, True])
+async def test_no_reader_comes_near_the_calls_that_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """Measured: at most 519 opened files in all (a workbook), so that no machine is too fast for the limit of 1,000."""
+    near = replace(thresholds.SMALL, calls_per_s_max=thresholds.SMALL.calls_per_s_max * 7 // 10)
+    monkeypatch.setattr(thresholds, "thresholds_of", lambda _profile: near)
+    files = {"a.csv": CSV.encode(), "a.xlsx": workbook(), "a.pdf": pdf("words"), "a.xml": JUNIT, "a.json": b"[1]"}
+    async with hand_table(tmp_path, files) as table:
+        for name in files:
+            done = await table.use("read_document", path=name, large=large)
+            assert done.outcome == "ok", done
+            assert "breaker" not in done.evidence, done
 
 
 async def test_the_jail_of_a_reader_holds_nothing_else(tmp_path: Path) -> None:

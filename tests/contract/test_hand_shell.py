@@ -26,6 +26,15 @@ async def test_looking_sees_the_workspace_and_keeps_secrets(tmp_path: Path) -> N
         assert ("read", ".env") in [(one.kind, one.target) for one in table.planned.effects], "so it is asked about"
 
 
+async def test_looking_through_a_large_workspace_is_no_program_gone_wrong(tmp_path: Path) -> None:
+    """The faster the machine, the more files a second: that alone ends nothing."""
+    files = {f"folder{number // 100}/{number}.txt": b"word\n" for number in range(3_000)}
+    async with hand_table(tmp_path, files) as table:
+        done = await table.use("look_with", argv=["grep", "-rlm1", "word", "."])
+    assert done.outcome == "ok", done
+    assert "breaker" not in done.evidence
+
+
 @pytest.mark.parametrize(
     "argv",
     [

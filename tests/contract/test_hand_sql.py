@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 from tests.kit.hands import SECRET, Table, hand_table
 from tests.kit.postgres import PASSWORD, postgres
+from tests.kit.remotes import Authority
 
 from gloveport.protocol.errors import GloveportError
+from gloveport.sandbox.monitor.thresholds import SMALL, thresholds_of
+from gloveport.sandbox.profile import Limits, Profile
 from gloveport.server.accounts import Account, Database
 from gloveport.server.engine.way_out import WaysOut
+from gloveport.server.hands.table import HANDS
 from gloveport.server.secrets.value import Secret
+from gloveport.server.tools.databases import STATEMENT_S
 
 TABLE = ("CREATE TABLE sales (region TEXT, amount REAL)", "INSERT INTO sales VALUES ('north', 3), ('south', 4.5)")
 LONG = "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT count(*) FROM a"
@@ -72,7 +77,8 @@ async def test_nothing_is_written_or_attached(tmp_path: Path) -> None:
 def known(folder: Path, port: int, **account: str) -> WaysOut:
     """Ways out with a database of the user's."""
     place = f"127.0.0.1:{port}"
-    own = Account(place, "reader", Secret(account.get("password", PASSWORD)), "tls" if "tls" in account else "none")
+    tls, ca = "tls" if account.keys() & {"tls", "ca"} else "none", account.get("ca", "")
+    own = Account(place, "reader", Secret(account.get("password", PASSWORD)), tls, ca)
     return WaysOut(
         folder / "data",
         lambda: 0,
@@ -126,10 +132,38 @@ async def test_a_postgresql_database_is_asked_and_cannot_be_written(tmp_path: Pa
             assert "failed" in await ask(table, "SELECT 1"), "a server without the asked TLS gets no password"
 
 
+async def test_a_postgresql_database_must_prove_itself_where_tls_is_asked_for(tmp_path: Path) -> None:
+    """The authority that the settings name, the host's own name; else the server sees no password."""
+    authority, stranger = Authority(tmp_path / "known"), Authority(tmp_path / "stranger")
+    ends = {}
+    for case, roots, host in (
+        ("good", authority, "127.0.0.1"),
+        ("of a stranger", stranger, "127.0.0.1"),
+        ("of another host", authority, "127.0.0.2"),
+    ):
+        certificate, key = authority.issue(f"server-{host}", host)
+        (tmp_path / case).mkdir()
+        with postgres(*TABLE, tls=(certificate.read_bytes(), key.read_bytes())) as port:
+            ways = known(tmp_path / case, port, ca=str(roots.certificate))
+            async with hand_table(tmp_path / case, {"a": b""}, ways=ways) as table:
+                sql = "SELECT ssl, version LIKE 'TLS%', count FROM pg_stat_ssl, (SELECT count(*) FROM sales) AS s "
+                ends[case] = await ask(table, f"{sql} WHERE pid = pg_backend_pid()")
+    assert ends["good"] == "[true, true, 2]"
+    assert "certificate verify failed" in ends["of a stranger"]
+    assert "certificate verify failed" in ends["of another host"]
+
+
+async def test_a_statement_may_compute_for_longer_than_a_small_hand(tmp_path: Path) -> None:
+    """Its own deadline ends it, not the share of a processor that it uses for three seconds."""
+    assert thresholds_of(Profile("a", "small", (), "/", Limits(wall_s=15.0), hand="sql")).cpu_share is None
+    assert HANDS["sql"].wall_s > STATEMENT_S > SMALL.cpu_window_s
+
+
 async def test_a_long_statement_is_ended(tmp_path: Path) -> None:
     async with hand_table(tmp_path, {"a.db": sqlite_file(tmp_path)}) as table:
         done = await table.use("query_database", path="a.db", sql=LONG)
     assert done.outcome in ("failed", "killed", "timeout"), done
+    assert "breaker" not in done.evidence, done
 
 
 async def test_what_is_not_set_up_or_sends_a_secret_is_refused(tmp_path: Path) -> None:

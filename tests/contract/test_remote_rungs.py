@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.remotes import Authority, Relay, free_port, make_key, read_key, remote_machine
+from tests.kit.remotes import Authority, Liar, Relay, free_port, make_key, read_key, remote_machine
 from tests.kit.sandboxes import PROJECT, REMOTE_RUNGS, Rig, list_host_processes, open_rig, wait_gone
 
 from gloveport.protocol.errors import ErrorCode
@@ -26,6 +26,7 @@ from gloveport.sandbox.backends.docker_plan import OWNER_LABEL, RUN_LABEL
 from gloveport.sandbox.backends.remote import RemoteSshSandbox, RemoteTlsSandbox
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.contract import Availability, Claim, Execution, ResultKind, SandboxError, Strength
+from gloveport.sandbox.monitor.levels import Level, level_of
 from gloveport.sandbox.profile import Access, Limits, Mount
 from gloveport.sandbox.runner import link, rundir, tree
 from gloveport.sandbox.runner.engine_api import EngineSocket
@@ -56,7 +57,15 @@ async def ssh() -> AsyncIterator[Rig]:
 async def relayed(folder: Path, relay: Relay, **changes: object) -> AsyncIterator[Rig]:
     """The TLS rung through a relay."""
     choice = replace(remote_machine().choose("tls"), port=relay.port, **changes)  # type: ignore[arg-type] # - by name
-    rig = Rig("remote-tls", folder, remotes={"remote-tls": choice})
+    async with rig_with("remote-tls", folder, choice) as rig:
+        yield rig
+
+
+@contextlib.asynccontextmanager
+async def rig_with(name: str, folder: Path, choice: RemoteChoice) -> AsyncIterator[Rig]:
+    """A rung with other settings than the usual ones."""
+    folder.mkdir(exist_ok=True)
+    rig = Rig(name, folder, remotes={name: choice})
     rig.availability = await rig.backend.probe()
     assert rig.availability.ok, rig.availability.reason
     try:
@@ -428,6 +437,31 @@ async def test_a_run_whose_supervisor_is_killed_ends_itself(ssh: Rig) -> None:
 
 
 @pytest.mark.timeout(150)
+async def test_a_next_daemon_finds_neither_supervisor_nor_end_and_clears_up_over_there(ssh: Rig) -> None:
+    """The run is lost, never begun again; its container goes at the next trial, its folder with the reaping."""
+    lease = await ssh.lease()
+    execution = await ssh.start_raw(lease, ("sh", "-c", "echo one; sleep 100"))
+    await first_words(execution)
+    status = rundir.read_status(ssh.runs_dir / ssh.name / execution.run_id)
+    assert status is not None
+    tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
+    other = ssh.open()
+    found = await other.attach(execution.run_id)
+    assert found is not None
+    assert (await found.result()).kind is ResultKind.LOST
+    await other.close()
+    assert list_far(ssh, execution.run_id), "nobody has looked over there yet"
+    last = ssh.open()
+    try:
+        await last.reap()
+        assert (await last.probe()).ok
+        assert list_far(ssh, execution.run_id) == []
+    finally:
+        await last.close()
+        await lease.release()
+
+
+@pytest.mark.timeout(150)
 async def test_an_engine_that_is_killed_and_comes_back_has_the_run(ssh: Rig) -> None:
     """With containers that outlive their engine; nothing of the run is lost."""
     ssh.empty_project()
@@ -469,6 +503,24 @@ async def test_nothing_of_a_run_is_left_over_there(rig: Rig) -> None:
     with anyio.fail_after(20):
         while list_far(rig, execution.run_id) or plan.name in json.dumps(far("/volumes")):
             await anyio.sleep(0.05)
+
+
+async def test_an_engine_that_changes_what_comes_back_is_found_out(tmp_path: Path) -> None:
+    """One content is another one on its way: nothing is taken, and the end is one that freezes a session."""
+    honest, lie = secrets.token_hex(16).encode(), secrets.token_hex(16).encode()
+    liar = Liar(tmp_path / "engine.sock", remote_machine().engine.socket, honest, lie)
+    choice = replace(remote_machine().choose("ssh"), socket=str(liar.path))
+    ends = []
+    try:
+        for lies in (False, True):
+            liar.lies = lies
+            async with rig_with("remote-ssh", tmp_path / f"rig-{lies}", choice) as rig:
+                result = await rig.run("write", "made.txt", "".join(map(chr, honest)))
+                made = rig.project / "made.txt"
+                ends.append((result.kind, level_of(result), made.read_bytes() if made.exists() else None))
+    finally:
+        liar.close()
+    assert ends == [(ResultKind.OK, None, honest), (ResultKind.LOST, Level.HOSTILE, None)]
 
 
 async def test_limits_hold_over_there_without_us(rig: Rig) -> None:

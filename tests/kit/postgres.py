@@ -26,9 +26,20 @@ def _programs() -> Path | None:
     return found[-1].parent if found else None
 
 
+def _speak_tls(data: Path, certificate: bytes, key: bytes, user: int | None) -> list[str]:
+    """Lay both where the server reads them; its options."""
+    for name, body in (("server.crt", certificate), ("server.key", key)):
+        path = data / name
+        path.touch(mode=0o600)
+        path.write_bytes(body)
+        if user is not None:
+            os.chown(path, user, user)
+    return ["-c", "ssl=on"]
+
+
 @contextmanager
-def postgres(*statements: str) -> Iterator[int]:
-    """A server with a role `reader` and these statements run; its port."""
+def postgres(*statements: str, tls: tuple[bytes, bytes] | None = None) -> Iterator[int]:
+    """A server with a role `reader` and these statements run; its port. `tls`: its certificate and key."""
     programs = _programs()
     require(programs is not None, "no PostgreSQL server is installed")
     assert programs is not None
@@ -57,8 +68,11 @@ def postgres(*statements: str) -> Iterator[int]:
 
     words = ("--auth=scram-sha-256", "--username=owner", f"--pwfile={secret}", "--no-sync", "--locale=C", "-E", "UTF8")
     run(str(programs / "initdb"), "-D", str(data), *words)
+    options = ["-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"]
+    if tls is not None:
+        options += _speak_tls(data, *tls, user)
     server = subprocess.Popen(
-        [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"],
+        [str(programs / "postgres"), *options],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, user=user, group=user,
     )  # fmt: skip
     try:

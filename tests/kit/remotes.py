@@ -271,12 +271,25 @@ class Relay:
 
     def __init__(self, port: int) -> None:
         self._target = port
-        self._listener = socket.create_server((HOST, 0))
-        self.port = int(self._listener.getsockname()[1])
+        self._listener = self.listen()
         self.sent = 0
         self.refuses = False
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def listen(self) -> socket.socket:
+        """Where it is reached."""
+        listener = socket.create_server((HOST, 0))
+        self.port = int(listener.getsockname()[1])
+        return listener
+
+    def dial(self) -> socket.socket:
+        """A connection to what it stands before."""
+        return socket.create_connection((HOST, self._target))
+
+    def alter(self, piece: bytes) -> bytes:
+        """What becomes of a piece that comes back."""
+        return piece
 
     def cut(self) -> None:
         """End every connection."""
@@ -303,7 +316,7 @@ class Relay:
         with near, contextlib.suppress(OSError):
             if self.refuses:
                 return
-            with socket.create_connection((HOST, self._target)) as far:
+            with self.dial() as far:
                 self._open |= {near, far}
                 try:
                     self._carry(near, far)
@@ -319,4 +332,31 @@ class Relay:
                     return
                 if source is near:
                     self.sent += len(piece)
-                (far if source is near else near).sendall(piece)
+                    far.sendall(piece)
+                else:
+                    near.sendall(self.alter(piece))
+
+
+class Liar(Relay):
+    """A socket before an engine's that, when told, changes one word in whatever comes back."""
+
+    def __init__(self, path: Path, engine: Path, honest: bytes, lie: bytes) -> None:
+        self.path, self._engine, self._words, self.lies = path, engine, (honest, lie), False
+        super().__init__(0)
+
+    def listen(self) -> socket.socket:
+        """At its path."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.path))
+        listener.listen(16)
+        return listener
+
+    def dial(self) -> socket.socket:
+        """The engine itself."""
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(str(self._engine))
+        return far
+
+    def alter(self, piece: bytes) -> bytes:
+        """The other word of the same length."""
+        return piece.replace(*self._words) if self.lies else piece

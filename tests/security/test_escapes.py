@@ -13,16 +13,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from tests.kit.engines import shared_engine
+from tests.kit.remotes import remote_machine
 from tests.kit.require import require
-from tests.kit.sandboxes import ENGINE_RUNGS
+from tests.kit.sandboxes import ENGINE_RUNGS, REMOTE_RUNGS
 from tests.security.escapes.catalogue import PRELUDE, Attempt, load
+from tests.security.escapes.driver import REMOTE
 from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
 from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
 from tests.security.escapes.table import PAGE, render
@@ -33,10 +35,10 @@ from gloveport.sandbox.backends.select import open_backend
 from gloveport.sandbox.contract import Claim
 
 ATTEMPTS = load()
-RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor")
+RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor", *REMOTE_RUNGS)
 """A further rung is one more name here, and its arguments below."""
 DRIVER = "tests.security.escapes.driver"
-DRIVE_S = 400
+DRIVE_S = 600
 pytestmark = [pytest.mark.timeout(DRIVE_S + 60)]
 
 
@@ -52,6 +54,8 @@ def drive(rung: str) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     if rung in ENGINE_RUNGS:
         environment["DOCKER_HOST"] = shared_engine().choice.host
+    if rung in REMOTE_RUNGS:
+        environment[REMOTE] = json.dumps(asdict(remote_machine().choose(rung.removeprefix("remote-"))))
     with field_folder() as folder:
         return run_driver([sys.executable, "-B", "-m", DRIVER, rung, str(folder)], environment)
 

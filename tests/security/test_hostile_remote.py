@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from gloveport.protocol.jail.replies import TAMPERED
 from gloveport.protocol.jail.requests import ParcelPlan
-from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, bring, compare, receive
+from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.parcels import EMPTY, Memory, Parcel, pack
+from gloveport.sandbox.runner.remote_run import tell_refusal
 
 MARKER = "the-marker"
 NEW = b"new content"
@@ -130,9 +132,24 @@ def test_a_tampered_archive_is_refused(tmp_path: Path, attack: Callable[[dict[st
     assert sorted(os.listdir(tmp_path / "project")) == ["folder", "old"]
 
 
+TAMPERINGS = ("a content that is another one", "a link", "a path upwards", "the end twice", "another tree")
+FAULTS = ("no end", "an end that is no JSON")
+"""A way that broke off or a disk that was full looks so, too: nothing is taken, and nobody is accused."""
+
+
+@pytest.mark.parametrize("name", [*TAMPERINGS, *FAULTS])
+def test_what_no_honest_machine_sends_is_told_apart_from_a_broken_way(tmp_path: Path, name: str) -> None:
+    members = honest_members(honest_lines(parcel_of(tmp_path)))
+    ARCHIVES[name](members)
+    with pytest.raises(Refused) as caught:
+        take(tmp_path, pack_members(members.values()))
+    assert isinstance(caught.value, Tampered) == (name in TAMPERINGS)
+    assert tell_refusal(caught.value).startswith(TAMPERED) == (name in TAMPERINGS)
+
+
 def test_another_runs_end_is_refused(tmp_path: Path) -> None:
     members = honest_members(honest_lines(parcel_of(tmp_path)), marker="another")
-    with pytest.raises(Refused, match="marker"):
+    with pytest.raises(Tampered, match="marker"):
         take(tmp_path, pack_members(members.values()))
 
 

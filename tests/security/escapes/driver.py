@@ -12,13 +12,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gloveport.sandbox.backends.names import REMOTE_NAMES
+from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.backends.select import open_backend
 
 from .catalogue import load
 from .field import Field, try_on
 from .together import try_together
 
-BEGUN_SLOWLY = frozenset({"docker", "gvisor"})
+BEGUN_SLOWLY = frozenset({"docker", "gvisor", *REMOTE_NAMES})
+REMOTE = "GLOVEPORT_TEST_REMOTE"
+"""How the other machine of a remote rung is reached: a JSON object of the choice's fields."""
 
 
 async def run(rung: str, folder: Path, wanted: tuple[str, ...]) -> dict[str, Any]:
@@ -26,7 +30,8 @@ async def run(rung: str, folder: Path, wanted: tuple[str, ...]) -> dict[str, Any
     os.environ["GLOVEPORT_CANARY"] = "set"
     field = Field(folder)
     os.environ["GLOVEPORT_CANARY"] = field.secret
-    backend = open_backend(rung, folder / "runs", hidden=(field.data,))
+    remotes = {rung: RemoteChoice(**json.loads(os.environ.pop(REMOTE)))} if rung in REMOTE_NAMES else {}
+    backend = open_backend(rung, folder / "runs", hidden=(field.data,), remotes=remotes)
     try:
         found = await backend.probe()
         told = {"ok": found.ok, "reason": found.reason, "holds": sorted(found.holds), "uid": os.getuid()}

@@ -19,6 +19,7 @@ PROMISES = {
     "bubblewrap": bubblewrap._HELD | WITH_KERNEL,
     "docker": docker._HELD | set(docker._GROUP_CLAIMS),
     "gvisor": docker._HELD | set(docker._GROUP_CLAIMS) - {Claim.PROCESS_LIMIT},
+    "remote-ssh, remote-tls": docker._HELD | set(docker._GROUP_CLAIMS),
 }
 HEAD = """# What each sandbox stops
 

@@ -7,8 +7,12 @@ Must never: carry anything that the code inside the jail said about itself, exce
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from typing import Final
 
 from gloveport.protocol.jail.codec import JailFormatError, dump_body, parse_body
+
+TAMPERED: Final = "what came back was tampered with"
+"""Begins the evidence of a lost run whose results are none that a program of ours sends."""
 
 
 @unique

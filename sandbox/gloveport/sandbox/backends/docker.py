@@ -109,13 +109,17 @@ class DockerSandbox(SupervisedRung):
         exposed: Iterable[Path] = (),
         choice: EngineChoice | None = None,
     ) -> None:
-        super().__init__(RunFolders(runs_dir / self.name))
-        self._choice = choice or EngineChoice()
-        self._runs_dir = runs_dir / self.name
-        self._socket, self._refusal = _find(self._choice)
-        self._hidden = Hidden([runs_dir, *hidden, Path(self._socket)], exposed)
+        choice = choice or EngineChoice()
+        self._socket, self._refusal = _find(choice)
         self._engine = Engine(self._socket)
-        self._warm = WarmContainers(self._socket, self._choice.warm)
+        self._begin(runs_dir, choice, Hidden([runs_dir, *hidden, Path(self._socket)], exposed), self._socket)
+
+    def _begin(self, runs_dir: Path, choice: EngineChoice, hidden: Hidden, socket: str) -> None:
+        """What every rung of containers begins with; `socket` is where waiting ones are made."""
+        SupervisedRung.__init__(self, RunFolders(runs_dir / self.name))
+        self._choice, self._hidden = choice, hidden
+        self._runs_dir = runs_dir / self.name
+        self._warm = WarmContainers(socket, choice.warm)
         self._turn = anyio.CapacityLimiter(1)
         self._ready: Ready | None = None
 

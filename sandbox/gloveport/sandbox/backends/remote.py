@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode
@@ -34,10 +33,9 @@ from gloveport.sandbox.backends.docker_plan import (
     plan_environment,
 )
 from gloveport.sandbox.backends.docker_trials import read_boot_id, trial_profile, try_files, try_memory
-from gloveport.sandbox.backends.docker_warm import WarmContainers
 from gloveport.sandbox.backends.remote_choice import SSH, TLS, RemoteChoice, key_files, plan_link
 from gloveport.sandbox.backends.remote_engine import RemoteEngine
-from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
+from gloveport.sandbox.backends.supervised import SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, resolve_source
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import refuse_egress
@@ -71,15 +69,12 @@ class RemoteSandbox(DockerSandbox):
         exposed: Iterable[Path] = (),
         choice: RemoteChoice | None = None,
     ) -> None:
-        SupervisedRung.__init__(self, RunFolders(runs_dir / self.name))
         self._remote = choice or RemoteChoice()
-        self._choice = EngineChoice(image=self._remote.image, runtime=self._remote.runtime)
-        self._runs_dir, self._memory = runs_dir / self.name, runs_dir / f"{self.name}.memory"
-        self._hidden = Hidden([runs_dir, *hidden, *key_files(self._remote)], exposed)
+        engine = EngineChoice(image=self._remote.image, runtime=self._remote.runtime)
+        covered = Hidden([runs_dir, *hidden, *key_files(self._remote)], exposed)
+        self._begin(runs_dir, engine, covered, os.devnull)
+        self._memory = runs_dir / f"{self.name}.memory"
         self._far: RemoteEngine | None = None
-        self._warm = WarmContainers(os.devnull, 0)
-        self._turn = anyio.CapacityLimiter(1)
-        self._ready: Ready | None = None
         self._is_elsewhere = False
         self._has_ipv6 = True
 

@@ -12,6 +12,7 @@ from enum import IntEnum, unique
 from types import MappingProxyType
 from typing import Final
 
+from gloveport.protocol.jail.replies import TAMPERED
 from gloveport.sandbox.contract import Result, ResultKind
 
 
@@ -58,13 +59,19 @@ LEVELS: Final[Mapping[Level, Row]] = MappingProxyType(
             "It used more than it was given.",
         ),
         Level.HOSTILE: Row(
-            "several different calls that serve nothing but a way out were refused",
+            "several different calls that serve nothing but a way out were refused, or what came back is not what its "
+            "hashes say",
             "its outcome is policy however it ended; the session is frozen, what runs of it is ended, and a security "
             "event stands in the record and in the audit log; nothing begins until the user thaws it",
             "It tried several ways out of the sandbox, and none succeeded. Look at what it is before it runs again.",
         ),
     }
 )
+TAMPERED_WORDS: Final = (
+    "What came back from the other machine was tampered with, and nothing of it was taken. Look at that machine before "
+    "anything runs there again."
+)
+"""The words of the highest level where no call was refused."""
 WAYS_OUT: Final = frozenset(
     {"mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "clone", "bpf", "init_module", "finit_module",
      "kexec_load", "kexec_file_load", "open_by_handle_at", "open_tree", "move_mount", "fsopen", "ptrace", "keyctl",
@@ -75,10 +82,23 @@ HOSTILE_KINDS_MIN: Final = 5
 _MISSING: Final = (b"No module named", b"Cannot find module", b"cannot start ", b": not found", b"cannot find package")
 
 
+def is_tampered(result: Result) -> bool:
+    """Whether what came back of a run is none that a program of ours sends."""
+    return result.kind is ResultKind.LOST and result.evidence.startswith(TAMPERED)
+
+
+def words_of(result: Result) -> str:
+    """What the user is told of an end; empty for one without a level."""
+    level = level_of(result)
+    if level is None:
+        return ""
+    return TAMPERED_WORDS if is_tampered(result) else LEVELS[level].words
+
+
 def level_of(result: Result) -> Level | None:
     """The level of an end; None for one that is good, lost (unknown) or was asked for."""
     kinds = {words.partition("(")[0].partition(" ")[0] for words, _times in result.denied} & WAYS_OUT
-    if len(kinds) >= HOSTILE_KINDS_MIN:
+    if len(kinds) >= HOSTILE_KINDS_MIN or is_tampered(result):
         return Level.HOSTILE
     if result.kind in (ResultKind.TIMEOUT, ResultKind.OOM):
         return Level.RESOURCES

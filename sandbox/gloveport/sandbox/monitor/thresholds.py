@@ -17,7 +17,8 @@ from gloveport.sandbox.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """One row. `cpu_share` of a core for `cpu_window_s` s; `memory_soft_share` of the hard limit; calls a second.
+    """One row. `cpu_share` of a core for `cpu_window_s` s; `memory_soft_share` of the hard limit; calls a second,
+    null where any number is ordinary.
 
     `ends`: passing one ends the run (soft signal, dump, kill); else it is noted.
     """
@@ -26,7 +27,7 @@ class Thresholds:
     cpu_share: float | None
     cpu_window_s: float
     memory_soft_share: float
-    calls_per_s_max: int
+    calls_per_s_max: int | None
 
 
 SMALL: Final = Thresholds(True, 0.95, 3.0, 1 / 1.2, 1_000)
@@ -34,6 +35,9 @@ SMALL: Final = Thresholds(True, 0.95, 3.0, 1 / 1.2, 1_000)
 COMPUTING: Final = Thresholds(True, None, 3.0, 1 / 1.2, 10_000)
 """Programs that are there to compute: their processor time has a limit of its own, and one import of a plotting
 library opens a thousand files within the first second on a fast machine."""
+LOOKING: Final = Thresholds(True, None, 3.0, 1 / 1.2, None)
+"""Looking through a whole workspace opens every file of it, as fast as the machine can; its time and memory are what
+bounds it."""
 PROGRAMS: Final = Thresholds(False, None, 3.0, 1 / 1.2, 1_000)
 HANDS: Final[Mapping[str, Thresholds]] = MappingProxyType(
     {
@@ -44,8 +48,9 @@ HANDS: Final[Mapping[str, Thresholds]] = MappingProxyType(
         "execution": COMPUTING,
         "plot": COMPUTING,
         "http": SMALL,
-        "sql": SMALL,
-        "shell": SMALL,
+        # A statement may compute for as long as it may take, which is more than the processor's window.
+        "sql": COMPUTING,
+        "shell": LOOKING,
         "email": SMALL,
         "run_command": PROGRAMS,
         "run_tests": PROGRAMS,

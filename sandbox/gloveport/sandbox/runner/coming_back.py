@@ -40,6 +40,10 @@ class Refused(ValueError):  # noqa: N818 - an outcome, not a fault of this progr
     """What came back is not what may come back; nothing of it was written."""
 
 
+class Tampered(Refused):
+    """It is what no keeper of ours sends: another content than its hash says, a path that leads out, a second end."""
+
+
 @dataclass(slots=True)
 class Arrived:
     """A whole, checked archive: the end's words, lines of the tree, contents by their hash, the output's ring."""
@@ -89,7 +93,7 @@ def receive(stream: Joined, folder: Path, marker: str) -> Arrived:
                 if name is None:
                     continue
                 if name in files:
-                    raise Refused(f"{name!r} comes twice")
+                    raise Tampered(f"{name!r} comes twice")
                 total += member.size
                 source = archive.extractfile(member)
                 if source is None:
@@ -106,13 +110,13 @@ def _check_member(member: tarfile.TarInfo, total: int) -> str | None:
     if member.isdir() and name.rstrip("/") in ("out", "out/b"):
         return None
     if not member.isreg() or member.issparse() or member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-        raise Refused(f"{member.name!r} is no plain file")
+        raise Tampered(f"{member.name!r} is no plain file")
     inside = name.removeprefix("out/")
     limit = {"end.json": END_BYTES_MAX, "tree": TREE_BYTES_MAX, "output": RING_BYTES_MAX}.get(inside)
     if limit is None and inside.startswith("b/") and _HASH.fullmatch(inside[2:]):
         limit = BACK_BYTES_MAX
     if limit is None or not name.startswith("out/"):
-        raise Refused(f"{member.name!r} was not asked for")
+        raise Tampered(f"{member.name!r} was not asked for")
     if not 0 <= member.size <= limit or total + member.size > BACK_BYTES_MAX + TREE_BYTES_MAX:
         raise Refused(f"{member.name!r} is larger than may come back")
     return inside
@@ -129,7 +133,7 @@ def _store(source: IO[bytes], folder: Path, name: str, size: int) -> Path:
     if copied != size:
         raise Refused(f"{name!r} ends before its length")
     if name.startswith("b/") and seen.hexdigest() != name[2:]:
-        raise Refused(f"{name!r} is not what its hash says")
+        raise Tampered(f"{name!r} is not what its hash says")
     return path
 
 
@@ -144,9 +148,9 @@ def _check_whole(folder: Path, files: dict[str, Path], marker: str) -> Arrived:
     except (ValueError, RecursionError) as error:
         raise Refused(f"the end cannot be read: {error}") from error
     if not isinstance(end, dict) or end.get("marker") != marker:
-        raise Refused("the end bears another run's marker")
+        raise Tampered("the end bears another run's marker")
     if end.get("tree") != hashlib.sha256(raw).hexdigest() or end.get("entries") != len(tree):
-        raise Refused("the tree is not the one that the end names")
+        raise Tampered("the tree is not the one that the end names")
     contents = {name[2:]: path for name, path in files.items() if name.startswith("b/")}
     return Arrived(folder, end, tree, contents, files.get("output"))
 
@@ -159,12 +163,12 @@ def compare(parcels: list[Parcel], covered: list[frozenset[str]], arrived: Arriv
     for line in arrived.tree:
         index, entry = _read_line(line)
         if index not in changes or entry.path in now[index]:
-            raise Refused(f"{entry.path!r} belongs to nothing that was sent")
+            raise Tampered(f"{entry.path!r} belongs to nothing that was sent")
         above = os.path.dirname(entry.path)
         if above and (above not in now[index] or now[index][above].kind != "d"):
-            raise Refused(f"{entry.path!r} lies in no folder")
+            raise Tampered(f"{entry.path!r} lies in no folder")
         if any(entry.path == other or entry.path.startswith(other + "/") for other in parcels[index].others):
-            raise Refused(f"{entry.path!r} lies where another folder stands")
+            raise Tampered(f"{entry.path!r} lies where another folder stands")
         now[index][entry.path] = entry
         if entry.kind == "?":
             unseen[index].add(entry.path)
@@ -188,7 +192,7 @@ def _read_line(line: object) -> tuple[int, Entry]:
         raise Refused("a line of the tree is none")
     parts = path.split("/")
     if "\0" in path or any(part in ("", ".", "..") for part in parts) or len(parts) > DEPTH_MAX:
-        raise Refused(f"{path!r} is no path inside")
+        raise Tampered(f"{path!r} is no path inside")
     try:
         too_long = len(os.fsencode(path)) > PATH_BYTES_MAX or len(os.fsencode(what)) > LINK_BYTES_MAX
     except UnicodeEncodeError as error:

@@ -72,6 +72,7 @@ class Keeper:
         sizes = {entry[6]: entry[5] for entry in entries if entry[1] == "f"}
         missing = [digest for digest, size in sizes.items() if not self.store.holds(digest, size)]
         self.channel.tell({"missing": missing})
+        self.channel.pass_mark()
         for digest in missing:
             self.store.take(digest, self.channel.pieces(sizes[digest]))
         for index in wanted:
@@ -377,7 +378,7 @@ def main() -> None:
         keeper.store.shrink()
         keeper.unpack()
         channel.tell({"ready": True})
-        while json.loads(channel.line() or b"{}").get("do") != "go":
+        while json.loads(channel.line()).get("do") != "go":
             pass
     except (Broken, OSError, ValueError, KeyError) as error:
         with contextlib.suppress(OSError):

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+MARK = b"="
 STORE = "/gloveport"
 """Where the volume that outlives runs is; its folder is the keeper's alone."""
 PIECE = 64 * 1024
@@ -51,14 +52,21 @@ class Channel:
         return bool(piece)
 
     def line(self) -> bytes:
-        """The next line, waited for."""
+        """The next line, waited for; empty ones are signs of life between them."""
         while True:
             end = self.held.find(b"\n")
             if end >= 0:
                 found = bytes(self.held[:end])
                 del self.held[: end + 1]
-                return found
-            self._wait()
+                if found:
+                    return found
+            else:
+                self._wait()
+
+    def pass_mark(self) -> None:
+        """Everything up to the mark, behind which no sign of life stands between the bytes."""
+        while self.line() != MARK:
+            pass
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Exactly so many bytes."""

@@ -9,17 +9,18 @@ Must never: take the other machine's word for a hash, or for more than a claim o
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
+from gloveport.protocol.jail.replies import TAMPERED, ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RemotePlan, RunRequest
-from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, bring, compare, receive
+from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
 from gloveport.sandbox.runner.engine_run import EngineWatch
-from gloveport.sandbox.runner.keeper_store import STORE
+from gloveport.sandbox.runner.keeper_store import MARK, STORE
 from gloveport.sandbox.runner.link import Link, stands
 from gloveport.sandbox.runner.remote_cargo import Cargo, remove_far
 from gloveport.sandbox.runner.remote_channel import FarStream, Frame, make_token
@@ -89,6 +90,7 @@ class RemoteRun(Run):
             self._fetch()
             kills = self._conclude()
             self._bring_back()
+            self._drop_archives()
             if self._failed:
                 failure = f"never started: {self._failed}"
         self.childless = True
@@ -134,7 +136,9 @@ class RemoteRun(Run):
         stream.tell(cargo.head(self._marker, self._far_name))
         wanted = cargo.check_wanted(self._hear("want", until))
         stream.send(cargo.lines(wanted))
-        for piece in cargo.contents([str(one) for one in self._hear("missing", until)], wanted):
+        missing = [str(one) for one in self._hear("missing", until)]
+        stream.send([MARK + b"\n"])
+        for piece in cargo.contents(missing, wanted):
             self._check_stop()
             if time.monotonic() > until:
                 raise TimeoutError(f"the folders were not sent within {SHIP_S:g} s")
@@ -330,7 +334,7 @@ class RemoteRun(Run):
                 self._receive(self.folder / f"{BACK}-{tries}")
                 break
             except Refused as error:
-                self._lost = f"what came back was refused, and nothing of it was taken: {error}"
+                self._lost = tell_refusal(error)
                 break
             except EngineError as error:
                 if error.status == GONE:
@@ -352,7 +356,7 @@ class RemoteRun(Run):
         with connection, connection.makefile("rb") as file:
             arrived = receive(Joined(rest, file), folder, self._marker)
         if self._told_end is not None and self._told_end != arrived.end:
-            raise Refused("the end that was told is not the one that was sent")
+            raise Tampered("the end that was told is not the one that was sent")
         status = arrived.end.get("status")
         if type(status) is not int or not -128 < status < 256:
             raise Refused("the end names no status")
@@ -389,7 +393,7 @@ class RemoteRun(Run):
             changes = compare(self._cargo.parcels, self._cargo.covered, arrived)
             alarms += bring(self._cargo.parcels, changes, arrived)
         except (Refused, OSError) as error:
-            self._lost = f"what came back was refused, and nothing of it was taken: {error}"
+            self._lost = tell_refusal(error)
             return
         left = arrived.end.get("left")
         alarms += [f"not brought back: {one!s:.200}" for one in (left if isinstance(left, list) else [])]
@@ -404,6 +408,11 @@ class RemoteRun(Run):
         elif arrived.end.get("why") == "deadline" and not ours:
             self.ending = Ending(ExitKind.TIMEOUT, "ended over there at its own deadline")
 
+    def _drop_archives(self) -> None:
+        """What came back is written by now or refused: its copy here would only fill the disk."""
+        for path in self.folder.glob(f"{BACK}-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
     def tidy(self) -> None:
         """Remove container and volumes, and let go of the way."""
         try:
@@ -415,6 +424,12 @@ class RemoteRun(Run):
         if self._stream is not None:
             self._stream.close()
         self._link.close()
+
+
+def tell_refusal(error: Exception) -> str:
+    """What is said of a run of which nothing is taken; tampering begins with the words that freeze its session."""
+    words = TAMPERED if isinstance(error, Tampered) else "what came back was refused"
+    return f"{words}, and nothing of it was taken: {error}"
 
 
 def read_ring(path: Path, start: int, total: int) -> tuple[int, bytes]:

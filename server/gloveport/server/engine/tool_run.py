@@ -18,7 +18,6 @@ from gloveport.protocol.journal.events import ApprovalRequested, SessionFrozen, 
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import Outcome
 from gloveport.protocol.text import utf16_index, utf16_length
-from gloveport.sandbox.monitor.levels import LEVELS, Level
 from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
@@ -289,8 +288,8 @@ def _freeze(actor: Actor, call: Call, done: Performed) -> tuple[SessionFrozen, .
     if not done.hostile or actor.state.frozen:
         return ()
     evidence = actor.room.redactor.redact(done.hostile)
-    words = LEVELS[Level.HOSTILE].words
-    return (SessionFrozen(freeze_id=call.call_id, call_id=call.call_id, evidence=evidence, words=words),)
+    told = SessionFrozen(freeze_id=call.call_id, call_id=call.call_id, evidence=evidence, words=done.hostile_words)
+    return (told,)
 
 
 def _is_killable(call: Call) -> bool:

@@ -83,8 +83,8 @@ class Payload:
 class Performed:
     """How a call ended. `output` is the whole captured output, `text` what the model is told.
 
-    `hostile` is the evidence of an attack, empty where there was none: the session is then frozen. `lasted_us` is what
-    a program's own record says it took, in microseconds; null where there is none.
+    `hostile` is the evidence of an attack, empty where there was none: the session is then frozen, and its user told
+    `hostile_words`. `lasted_us` is what a program's own record says it took, in microseconds; null where there is none.
     """
 
     outcome: Outcome
@@ -97,6 +97,7 @@ class Performed:
     facts: tuple[EventBody, ...] = ()
     lasted_us: int | None = None
     hostile: str = ""
+    hostile_words: str = ""
 
 
 class SandboxHands(Protocol):

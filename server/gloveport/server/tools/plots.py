@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events.tool import FileFingerprint
 from gloveport.sandbox.monitor.levels import Level
 from gloveport.server.edit.render import visible
-from gloveport.server.hands.libraries import find_library
+from gloveport.server.hands.libraries import LibraryMissingError, find_library
 from gloveport.server.hands.request import start_of
 from gloveport.server.tools.contract import Arguments, Found, Performed, ToolContext, ToolError, ToolPlan
 from gloveport.server.tools.files import named, touched
@@ -67,9 +67,17 @@ class Plot:
     arguments = PlotArguments
 
     async def plan(self, arguments: PlotArguments, context: ToolContext) -> ToolPlan:
-        """Writes one picture."""
-        find_library("matplotlib")
+        """Writes one picture; nothing where it cannot be drawn here."""
         _check(arguments)
+        if _missing() is not None:
+            return ToolPlan(
+                title="Show numbers as a table",
+                effects=(),
+                recovery="read_only",
+                stop_class="killable",
+                executor="daemon",
+                label=context.label,
+            )
         mark = await mark_place(arguments.path, context)
         return ToolPlan(
             title=visible(f"Draw {named(arguments.path, mark.path)}"),
@@ -84,6 +92,11 @@ class Plot:
 
     async def perform(self, arguments: PlotArguments, context: ToolContext) -> Performed:
         """Draw it and write it."""
+        missing = _missing()
+        if missing is not None or not context.fingerprint:
+            words = missing.advice if missing is not None else "the library was not there when this was judged"
+            text = f"Nothing was drawn: {words}\nThe numbers as a table:\n{_table(arguments)}"
+            return Performed("failed", text, f"level 1: {words}", context.label)
         asked = arguments.model_dump(exclude={"path"})
         asked["labels"] = arguments.labels or [str(at) for at in range(1, len(arguments.series[0].values) + 1)]
         started = start_of("drawing", asked, library=find_library("matplotlib"), environment=_ENVIRONMENT)
@@ -112,6 +125,15 @@ class Plot:
             return replace(good(done, "No result: what the hand answered is no PNG", context.label), outcome="failed")
         await take_files([(context.fingerprint[0], picture)], context)
         return good(done, f"{arguments.path} written ({len(picture)} bytes)", context.label, output=picture)
+
+
+def _missing() -> LibraryMissingError | None:
+    """What is said where the library is not installed."""
+    try:
+        find_library("matplotlib")
+    except LibraryMissingError as error:
+        return error
+    return None
 
 
 def _check(arguments: PlotArguments) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field
 from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint, Outcome
 from gloveport.sandbox.contract import Result, ResultKind
-from gloveport.sandbox.monitor.levels import LEVELS, Level, level_of
+from gloveport.sandbox.monitor.levels import Level, is_tampered, level_of, words_of
 from gloveport.server.edit.render import visible
 from gloveport.server.tools.bound_files import bind_files
 from gloveport.server.tools.contract import (
@@ -75,20 +75,27 @@ def what_was_refused(result: Result) -> str:
     return f"{REFUSED}{', '.join(shown[:REFUSED_TOLD_MAX])}{more}" if shown else ""
 
 
+def hostile_evidence(result: Result) -> str:
+    """What shows an attack; empty where there was none."""
+    if level_of(result) is not Level.HOSTILE:
+        return ""
+    return result.evidence if is_tampered(result) else what_was_refused(result)
+
+
 def evidence_of(result: Result) -> str:
     """Everything that the record says of an end: how, what was refused, which thresholds were passed, its level."""
     level = level_of(result)
     parts = [how_it_ended(result), result.evidence, what_was_refused(result), *result.alarms]
     if level is not None:
-        parts.append(f"level {int(level)}: {LEVELS[level].words}")
+        parts.append(f"level {int(level)}: {words_of(result)}")
     return "; ".join(part for part in dict.fromkeys(parts) if part)
 
 
 def performed(result: Result, text: str, context: ToolContext) -> Performed:
     """An ended run as a tool's outcome. What a run was doing when it was ended stands behind its output."""
-    outcome, refused = outcome_of(result), what_was_refused(result)
-    if outcome == "policy" and level_of(result) is Level.HOSTILE:
-        refused = f"{refused}; {LEVELS[Level.HOSTILE].words}"
+    outcome, refused, hostile = outcome_of(result), what_was_refused(result), hostile_evidence(result)
+    if hostile:
+        refused = f"{hostile}; {words_of(result)}"
     dump = f"\n[what it was doing when it was ended]\n{result.dump}\n".encode() if result.dump else b""
     return Performed(
         outcome=outcome,
@@ -99,7 +106,8 @@ def performed(result: Result, text: str, context: ToolContext) -> Performed:
         output=context.redact(result.output + dump),
         output_bytes=result.output_bytes_total,
         lasted_us=None if result.kind is ResultKind.LOST else int(result.wall_s * 1e6),
-        hostile=what_was_refused(result) if level_of(result) is Level.HOSTILE else "",
+        hostile=hostile,
+        hostile_words=words_of(result) if hostile else "",
     )
 
 
