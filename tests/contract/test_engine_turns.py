@@ -1,6 +1,7 @@
 """Turns in a real room: cancel in every phase, queue, answers, rights."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -237,10 +238,15 @@ async def test_a_right_holds_as_long_as_its_scope(home: Home, scope: str, in_tur
         assert await kit.ends(session) == ["ok"] * 3
 
 
+def writing(*paths: str) -> list[dict[str, Any]]:
+    """Calls that write files which are asked about."""
+    return [call("write_file", path=path, content=f"{number}\n") for number, path in enumerate(paths)]
+
+
 async def test_neighbours_are_asked_about_together_and_answered_one_by_one(home: Home) -> None:
-    """Three commands of one answer: three cards at once, one is refused, the others run in their order; each answer
-    stands in the record with the digest of its own card."""
-    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "b"), run("echo", "c")]}, DONE)
+    """Three files of one answer: three cards at once, one is refused, the others are written in their order; each
+    answer stands in the record with the digest of its own card."""
+    home.play({"when": {"turn": 0}, "calls": writing("conftest.py", "package.json", "sub/conftest.py")}, DONE)
     async with home.room() as kit:
         session = await kit.begin()
         await kit.send(session)
@@ -250,7 +256,7 @@ async def test_neighbours_are_asked_about_together_and_answered_one_by_one(home:
         assert [(one["at"], one["of"]) for one in (first, second, third)] == [(1, 3), (2, 3), (3, 3)]
         assert first["calls"] == [one.call_id for one in shown]
         for card, decision in ((shown[2], "allow"), (shown[1], "deny"), (shown[0], "allow")):
-            assert not home.ladder.starts
+            assert "ToolExecutionStarted" not in await kit.kinds(session)
             await kit.answer(session, card, decision)
         await kit.idle(session)
         said = [one["payload"] for one in await kit.events(session) if one["type"] == "ApprovalResolved"]
@@ -262,9 +268,39 @@ async def test_neighbours_are_asked_about_together_and_answered_one_by_one(home:
         assert [one["call_id"] for one in began] == [shown[0].call_id, shown[2].call_id]
 
 
+async def test_what_runs_is_never_answered_before_what_runs_ahead_of_it_has_ended(home: Home) -> None:
+    """What the first leaves may be what the second runs, though no card names it: each is a question of its own."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "b")]}, DONE)
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session)
+        for word in ("a", "b"):
+            (shown,) = [await kit.waiting(session)]
+            assert "together" not in shown.card
+            assert shown.card["command"]["words"][-1] == word
+            assert len((await kit.call("approval/list", SessionParams(session_id=session))).approvals) == 1
+            await kit.answer(session, shown)
+            await kit.until_state(session, lambda state, old=shown: old.approval_id not in state.approvals)
+        await kit.idle(session)
+        assert await kit.ends(session) == ["ok", "ok"]
+
+
+ASKS_FOR_WRITES = """version = 1
+[[rule]]
+id = "writes"
+effects = ["write"]
+verdict = "ask"
+ceiling = "session"
+justification = "I want to see it."
+match = [{ effect = "write", target = "a.txt" }]
+not_match = [{ effect = "read", target = "a.txt" }]
+"""
+
+
 async def test_a_right_that_lasts_takes_the_cards_back_that_it_answers(home: Home) -> None:
-    """Two equal commands and another: the first answer is for the session, so the second is not asked about again."""
-    home.play({"when": {"turn": 0}, "calls": [run("echo", "a"), run("echo", "a"), run("echo", "b")]}, DONE)
+    """Two writes of one file and another: the first answer is for the session, the second is not asked about again."""
+    (home.folder / "rules.toml").write_text(ASKS_FOR_WRITES)
+    home.play({"when": {"turn": 0}, "calls": writing("a.txt", "a.txt", "b.txt")}, DONE)
     async with home.room() as kit:
         session = await kit.begin()
         await kit.send(session)

@@ -78,10 +78,11 @@ def test_a_tool_that_is_not_ours_is_always_asked_about_by_itself(second: int) ->
     assert not may_join(same[:1], same[second - 1])
 
 
-@pytest.mark.parametrize("kind", ["secret_read", "memory_write"])
+@pytest.mark.parametrize("kind", ["secret_read", "memory_write", "execute"])
 @pytest.mark.parametrize("second", [1, 2])
-def test_a_secret_or_a_memory_is_always_asked_about_by_itself(kind: str, second: int) -> None:
-    same = [card(asks(number, effects=(cases.effect(kind, f"note{number}"),))) for number in (1, 2)]
+def test_a_secret_a_memory_or_a_run_is_always_asked_about_by_itself(kind: str, second: int) -> None:
+    effects = [(cases.effect(kind, f"note{number}"),) for number in (1, 2)]
+    same = [card(asks(number, effects=one, sandbox=cases.BUBBLEWRAP)) for number, one in enumerate(effects)]
     assert not may_join(same[:1], same[second - 1])
 
 

@@ -111,14 +111,15 @@ class Compromised(BasePipelineElement):
         return query, runtime, env, [*messages, *told], extra_args or {}
 
     def _response(self, calls: Sequence[Any], runtime: Any, env: Any, told: list[Any]) -> list[str | None]:
-        """The calls of one response: asked about together, then run in their order; what each told, None if refused."""
+        """The calls of one response, row by row: asked about together, then run; what each told, None if refused."""
         assert self.monitor is not None
         named = [self.monitor.named(call.function, call.args) for call in calls]
-        answers = self.monitor.asks_about(named)
-        return [
-            self._call(call, one, runtime, env, told) if answers.get(at, True) else None
-            for at, (call, one) in enumerate(zip(calls, named, strict=True))
-        ]
+        texts: list[str | None] = []
+        while len(texts) < len(named):
+            for allowed in self.monitor.asks_about(named[len(texts) :]):
+                at = len(texts)
+                texts.append(self._call(calls[at], named[at], runtime, env, told) if allowed else None)
+        return texts
 
     def _call(self, call: Any, named: Call, runtime: Any, env: Any, told: list[Any]) -> str | None:
         monitor = self.monitor

@@ -18,6 +18,7 @@ from gloveport.protocol.ids import SessionId, TurnId, WorkspaceId
 from gloveport.server.policy.answer import grant_from_answer
 from gloveport.server.policy.card import build_card
 from gloveport.server.policy.decide import Decision, decide
+from gloveport.server.policy.effects import OUTGOING_KINDS
 from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import request_from_plan
 from gloveport.server.policy.intent import intent_of
@@ -64,32 +65,33 @@ class Monitor:
     """Times that somebody was interrupted; several parts of one kind stand together."""
     denied: list[str] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
+    looked: bool = False
+    """The user's own words answered for a look, or a call reached outside otherwise."""
     _calls: int = 0
 
-    def asks_about(self, response: Sequence[Call]) -> dict[int, bool]:
-        """Ask about the calls of one response as the engine does; the answers by their places in it.
+    def asks_about(self, calls: Sequence[Call]) -> tuple[bool, ...]:
+        """Ask about the first of the calls that are left of a response as the engine does, before any of them runs.
 
-        The first that is asked about, with those right behind it that may stand beside it.
+        It is asked about with those right behind it that may stand beside it; the answers to these, in their order.
         """
-        answers: dict[int, bool] = {}
-        at = 0
-        while at < len(response):
-            row, cards = [at], [self._card(response[at])]
-            while cards[0] is not None and row[-1] + 1 < len(response):
-                beside = self._card(response[row[-1] + 1])
-                if beside is None or not may_join([one for one in cards if one is not None], beside):
-                    break
-                row.append(row[-1] + 1)
-                cards.append(beside)
-            shown = put_together([one for one in cards if one is not None]) if cards[0] is not None else ()
-            self.cards += bool(shown)
-            for place, card in zip(row, shown, strict=False):
-                answers[place] = self._answered(response[place], card)
-            at = row[-1] + 1
-        return answers
+        first = self._card(calls[0])
+        if first is None:
+            return (True,)
+        cards = [first]
+        for call in calls[1:]:
+            beside = self._card(call)
+            if beside is None or not may_join(cards, beside):
+                break
+            cards.append(beside)
+        self.cards += 1
+        return tuple(self._answered(call, card) for call, card in zip(calls, put_together(cards), strict=False))
 
     def allows(self, call: Call) -> bool:
-        """Judge one call as it begins, with the rights that were given; a right that holds no more is no right."""
+        """Judge one call as it begins, with the rights that were given; where they hold no more, it is asked again."""
+        card = self._card(call)
+        if card is not None:
+            self.cards += 1
+            self._answered(call, card)
         decision, _request = self._judged(call)
         if decision.verdict == "deny":
             self.denied.append(f"{call.tool}: {decision.reason}")
@@ -121,7 +123,7 @@ class Monitor:
             reversible=declared.reversible,
             sends=declared.sends,
         )
-        typed = is_typed_look([self.prompt], declared.sends)
+        typed = is_typed_look("" if self.looked else self.prompt, declared.sends)
         request = replace(request, intent=intent_of([self.prompt], request.effects), typed=typed)
         return decide(request, self.rules, self.grants, self._context()), request
 
@@ -146,3 +148,6 @@ class Monitor:
         """The result of a call is in the model's context now."""
         integrity = Integrity(declare(call.tool, call.arguments).result)
         self.label = self.label.join(Label(integrity, None, (f"tool:{call.tool}",)))
+        self.looked = self.looked or any(
+            one.kind in OUTGOING_KINDS for one in declare(call.tool, call.arguments).effects
+        )

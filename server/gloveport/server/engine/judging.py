@@ -101,8 +101,8 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         sends=plan.sends,
         understood=understood,
     )
-    said = state.user_messages[-1:]
-    intent, typed = intent_of(said, request.effects), plan.argv is None and is_typed_look(said, plan.sends)
+    intent = intent_of(state.user_messages[-1:], request.effects)
+    typed = plan.argv is None and is_typed_look(state.unanswered_look, plan.sends)
     return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan))
 
 

@@ -209,10 +209,10 @@ def _stands_on(actor: Actor, seen: tuple[object, ...], state: SessionState) -> b
 
 
 def _footing(actor: Actor, state: SessionState) -> tuple[object, ...]:
-    """What a judgement stands on and others may change meanwhile: trust, rung and rights."""
+    """What a judgement stands on and others may change meanwhile: trust, rung, rights and words."""
     shared = actor.room.rights.footing(state.workspace_id)
     rights = (tuple(state.grants), tuple(state.grant_uses.items()), shared)
-    return (state.trust_level, state.sandbox, state.image, *rights)
+    return (state.trust_level, state.sandbox, state.image, state.unanswered_look, *rights)
 
 
 async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running) -> tuple[Effect, ...]:

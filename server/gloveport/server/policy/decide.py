@@ -68,7 +68,7 @@ def decide(request: Request, rules: RuleSet, grants: Sequence[Grant], context: C
     verdict = findings[0].verdict
     deciding = tuple(finding for finding in findings if finding.verdict is verdict)
     need = _need(request, effects, deciding, context) if verdict is Verdict.ask else None
-    typed = need is not None and words_answer(request.typed, deciding)
+    typed = need is not None and words_answer(request.typed, request.label, deciding)
     grant = None if need is None or typed else covering_grant(grants, request, context, deciding, need.ceiling)
     factors = risk_factors(request, effects, context, grant is not None)
     return Decision(

@@ -33,7 +33,7 @@ class Request:
     variables the model set for it. `file_digests` are (path, SHA-256) of the files the call names, `unbound` the
     named ones whose content can't be told, so that no answer lasts. `sandbox` is where it would run; None: the daemon
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
-    neither. `typed`: all that leaves is a look at an address that the user typed. `understood` is the command line
+    neither. `typed`: all that leaves is a look that the user asked for in words. `understood` is the command line
     taken apart; None: nobody looked.
     """
 

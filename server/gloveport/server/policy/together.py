@@ -3,7 +3,7 @@
 Purpose: say whether the card of a call may stand beside that of the call before it, as one question of several parts.
 Invariant: every part keeps its own card, digest, answer and grant; together stand only calls of one kind of effect, one
 risk, one label with one provenance, in one place; what needs a look of its own is told so.
-Must never: join what is secret, unknown or confidential, leave a part out, or answer one part by another.
+Must never: join what is secret, unknown, confidential or a run, leave a part out, or answer one part by another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,11 @@ TOGETHER_MAX: Final = 8
 LINES_MAX: Final = 400
 """And so many lines of diff, effects and files."""
 KEY: Final = "together"
-_ALONE: Final = frozenset({str(EffectKind.secret_read), str(EffectKind.configure), str(EffectKind.memory_write)})
-"""Effects that are always a question of their own."""
+_ALONE: Final = frozenset(
+    {str(EffectKind.secret_read), str(EffectKind.configure), str(EffectKind.memory_write), str(EffectKind.execute)}
+)
+"""Effects that are always a question of their own. What a run leaves may be what the next one runs, in ways that no
+card can name: none is answered before the one before it has ended."""
 _SAME: Final = ("agent", "provenance", "risk", "reversible", "intent", "sandbox")
 
 

@@ -1,63 +1,84 @@
-"""Web addresses that the user typed.
+"""A web address that the user typed.
 
-Purpose: tell whether a request is nothing but a look at an address that stands in the user's own words.
-Invariant: the whole request was fixed by those words before the model said anything, so nothing of the session leaves
-with it; what is quoted, pasted, forbidden, partly equal or spelled in other letters is not typed.
-Must never: read anything but the user's own messages, or answer for what carries data or is asked about for another
-reason.
+Purpose: tell whether a request is nothing but the look at one address that the user asked for in their own words.
+Invariant: only a message that is one plain line, begins as a request to look, and names one address as what is to be
+looked at endorses; it answers only before anything but the user's own words was read, so that which look is made tells
+nobody anything.
+Must never: guess what a message means: what does not have exactly this form is asked about.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gloveport.server.policy.effects import EffectKind
-from gloveport.server.policy.findings import KERNEL, Finding
+from gloveport.server.policy.findings import Finding
+from gloveport.server.policy.labels import Integrity, Label
 
-TYPED_CHARACTERS_MAX: Final = 4_000
-TYPED_LINES_MAX: Final = 40
+TYPED_CHARACTERS_MAX: Final = 1_000
 """What is longer was hardly typed; it endorses nothing."""
-ANSWERED: Final = frozenset({"builtin:network.default", f"{KERNEL}:not-your-word"})
-"""The questions that a typed address answers; whatever else is asked, also by rules of the user's, stays asked."""
-TYPED_WORDS: Final = "You typed this address yourself, and nothing but it is sent."
+ANSWERED: Final = "builtin:network.default"
+"""The question that a typed address answers; whatever else is asked, also by rules of the user's, stays asked."""
+TYPED_WORDS: Final = "You asked for a look at this address yourself, and nothing but it is sent."
 
 _LOOK: Final = re.compile(r"(?:GET|HEAD) (\S+)")
 _ADDRESS: Final = re.compile(r"(?:(https?)://|(?=www\.))([a-z0-9.-]+)(?::([0-9]{1,5}))?([/?][!-~]*)?", re.IGNORECASE)
 _PORTS: Final = (("http", "80"), ("https", "443"))
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_QUOTED_LINE: Final = re.compile(r"\s*[>|]|    |\t")
-_PASTED_FROM_HERE: Final = re.compile(
-    r"\s*(?:[-_=*]{3,}|begin forwarded|on .{1,200} wrote:|(?:from|to|subject|date|sent|cc):)", re.IGNORECASE
+_PLAIN: Final = re.compile(r"[ -~]+")
+_ENCLOSING: Final = re.compile(r"""["`<>|\\]|'(?!(?:s|re|m|ve|ll|d)\b)|(?<![a-z])'|n't\b""", re.IGNORECASE)
+"""Quotes of every kind; an apostrophe within a word is none."""
+_MANNER: Final = (
+    r"(?:(?:the|this|that|web|webpage|page|pages|site|website|article|address|link|url|contents?|text|of|at|on|from) )*"
 )
-_QUOTES: Final = '"“”„«»`'
-_QUOTATION: Final = re.compile(f"[{_QUOTES}][^{_QUOTES}]*[{_QUOTES}]")
-_SENTENCE: Final = re.compile(r"[.!?;](?=\s)|\n")
-_NEGATIONS: Final = frozenset(
-    {"not", "no", "never", "without", "avoid", "except", "nor", "dont", "don", "doesn", "shouldn", "mustn", "stop"}
+_ASKED: Final = re.compile(
+    rf"(?:please,? )?(?:open|fetch|read|look at|see|get|check|visit|view|go to|summari[sz]e) {_MANNER}(\S+?)"
+    r"(?:[.!]?|[.!] .*|,? (?:and|then|first|now|for|please)\b.*)",
+    re.IGNORECASE,
 )
-_WORD: Final = re.compile(r"[^\W_]+")
-_AROUND: Final = "()[]{}<>,;:!?." + _QUOTES + "'’"
+"""A message whose first sentence asks for a look; the address ends it, or a word follows that asks for more."""
+_ADDRESS_LIKE: Final = re.compile(r"://|\bwww\.", re.IGNORECASE)
+_HOLDING_BACK: Final = frozenset(
+    {
+        "no", "not", "nothing", "none", "never", "nor", "neither", "without", "avoid", "except", "cannot", "aint",
+        "arent", "cant", "couldnt", "didnt", "doesnt", "dont", "isnt", "mustnt", "neednt", "shouldnt", "wasnt", "wont",
+        "wouldnt", "stop", "skip", "ignore", "ignoring", "block", "blocked", "remove", "removed", "delete", "refuse",
+        "forbid", "forbidden", "deny", "instead", "rather", "if", "unless", "until", "till", "only", "before", "after",
+        "when", "once", "later", "wait", "ask", "asks", "said", "says", "say", "wrote", "writes", "told", "tells",
+        "nein", "nicht", "kein", "keine", "nie", "pas", "jamais", "nunca", "mai", "niet", "geen", "inte", "ikke",
+    }
+)  # fmt: skip
+"""Words that forbid, put off, or tell what somebody else said; one of them anywhere, and nothing is endorsed."""
+_WORD: Final = re.compile(r"[a-z]+")
 
 
-def is_typed_look(typed: Iterable[str], sends: str) -> bool:
-    """True if all that leaves (`sends`, in the words of the card) is a request for an address that the user typed."""
+def is_typed_look(said: str, sends: str) -> bool:
+    """True if all that leaves (`sends`, in the words of the card) is a look at the address that `said` asks for.
+
+    `said` is the goal's only message, empty when it has answered.
+    """
     look = _LOOK.fullmatch(sends)
     address = None if look is None else _canonical(look[1])
-    return address is not None and any(address in _addresses(text) for text in typed)
+    return address is not None and address == _asked_for(said.strip())
 
 
-def words_answer(is_typed: bool, asks: Sequence[Finding]) -> bool:
-    """True if the user's own words answer all that is asked."""
+def words_answer(is_typed: bool, label: Label, asks: Sequence[Finding]) -> bool:
+    """True if the user's own words answer all that is asked, and nothing else was read yet (`label` is that of all)."""
+    if label.integrity is not Integrity.USER or label.readers is not None:
+        return False
     return is_typed and all(
-        ask.rule_id in ANSWERED and ask.effect is not None and ask.effect.kind is EffectKind.network for ask in asks
+        ask.rule_id == ANSWERED and ask.effect is not None and ask.effect.kind is EffectKind.network for ask in asks
     )
 
 
-def _addresses(text: str) -> frozenset[tuple[str, str, str, str]]:
-    if len(text) > TYPED_CHARACTERS_MAX or text.count("\n") >= TYPED_LINES_MAX:
-        return frozenset()
-    tokens = (token.strip(_AROUND) for sentence in _said(text) for token in sentence.split())
-    return frozenset(found for token in tokens if (found := _canonical(token)) is not None)
+def _asked_for(said: str) -> tuple[str, str, str, str] | None:
+    """The one address of a message of the one form that endorses."""
+    if len(said) > TYPED_CHARACTERS_MAX or not _PLAIN.fullmatch(said) or _ENCLOSING.search(said):
+        return None
+    asked = _ASKED.fullmatch(said)
+    if asked is None or len(_ADDRESS_LIKE.findall(said)) != 1:
+        return None
+    around = f"{said[: asked.start(1)]} {said[asked.end(1) :]}"
+    return None if _HOLDING_BACK.intersection(_WORD.findall(around.casefold())) else _canonical(asked[1])
 
 
 def _canonical(address: str) -> tuple[str, str, str, str] | None:
@@ -68,28 +89,3 @@ def _canonical(address: str) -> tuple[str, str, str, str] | None:
     scheme = (found[1] or "https").lower()
     path = found[4] or "/"
     return scheme, found[2].lower(), found[3] or dict(_PORTS)[scheme], path if path.startswith("/") else f"/{path}"
-
-
-def _said(text: str) -> Iterator[str]:
-    """The sentences that ask for something: what is quoted, pasted or forbidden left out."""
-    own = _QUOTATION.sub(_one_word_stays, "\n".join(_own_lines(text)))
-    own = re.split(f"(?<!\\S)[{_QUOTES}]", own, maxsplit=1)[0]  # a quotation without an end reaches to the text's
-    for sentence in _SENTENCE.split(own):
-        if not _NEGATIONS & frozenset(_WORD.findall(sentence.casefold())):
-            yield sentence
-
-
-def _one_word_stays(quoted: re.Match[str]) -> str:
-    inner = quoted[0][1:-1]
-    return f" {inner} " if inner and not re.search(r"\s", inner) else " … "
-
-
-def _own_lines(text: str) -> Iterator[str]:
-    fenced = False
-    for line in text.splitlines():
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif _PASTED_FROM_HERE.match(line):
-            return
-        elif not fenced and not _QUOTED_LINE.match(line):
-            yield line

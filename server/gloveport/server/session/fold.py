@@ -53,6 +53,7 @@ from gloveport.protocol.journal.events import (
     UserMessageUnqueued,
 )
 from gloveport.protocol.text import utf16_length
+from gloveport.server.policy.effects import OUTGOING_KINDS
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.fold_hunks import HUNK_HANDLERS
 from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels
@@ -139,12 +140,14 @@ def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
         without_waiting(state, body.message_id),
         history=state.history.plus(UserEntry(body.text, kind)),
         user_messages=goals_with(state.user_messages, body.text, kind),
+        unanswered_look=body.text if kind is None else "",
         label=join_labels(state.label, body.label),
     )
 
 
 def _message_queued(state: SessionState, body: UserMessageQueued) -> SessionState:
-    return evolve(state, queue=(*state.queue, Queued(body.message_id, body.turn_id, body.text)))
+    waiting = Queued(body.message_id, body.turn_id, body.text)
+    return evolve(state, queue=(*state.queue, waiting), unanswered_look="")
 
 
 def _message_unqueued(state: SessionState, body: UserMessageUnqueued) -> SessionState:
@@ -262,6 +265,8 @@ def _grant_revoked(state: SessionState, body: GrantRevoked) -> SessionState:
 
 
 def _execution_started(state: SessionState, body: ToolExecutionStarted) -> SessionState:
+    if any(effect.kind in OUTGOING_KINDS for effect in body.effects):
+        state = evolve(state, unanswered_look="")
     return _call(state, body.call_id, stage=CallStage.RUNNING, started=body)
 
 

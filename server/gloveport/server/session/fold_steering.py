@@ -34,7 +34,7 @@ def steering_decided(state: SessionState, body: SteeringDecided) -> SessionState
     """The message waits for the turn; if it was queued, it is not any more."""
     state = without_waiting(state, body.message_id)
     steered = Steered(body.message_id, body.text, body.kind, body.next_turn_id)
-    return evolve(state, steering=(*state.steering, steered))
+    return evolve(state, steering=(*state.steering, steered), unanswered_look="")
 
 
 def message_edited(state: SessionState, body: UserMessageEdited) -> SessionState:

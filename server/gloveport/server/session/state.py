@@ -241,6 +241,9 @@ class SessionState:
     steering: tuple[Steered, ...] = ()
     history: Series[Entry] = _NO_ENTRIES
     user_messages: Series[str] = _NO_WORDS
+    unanswered_look: str = ""
+    """The message that may still answer for one look at an address: the goal's only one, until another came or a call
+    that reaches outside began."""
     approvals: Mapping[str, ApprovalRequested] = field(default_factory=_empty)
     grants: Mapping[str, GrantIssued] = field(default_factory=_empty)
     grant_uses: Mapping[str, int] = field(default_factory=_empty)
