@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.remotes import Authority, Liar, Relay, free_port, make_key, read_key, remote_machine
+from tests.kit.remotes import SOON_S, Authority, Liar, Relay, free_port, make_key, read_key, remote_machine
 from tests.kit.sandboxes import PROJECT, REMOTE_RUNGS, Rig, list_host_processes, open_rig, wait_gone
 
 from gloveport.protocol.errors import ErrorCode
@@ -399,7 +399,7 @@ async def test_output_of_the_time_without_a_way_is_not_lost(tmp_path: Path, rela
 async def test_a_machine_that_stays_away_leaves_the_outcome_unknown(tmp_path: Path, relay: Relay) -> None:
     """Lost is told with why; over there the run ends by itself, and the next trial removes what is left of it."""
     marker = f"gp{secrets.token_hex(6)}"
-    async with relayed(tmp_path, relay, away_s=5.0) as rig:
+    async with relayed(tmp_path, relay, away_s=SOON_S) as rig:
         lease = await rig.lease()
         execution = await rig.start_raw(lease, ("sh", "-c", f"echo one; echo x >made.txt; sleep 100; : {marker}"))
         assert await first_words(execution) == b"one\n"
@@ -420,20 +420,22 @@ async def test_a_machine_that_stays_away_leaves_the_outcome_unknown(tmp_path: Pa
 
 
 @pytest.mark.timeout(150)
-async def test_a_run_whose_supervisor_is_killed_ends_itself(ssh: Rig) -> None:
+async def test_a_run_whose_supervisor_is_killed_ends_itself(tmp_path: Path) -> None:
     marker = f"gp{secrets.token_hex(6)}"
-    lease = await ssh.lease()
-    execution = await ssh.start_raw(lease, ("sh", "-c", f"echo one; sleep 100; : {marker}"))
-    await first_words(execution)
-    status = rundir.read_status(ssh.runs_dir / ssh.name / execution.run_id)
-    assert status is not None
-    tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
-    assert (await execution.result()).kind is ResultKind.LOST
-    assert list_host_processes(marker)
-    with anyio.fail_after(40):
-        await wait_gone(marker)
-    await lease.release()
-    assert list_far(ssh, execution.run_id) == []
+    choice = replace(remote_machine().choose("ssh"), away_s=SOON_S)
+    async with rig_with("remote-ssh", tmp_path, choice) as rig:
+        lease = await rig.lease()
+        execution = await rig.start_raw(lease, ("sh", "-c", f"echo one; sleep 100; : {marker}"))
+        await first_words(execution)
+        status = rundir.read_status(rig.runs_dir / rig.name / execution.run_id)
+        assert status is not None
+        tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
+        assert (await execution.result()).kind is ResultKind.LOST
+        assert list_host_processes(marker)
+        with anyio.fail_after(40):
+            await wait_gone(marker)
+        await lease.release()
+        assert list_far(rig, execution.run_id) == []
 
 
 @pytest.mark.timeout(150)

@@ -3,11 +3,10 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.kit.ordinary_user import ordinary_user
 from tests.kit.require import require
 from tests.kit.workspaces import make_tree, read_tree
 
@@ -15,26 +14,7 @@ from gloveport.server.app.resources import WorkspaceShelf
 from gloveport.server.commands.data import left_words
 from gloveport.server.workspace.removing import LEFT_MAX, remove_tree
 
-ORDINARY = 65534
 DEEP = 2_000
-
-
-@contextmanager
-def ordinary_user(folder: Path, *, gives: bool = True) -> Iterator[None]:
-    """The block runs as somebody who may not read what is closed; the folder is theirs."""
-    root = os.geteuid() == 0
-    if root:
-        for where in (folder, *folder.rglob("*")) if gives else ():
-            os.chown(where, ORDINARY, ORDINARY, follow_symlinks=False)
-        for above in folder.parents:
-            if not above.stat().st_mode & 0o001:
-                above.chmod(above.stat().st_mode | 0o011)
-        os.seteuid(ORDINARY)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 @pytest.fixture

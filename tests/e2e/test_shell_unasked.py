@@ -88,10 +88,10 @@ async def test_b03_git_is_asked_about_once_its_settings_are_somebody_elses(tmp_p
     asked, calls = await told(tmp_path, root, look, look)
     assert asked == 0
     assert ["exit code 0" in call["result"] for call in calls] == [True, True]
-    bend = ["git", "config", "core.fsmonitor", "./x"]
-    asked, calls = await told(tmp_path, root, look, bend, look)
-    assert asked == 2
-    assert len(calls) == 3
+    for bend in (["git", "config", "core.fsmonitor", "./x"], ["git", "config", "core.fsmonitor", "./x", "--get"]):
+        asked, calls = await told(tmp_path, root, look, bend, look)
+        assert asked == 2, bend
+        assert len(calls) == 3
 
 
 async def test_without_a_view_of_its_own_even_a_look_is_asked_about(tmp_path: Path) -> None:

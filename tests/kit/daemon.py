@@ -14,12 +14,13 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from tests.kit.left_running import check_nothing_left, end_owner
 
 import gloveport
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, Selection
 from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
@@ -30,6 +31,7 @@ from gloveport.server.client.launch import probe
 from gloveport.server.client.paths import Places, find_places
 
 START_S = 60.0
+LOG_SHOWN = 4000
 TURN_ENDS = ("completed", "failed", "cancelled")
 
 
@@ -112,10 +114,15 @@ class Daemon:
 
     @asynccontextmanager
     async def client(self, name: str = "test", *, deciding: bool = True) -> AsyncIterator[Client]:
-        """A connected client."""
+        """A connected client; a failure that leaves the block bears the end of the daemon's log."""
         token = self.places.token.read_text() if deciding else None
-        async with connect(self.places.socket, token=token, client_name=name) as client:
-            yield client
+        try:
+            async with connect(self.places.socket, token=token, client_name=name) as client:
+                yield client
+        except GloveportError as error:
+            with suppress(OSError):
+                error.add_note(f"the daemon's log ends: {self.log()[-LOG_SHOWN:]}")
+            raise
 
 
 @contextmanager

@@ -40,7 +40,10 @@ from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
 IMAGE: Final = "gloveport/far"
 HOST: Final = "127.0.0.1"
 START_S: Final = 20.0
-AWAY_S: Final = 8.0
+AWAY_S: Final = 30.0
+"""Longer than a busy machine takes to open the way anew: a run that nobody finds again in time ends itself."""
+SOON_S: Final = 5.0
+"""For tests that wait for just that end."""
 _PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/bin"
 _PACKED: Final = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 """Pure Python packages of this environment that the image has beside Debian's, so that tests run in it."""

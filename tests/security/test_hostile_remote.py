@@ -8,15 +8,18 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.ordinary_user import ordinary_user
 
 from gloveport.protocol.jail.replies import TAMPERED
 from gloveport.protocol.jail.requests import ParcelPlan
+from gloveport.sandbox.runner import keeper_store
 from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.parcels import EMPTY, Memory, Parcel, pack
 from gloveport.sandbox.runner.remote_run import tell_refusal
@@ -90,6 +93,15 @@ def test_positive_control_an_honest_archive_is_taken(tmp_path: Path) -> None:
     parcel = parcel_of(tmp_path)
     assert bring_lines(tmp_path, honest_lines(parcel), parcel) == []
     assert (tmp_path / "project" / "new").read_bytes() == NEW
+
+
+def test_a_tree_that_is_only_too_deep_accuses_nobody(tmp_path: Path) -> None:
+    """A program of the run can make one, and the keeper tells what is there: refused whole, and no tampering."""
+    parcel = parcel_of(tmp_path)
+    deep = [[0, "d", "/".join("x" * number), 0o755, 1, 0, ""] for number in range(1, 200)]
+    with pytest.raises(Refused) as caught:
+        bring_lines(tmp_path, [*honest_lines(parcel), *deep], parcel)
+    assert not isinstance(caught.value, Tampered)
 
 
 def _replace(name: str, made: tuple[tarfile.TarInfo, bytes]) -> Callable[[dict[str, Any]], None]:
@@ -250,3 +262,93 @@ def test_an_empty_file_is_empty_whatever_was_covered(tmp_path: Path) -> None:
     assert bring([parcel], changes, arrived) == []
     assert (source / "made").read_bytes() == b""
     assert (source / ".env").read_text() == "secret"
+
+
+def mode_of(path: Path) -> int:
+    """Its rights."""
+    return path.stat().st_mode & 0o777
+
+
+def test_a_folder_gets_the_rights_that_it_has_there(tmp_path: Path) -> None:
+    """Positive control of the next ones: new, known and below one another; its owner is never shut out."""
+    parcel = parcel_of(tmp_path)
+    known = [line for line in honest_lines(parcel) if line[2] != "folder"]
+    made = [[0, "d", name, mode, 1, 0, ""] for name, mode in (("folder", 0o777), ("made", 0o500), ("made/in", 0o750))]
+    assert bring_lines(tmp_path, [*known, *made], parcel) == []
+    rights = [mode_of(tmp_path / "project" / name) for name in ("folder", "made", "made/in")]
+    assert rights == [0o777, 0o700, 0o750]
+
+
+@pytest.mark.parametrize("name", ["fresh", "folder", "old", "link"])
+def test_rights_of_a_folder_are_never_set_through_a_link(tmp_path: Path, name: str) -> None:
+    """Where the other machine has a folder a link lies here meanwhile: told once, and nothing behind it is changed."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    parcel = parcel_of(tmp_path)
+    place = tmp_path / "project" / name
+    (tmp_path / "project" / "link").symlink_to("elsewhere")
+    parcel = pack(parcel.plan, (), frozenset(), Memory(tmp_path / "memory", parcel.plan.source))
+    if place.is_dir():
+        place.rmdir()
+    else:
+        place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    others = [line for line in honest_lines(parcel) if line[2] != name]
+    told = bring_lines(tmp_path, [*others, [0, "d", name, 0o777, 1, 0, ""]], parcel)
+    assert mode_of(outside) == 0o700
+    assert [one.partition(":")[0] for one in told] == [name]
+    assert place.is_symlink()
+
+
+def test_a_link_that_could_not_be_removed_gets_nobody_elses_rights(tmp_path: Path) -> None:
+    """A folder that is closed here keeps its link; what the other machine made of it is told and not taken."""
+    outside, closed = tmp_path / "outside", tmp_path / "project" / "folder"
+    outside.mkdir(mode=0o700)
+    parcel = parcel_of(tmp_path)
+    (closed / "link").symlink_to(outside)
+    closed.chmod(0o500)
+    parcel = pack(parcel.plan, (), frozenset(), Memory(tmp_path / "memory", parcel.plan.source))
+    lines = [line for line in honest_lines(parcel) if line[2] != "folder/link"]
+    with ordinary_user(tmp_path):
+        told = bring_lines(tmp_path, [*lines, [0, "d", "folder/link", 0o777, 1, 0, ""]], parcel)
+        closed.chmod(0o700)
+    assert mode_of(outside) == 0o700
+    assert [one for one in told if one.startswith("folder/link: it could not be removed")] == told != []
+
+
+@pytest.mark.parametrize("how", ["closed", "told"])
+def test_what_lies_below_a_folder_that_was_not_seen_there_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A keeper that cannot list a folder says so; what it did not see is not gone, and the user is told."""
+    parcel = parcel_of(tmp_path)
+    (tmp_path / "project" / "folder" / "kept").write_text("kept")
+    (tmp_path / "project" / "folder" / "in").mkdir()
+    (tmp_path / "project" / "folder" / "in" / "deep").write_text("deep")
+    parcel = pack(parcel.plan, (), frozenset(), Memory(tmp_path / "memory", parcel.plan.source))
+    lines = [line for line in honest_lines(parcel) if not line[2].startswith("folder")]
+    lines += [[0, "?", "folder", 0, 0, 0, ""]]
+    if how == "closed":
+        lines = walk_there(tmp_path, monkeypatch)
+    told = bring_lines(tmp_path, lines, parcel)
+    assert (tmp_path / "project" / "folder" / "kept").read_text() == "kept"
+    assert (tmp_path / "project" / "folder" / "in" / "deep").read_text() == "deep"
+    assert not (tmp_path / "project" / "old").exists() or how == "told", "positive control: what is gone there goes"
+    assert [one.partition(":")[0] for one in told] == ["folder"]
+
+
+def walk_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Line]:
+    """The lines of a keeper's walk over a copy whose `old` was removed and whose `folder` was closed."""
+    there = tmp_path / "there" / "project"
+    shutil.copytree(tmp_path / "project", there)
+    (there / "old").unlink()
+    (tmp_path / "store").mkdir()
+    monkeypatch.setattr(keeper_store, "STORE", str(tmp_path / "store"))
+    with ordinary_user(tmp_path):
+        (there / "folder").chmod(0)
+        back = keeper_store.Back(keeper_store.Store("run"), {}, set())
+        back.walk(0, str(there), set())
+        back.close()
+        (there / "folder").chmod(0o700)
+    assert [one.partition(":")[0] for one in back.left] == ["folder"]
+    return [json.loads(line) for line in (tmp_path / "store/runs/run/out/tree").read_bytes().splitlines()]

@@ -82,6 +82,37 @@ def test_where_a_path_leads_is_judged_too() -> None:
         (("ln", "-s", "evil", "conftest.py"), "conftest.py", "write.runs-by-itself"),
         (("chmod", "+x", ".husky/pre-commit"), ".husky/pre-commit", "write.runs-by-itself"),
         (("tee", "AGE\u200bNTS.md"), "AGE\u200bNTS.md", "write.runs-by-itself"),
+        (tuple("cp -t .git/hooks evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("cp -vt.git/hooks evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("cp --target-directory=.git/hooks evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("mv --target .git/hooks evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("ln -st .git/hooks ../evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("install -m 755 -t .git/hooks evil".split()), ".git/hooks/evil", "write.never"),
+        (tuple("install -d .git/hooks a".split()), ".git/hooks", "write.never"),
+        (tuple("/bin/cp evil .git/hooks".split()), ".git/hooks/evil", "write.never"),
+        (tuple("busybox cp evil .git/hooks".split()), ".git/hooks/evil", "write.never"),
+        (tuple("rsync -a evil .git/hooks/".split()), ".git/hooks/evil", "write.never"),
+        (tuple("scp host:evil .git/hooks".split()), ".git/hooks", "write.never"),
+        (tuple("dd if=evil of=.git/config".split()), ".git/config", "write.never"),
+        (tuple("sort -uo .git/config a".split()), ".git/config", "write.never"),
+        (tuple("sort a --out=.git/config".split()), ".git/config", "write.never"),
+        (tuple("sed -i s/a/b/ .git/config".split()), ".git/config", "write.never"),
+        (tuple("sed -ni.bak -e p .git/config".split()), ".git/config", "write.never"),
+        (tuple("sed --in-place p .git/config".split()), ".git/config", "write.never"),
+        (tuple("perl -pi -e s/a/b/ .git/config".split()), ".git/config", "write.never"),
+        (tuple("curl -sSLo .git/config http://host".split()), ".git/config", "write.never"),
+        (tuple("wget -P .git http://host".split()), ".git", "write.never"),
+        (tuple("unzip -q a.zip -d .git/hooks".split()), ".git/hooks", "write.never"),
+        (tuple("patch .git/config".split()), ".git/config", "write.never"),
+        (tuple("tar -xf a.tar -C .git -C hooks".split()), ".git/hooks", "write.never"),
+        (tuple("tar xfC a.tar .git/hooks".split()), ".git/hooks", "write.never"),
+        (tuple("bsdtar --extract --dir .git -f a".split()), ".git", "write.never"),
+        (tuple("tar czf .git/config a".split()), ".git/config", "write.never"),
+        (tuple("git diff --output=.git/config".split()), ".git/config", "write.never"),
+        (tuple("chmod -x .git/hooks/a".split()), ".git/hooks/a", "write.never"),
+        (tuple("chmod --reference=a .git/hooks/a".split()), ".git/hooks/a", "write.never"),
+        (tuple("chown --from a b .git/hooks/a".split()), ".git/hooks/a", "write.never"),
+        (tuple("sponge .git/config".split()), ".git/config", "write.never"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -91,6 +122,64 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
     assert path in {effect.target for effect in decision.effects}
     assert f"builtin:{rule}" in {finding.rule_id for finding in decision.findings}
     assert decision.verdict == ("deny" if rule in ("write.never", "write.outside") else "ask")
+
+
+@pytest.mark.parametrize(
+    ("line", "writes", "deletes"),
+    [
+        ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
+        ("mv -t a b", {"a", "a/b"}, {"b"}),
+        ("install -m 755 -t a b", {"a", "a/b"}, set()),
+        ("scp a host:.git/b", set(), set()),
+        ("tar -czf - -C .git .", set(), set()),
+        ("tar -tf a.tar -C .git", set(), set()),
+        ("tar -tf a.tar --exclude x", set(), set()),
+        ("sed -n p .git/config", set(), set()),
+        ("sed -i -f a.sed b", {"b"}, set()),
+        ("sort -to a", set(), set()),
+        ("curl -HoX .git", set(), set()),
+        ("git log -C --output=a", {"a"}, set()),
+        ("touch -r .git/config a", {"a"}, set()),
+        ("mkdir -m 700 -p a", {"a"}, set()),
+        ("truncate -s 0 a", {"a"}, set()),
+        ("chmod -R 755 a", {"a"}, set()),
+    ],
+)
+def test_b14_the_card_names_what_is_written_and_no_other_word(line: str, writes: set[str], deletes: set[str]) -> None:
+    """An option that takes the target, or another word, is read as its program reads it."""
+    found = understood(tuple(line.split()))
+    assert {effect.target for effect in found.effects if effect.kind == "write"} == writes
+    assert {effect.target for effect in found.effects if effect.kind == "delete"} == deletes
+
+
+def test_b03_an_option_that_makes_a_command_a_look_stands_before_its_words() -> None:
+    """Behind the first operand many programs take it for a word of its own, and do more than look."""
+    for words, grammar in looks().items():
+        for option in grammar.wanted:
+            assert not understood((*words, "a", option)).only_looks, words
+            assert not understood((*words, "a", "b", option)).only_looks, words
+        if not grammar.permutes and grammar.operands != "find":
+            for flag in grammar.flags - {"-#"}:
+                assert not understood((*words, "a", flag)).only_looks, words
+    assert understood(("git", "config", "--get", "a.b", "pattern")).only_looks
+    assert understood(("unzip", "-q", "-l", "a.zip")).only_looks
+    assert understood(("grep", "-n", "a", "b", "-i")).only_looks
+
+
+@pytest.mark.parametrize("program", ["md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum"])
+def test_no_sum_is_taken_of_files_that_a_file_names(program: str) -> None:
+    """What a list names is read too, and nobody looked at it."""
+    assert understood((program, "list")).only_looks
+    assert not understood((program, "-c", "list")).only_looks
+    assert not understood((program, "--check", "list")).only_looks
+
+
+def test_b03_git_is_asked_about_behind_a_command_that_may_choose_what_it_runs() -> None:
+    """Also where that command is known to look; before it, or without it, git looks."""
+    for text in ("git config --get a.b; git status", "git --no-pager config --list && ls && timeout 5 git log"):
+        assert not understood(("bash", "-c", text)).only_looks, text
+    for text in ("git status; git config --get a.b", "git log config; git status", "git config --get a.b; ls"):
+        assert understood(("bash", "-c", text)).only_looks, text
 
 
 def test_b02_what_is_literal_by_its_quotes_is_not_asked_about() -> None:
@@ -148,6 +237,7 @@ def test_the_tables_are_read_as_they_say() -> None:
     assert (sort.valued["-k"], sort.valued["--field-separator"], table[("grep",)].valued["-f"]) == ("t", "t", "p")
     assert log.valued["-n"] == "n"
     assert ("--stat" in log.optional, "--stat" in log.flags, "-#" in log.flags) == (True, False, True)
+    assert (sort.permutes, sort.operands, unzip.permutes) == (True, "paths", False)
     assert (unzip.wanted, unzip.operands, sort.wanted) == ({"-l", "-v", "-Z1"}, "one", frozenset())
     assert {"-l", "-q"} <= unzip.flags
     assert wrappers.__wrapped__()["timeout"].operands == "1args"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
+from gloveport.sandbox.runner import handles
 from gloveport.sandbox.runner.parcels import EMPTY, Entry, Parcel, read_content
 
 END_BYTES_MAX: Final = 1024 * 1024
@@ -57,11 +58,12 @@ class Arrived:
 
 @dataclass(slots=True)
 class Change:
-    """What a parcel's folder is to become, beside what stays."""
+    """What a parcel's folder is to become, beside what stays. `unseen`: paths below which nobody could look there."""
 
     parcel: Parcel
     gone: list[Entry] = field(default_factory=list)
     made: list[Entry] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
 
 class Joined(io.RawIOBase):
@@ -178,7 +180,7 @@ def compare(parcels: list[Parcel], covered: list[frozenset[str]], arrived: Arriv
         for entry in change.made:
             if entry.kind == "f" and entry.what not in there:
                 raise Refused(f"the content of {entry.path!r} did not come")
-    return [change for change in changes.values() if change.gone or change.made]
+    return [change for change in changes.values() if change.gone or change.made or change.unseen]
 
 
 def _read_line(line: object) -> tuple[int, Entry]:
@@ -191,14 +193,14 @@ def _read_line(line: object) -> tuple[int, Entry]:
     if not isinstance(path, str) or not isinstance(what, str) or kind not in ("d", "f", "l", "?"):
         raise Refused("a line of the tree is none")
     parts = path.split("/")
-    if "\0" in path or any(part in ("", ".", "..") for part in parts) or len(parts) > DEPTH_MAX:
+    if "\0" in path or any(part in ("", ".", "..") for part in parts):
         raise Tampered(f"{path!r} is no path inside")
     try:
         too_long = len(os.fsencode(path)) > PATH_BYTES_MAX or len(os.fsencode(what)) > LINK_BYTES_MAX
     except UnicodeEncodeError as error:
         raise Refused(f"{path!r} is no path") from error
-    if too_long or (kind == "l" and (not what or "\0" in what)):
-        raise Refused(f"{path!r} is longer than a path, or leads nowhere")
+    if too_long or len(parts) > DEPTH_MAX or (kind == "l" and (not what or "\0" in what)):
+        raise Refused(f"{path!r} is longer or deeper than a path may be, or leads nowhere")
     if kind == "f" and (not _HASH.fullmatch(what) or size > BACK_BYTES_MAX):
         raise Refused(f"{path!r} has no hash")
     return index, Entry(kind, path, mode & 0o777, mtime, size, what)
@@ -206,15 +208,29 @@ def _read_line(line: object) -> tuple[int, Entry]:
 
 def _compare_one(change: Change, now: dict[str, Entry], covered: frozenset[str], unseen: set[str]) -> None:
     before = change.parcel.by_path
+    hiding: set[str] = set()
     for path, entry in before.items():
-        if path and path not in now and path not in covered:
+        if not path or path in now or path in covered:
+            continue
+        if (above := _find_unseen(path, unseen)) is None:
             change.gone.append(entry)
+        else:
+            hiding.add(above)
+    change.unseen = sorted(hiding)
     for path, entry in now.items():
         old = before.get(path)
         if path in covered or path in unseen:
             continue  # what was never shown cannot be changed; what cannot come back stays as it is here
         if old is None or (old.kind, old.what, old.mode) != (entry.kind, entry.what, entry.mode):
             change.made.append(entry)
+
+
+def _find_unseen(path: str, unseen: set[str]) -> str | None:
+    """The folder above a path into which nobody could look: what is not told from there is not gone."""
+    while path := os.path.dirname(path):
+        if path in unseen:
+            return path
+    return None
 
 
 def _list_own(parcels: list[Parcel]) -> dict[str, tuple[str, Entry]]:
@@ -261,23 +277,27 @@ class _Writing:
         self._change, self._arrived = change, arrived
         self._source = change.parcel.plan.source
         self._before = change.parcel.by_path
+        self._kept: set[str] = set()
         self.told: list[str] = []
 
     def perform(self) -> list[str]:
         """Remove, then make; folders get their modes last."""
+        for path in self._change.unseen:
+            self._keep(path, "what lies below it could not be seen")
         made = {entry.path: entry for entry in self._change.made}
         turned = [old for path, old in self._before.items() if path in made and made[path].kind != old.kind]
         for entry in sorted([*self._change.gone, *turned], key=lambda one: one.path, reverse=True):
             self._remove(entry)
-        folders = [entry for entry in self._change.made if entry.kind == "d"]
         for entry in sorted(self._change.made, key=lambda one: (one.path.count("/"), one.path)):
-            self._make(entry)
+            if entry.path not in self._kept:
+                self._make(entry)
+        folders = [entry for entry in self._change.made if entry.kind == "d" and entry.path not in self._kept]
         for entry in sorted(folders, key=lambda one: one.path, reverse=True):
-            with contextlib.suppress(OSError), self._parent(entry.path) as (fd, name):
-                os.chmod(name, entry.mode | stat.S_IRWXU, dir_fd=fd)
+            self._finish_folder(entry)
         return self.told
 
     def _keep(self, path: str, words: str) -> None:
+        self._kept.add(path)
         self.told.append(f"{path}: {words}; what the other machine has was not taken")
 
     @contextlib.contextmanager
@@ -336,6 +356,14 @@ class _Writing:
                     self._replace(entry, fd, name)
         except OSError as error:
             self._keep(entry.path, f"it could not be written ({error.strerror})")
+
+    def _finish_folder(self, entry: Entry) -> None:
+        """The folder's own rights; whatever else lies there by now keeps its own."""
+        try:
+            with self._parent(entry.path) as (fd, name):
+                handles.set_folder_mode(name, entry.mode | stat.S_IRWXU, fd)
+        except OSError as error:
+            self._keep(entry.path, f"its rights could not be set ({error.strerror})")
 
     def _replace(self, entry: Entry, fd: int, name: str) -> None:
         aside = f".gloveport-{os.getpid()}-{time.monotonic_ns()}"

@@ -26,6 +26,7 @@ FILE_BYTES_MAX = 1024 * 1024 * 1024
 BACK_BYTES_MAX = 4 * 1024 * 1024 * 1024
 ENTRIES_MAX = 200_000
 STORE_BYTES_MAX = 16 * 1024 * 1024 * 1024
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Broken(Exception):  # noqa: N818 - an outcome, not a fault of this program
@@ -168,20 +169,28 @@ class Back:
 
     def walk(self, index: int, root: str, others: set[str]) -> None:
         """One parcel, without what is mounted below it."""
-        for folder, folders, files, fd in os.fwalk(root, follow_symlinks=False):
+
+        def fail(error: OSError) -> None:
+            raise error  # no end at all is better than one that tells a folder as empty
+
+        for folder, folders, files, fd in os.fwalk(root, follow_symlinks=False, onerror=fail):
             inside = os.path.relpath(folder, root)
             inside = "" if inside == "." else inside + "/"
-            folders[:] = [name for name in sorted(folders) if inside + name not in others]
-            for name in (*folders, *sorted(files)):
-                if inside + name not in others:
-                    self.note(index, inside + name, os.path.join(folder, name), name, fd)
+            unseen = set(others)
+            for name in (*sorted(folders), *sorted(files)):
+                path = inside + name
+                if path not in others and not self.note(index, path, os.path.join(folder, name), name, fd):
+                    unseen.add(path)
+            folders[:] = [name for name in sorted(folders) if inside + name not in unseen]
 
-    def note(self, index: int, path: str, place: str, name: str, fd: int) -> None:
-        """One line, and the content where it is new."""
+    def note(self, index: int, path: str, place: str, name: str, fd: int) -> bool:
+        """One line, and the content where it is new. Whether it could be seen: a folder that cannot be listed is not,
+        and nothing below it is gone."""
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
             mode, when = stat.S_IMODE(found.st_mode), found.st_mtime_ns
             if stat.S_ISDIR(found.st_mode):
+                os.close(os.open(name, LISTED, dir_fd=fd))
                 self.write([index, "d", path, mode, when, 0, ""])
             elif stat.S_ISLNK(found.st_mode):
                 self.write([index, "l", path, 0o777, when, 0, os.readlink(name, dir_fd=fd)])
@@ -194,6 +203,8 @@ class Back:
         except (OSError, Broken) as error:
             self.left.append(f"{path}: {error}")
             self.write([index, "?", path, 0, 0, 0, ""])
+            return False
+        return True
 
     def content(self, place: str, name: str, fd: int, found: os.stat_result) -> str:
         """The hash of a file; a content that was not sent from there is laid ready."""

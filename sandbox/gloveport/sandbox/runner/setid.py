@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
+from gloveport.sandbox.runner import handles
+
 VISITS_MAX: Final = 1_000_000
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 
@@ -46,14 +48,14 @@ def _strip(name: str, folder_fd: int) -> bool:
 def _strip_unreadable(name: str, folder_fd: int) -> bool:
     """A file that even its owner may not open: through its handle, which needs no right to read."""
     try:
-        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
+        fd = os.open(name, handles.PLAIN, dir_fd=folder_fd)
     except OSError:
         return False
     try:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode) or not mode & _SET_ID:
             return False
-        os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(mode) & ~_SET_ID)
+        handles.set_mode(fd, stat.S_IMODE(mode) & ~_SET_ID)
     except OSError:
         return False
     finally:

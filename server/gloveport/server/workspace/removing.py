@@ -15,10 +15,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self
 
+from gloveport.sandbox.runner import handles
+
 LEFT_MAX: Final = 20
 """So many things that stay are named."""
 _NAMED_CHARACTERS_MAX: Final = 200
-_HANDLE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -28,7 +29,7 @@ def remove_tree(folder: Path) -> tuple[str, ...]:
     A folder in it is brought to the top before it is emptied: two handles suffice for any depth.
     """
     try:
-        top = os.open(folder, _HANDLE)
+        top = os.open(folder, handles.FOLDER)
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -75,7 +76,7 @@ class _Emptied:
         while self._waiting:
             name, shown = self._waiting.popleft()
             try:
-                fd = os.open(name, _HANDLE, dir_fd=self._top)
+                fd = os.open(name, handles.FOLDER, dir_fd=self._top)
                 try:
                     self._empty_one(fd, shown, is_top=False)
                 finally:
@@ -139,7 +140,7 @@ def _listed(fd: int) -> list[tuple[str, bool]]:
 
 
 def _opened_up(name: str, above: int) -> None:
-    fd = os.open(name, _HANDLE, dir_fd=above)
+    fd = os.open(name, handles.FOLDER, dir_fd=above)
     try:
         _open_up(fd)
     finally:
@@ -150,7 +151,7 @@ def _open_up(fd: int) -> None:
     """Give the owner all rights in the folder behind a handle that was opened for nothing."""
     mode = stat.S_IMODE(os.fstat(fd).st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.chmod(f"/proc/self/fd/{fd}", mode | stat.S_IRWXU)  # the kernel takes such a handle in no other way
+        handles.set_mode(fd, mode | stat.S_IRWXU)
 
 
 def _reason(error: OSError) -> str:

@@ -23,6 +23,10 @@ _SED_PRINT: Final = re.compile(r"([0-9]+|\$)?(,([0-9]+|\$|\+[0-9]+))?[pd=]")
 _SED_REPLACE: Final = re.compile(r"s/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/[gpiI0-9]*")
 _AWK_FIELD: Final = r"(?:\$[0-9]+|\$NF|NR|NF|\"[^\"\\|<>]*\")"
 _AWK_PRINT: Final = re.compile(rf"(?:NR==[0-9]+ ?)?\{{ ?print(?: {_AWK_FIELD}(?:[, ]+{_AWK_FIELD})*)? ?\}}")
+_JQ_LOADS: Final = re.compile(r"\b(?:import|include|modulemeta)\b")
+"""What in a program of `jq` reads files that its words do not name."""
+CONFIG_WORDS_MAX: Final = 2
+"""A name and a pattern; behind more of them a value would be set."""
 _TEXT_FORMS: Final = MappingProxyType({"sed": (_SED_PRINT, _SED_REPLACE), "awk": (_AWK_PRINT,)})
 _FIND_TESTS: Final = MappingProxyType(
     {
@@ -61,6 +65,8 @@ class Grammar:
     optional: frozenset[str]
     wanted: frozenset[str]
     operands: str
+    permutes: bool
+    """True if options count wherever they stand; else one behind the first operand is another thing to the program."""
 
 
 @dataclass(slots=True)
@@ -91,10 +97,15 @@ def shell_options() -> Grammar:
     return _grammar(looks_table.SHELL_OPTIONS, "args")
 
 
-def _lines(text: str) -> Iterator[tuple[Argv, Grammar]]:
+def table_lines(text: str) -> Iterator[list[str]]:
+    """The cells of each line of a table, without the blanks around them."""
     for line in re.sub(r"\n +", " ", text).strip().split("\n"):
-        program, options, operands = line.split("|")
-        yield tuple(program.split()), _grammar(options, operands.strip())
+        yield [cell.strip() for cell in line.split("|")]
+
+
+def _lines(text: str) -> Iterator[tuple[Argv, Grammar]]:
+    for program, options, operands in table_lines(text):
+        yield tuple(program.split()), _grammar(options, operands)
 
 
 def _grammar(options: str, operands: str) -> Grammar:
@@ -105,11 +116,9 @@ def _grammar(options: str, operands: str) -> Grammar:
         valued=MappingProxyType({word[:-2]: word[-1] for word in plain if word[-2:-1] == "="}),
         optional=frozenset(word[:-1] for word in plain if word.endswith("?")),
         wanted=frozenset(word.removeprefix("!").split("=")[0] for word in words if word.startswith("!")),
-        operands=operands,
+        operands=operands.removeprefix("*"),
+        permutes=operands.startswith("*"),
     )
-
-
-_CHANGING: Final = frozenset({"files", "mode", "remove", "copy", "move"})
 
 
 @lru_cache(maxsize=1)
@@ -129,6 +138,8 @@ def touched_by(argv: Argv) -> Touched:
     grammar, rest = _find_grammar(words)
     if grammar.operands == "find":
         return _find(rest)
+    if grammar.operands == "plain" and any(word.startswith("@") for word in rest):
+        raise LooksError(f"{program} takes its options from a file")
     taken = take_options(grammar, rest, program)
     if grammar.wanted and not grammar.wanted & taken.options:
         raise LooksError(f"{program} does more without {', '.join(sorted(grammar.wanted))}")
@@ -156,6 +167,8 @@ def take_options(grammar: Grammar, words: Sequence[str], program: str, *, first_
             only_operands = only_operands or first_only
         elif word == "--":
             only_operands = True
+        elif taken.operands and (grammar.wanted or not grammar.permutes):
+            raise LooksError(f"{program} may take {word!r:.60} behind its first operand for something else")
         else:
             at = _take_option(grammar, words, at, program, taken)
     return taken
@@ -216,8 +229,12 @@ def _operands(program: str, form: str, taken: _Taken) -> Touched:
     match form:
         case "text" | "listed" if form == "text" or not words or {"--list", "-l"} & taken.options:
             return Touched(reads)
-        case "paths":
+        case "config" if len(words) <= (0 if {"--list", "-l"} & taken.options else CONFIG_WORDS_MAX):
+            return Touched(reads)
+        case "paths" | "plain":
             return Touched((*reads, *words))
+        case "jq" if words and _JQ_LOADS.search(words[0]) is None:
+            return Touched((*reads, *words[1:]))
         case "none" | "one" if len(words) <= (form == "one"):
             return Touched((*reads, *words))
         case "first":
@@ -228,10 +245,10 @@ def _operands(program: str, form: str, taken: _Taken) -> Touched:
         case "sed" | "awk" | "date":
             return _texts(program, form, taken)
         case _:
-            return _changed(program, form, words)
+            return changed(program, form, words)
 
 
-def _changed(program: str, form: str, words: Sequence[str]) -> Touched:
+def changed(program: str, form: str, words: Sequence[str]) -> Touched:
     """What a command that changes files touches; more rather than less."""
     match form:
         case "files":
@@ -247,15 +264,6 @@ def _changed(program: str, form: str, words: Sequence[str]) -> Touched:
             return Touched(tuple(words[:-1]), (target, *inside), gone)
         case _:
             raise LooksError(f"what {program} does with these words is not known")
-
-
-def changed_at_least(argv: Argv) -> Touched:
-    """What a command that is not understood changes, if its program is one that changes the files it names."""
-    grammar = looks().get(argv[:1])
-    if grammar is None or grammar.operands not in _CHANGING:
-        return Touched()
-    words = [word for word in argv[1:] if not word.startswith("-")]
-    return _changed(argv[0], grammar.operands, words) if words else Touched()
 
 
 def _is_revision(word: str) -> bool:

@@ -14,10 +14,10 @@ from typing import Final
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.names import path_facts
 from gloveport.server.policy.shell import looks_table
+from gloveport.server.policy.shell.changes import changed_at_least
 from gloveport.server.policy.shell.looks import (
     LooksError,
     Touched,
-    changed_at_least,
     shell_options,
     take_options,
     touched_by,
@@ -159,7 +159,7 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
     programs: list[str] = []
     effects: list[Effect] = []
     doubts: list[str] = []
-    folder = ""
+    folder, configured = "", False
     for simple in found:
         inner = _behind_wrappers(simple)
         if inner is None:
@@ -177,6 +177,10 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
         except LooksError as doubt:
             doubts.append(str(doubt))
             entered, touched = folder, _with(_redirected(inner), changed_at_least(inner.words))
+        if inner.words[:1] == ("git",):
+            doubts += ["what git runs may have been chosen before in this line"] if configured else []
+            plain = (word for word in inner.words[1:] if not word.startswith("-"))
+            configured = configured or next(plain, "") == looks_table.CONFIGURES
         commands += [words for words in (simple.words, inner.words) if words]
         effects += _effects(touched, folder, place)
         if any(place.is_scratch(path) for path in (*touched.writes, *touched.deletes)):
