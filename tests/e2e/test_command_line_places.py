@@ -263,3 +263,15 @@ def test_settings_that_cannot_be_read_are_told_in_a_sentence() -> None:
         told = broken("models", cwd=broken.daemon.home, code=6).stderr
     assert "config.toml: Invalid value" in told
     assert re.search(r"\d\d:\d\d:\d\d|ERROR", told) is None
+
+
+def test_words_of_small_commands(cli: Cli, root: Path) -> None:
+    """`trust` names its own argument, `show` takes -s, and `policy explain` says each thing once."""
+    told = cli("trust", "bogus", cwd=root, code=2).stderr
+    assert ("--trust" in told, "'bogus' is not one of" in told, "LEVEL" in told) == (False, True, True)
+    name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
+    assert cli("show", "-s", name, cwd=root.parent).stdout == cli("show", name, cwd=root).stdout
+    cli("show", name, "-s", name, cwd=root, code=2)
+    words = "cat a.txt; cat a.txt; cat a.txt; curl x.example; curl x.example"
+    lines = cli("policy", "explain", "--", "sh", "-c", words, cwd=root).stdout.splitlines()
+    assert len(lines) == len(set(lines))

@@ -42,7 +42,12 @@ def test_back_and_forth(tmp_path: Path) -> None:
         assert a.read_text() == "two\n"
         refused = cli("restore", turn, cwd=tmp_path, code=1)
         assert "--yes" in refused.stderr
-        cli("restore", turn, "--yes", cwd=tmp_path)
+        told = cli("restore", turn, "--yes", cwd=tmp_path).stdout
+        for row in re.findall(r"^(?:put back|remove|bring back) (.*)$", shown, re.MULTILINE):
+            path, _, copy = row.partition(" in the agent's copy")
+            assert re.search(
+                rf"\b{path}[^;]* {'in the agent.s copy alone' if copy or row != path else 'in /'}", told
+            ), told
         again = cli("restore", turn, "--yes", cwd=tmp_path).stdout
         assert "nothing would change" in again
         assert "restored" not in again

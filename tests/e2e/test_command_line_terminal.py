@@ -140,7 +140,7 @@ def test_an_answer_goes_to_the_card(cli: Cli, root: Path) -> None:
 def test_one_word_answers_what_is_asked_about_together(cli: Cli, root: Path) -> None:
     """Both files are shown whole before the first answer; one word allows both, and each is written."""
     with cli.at_terminal("run", "write the settings", "--trust", "trusted", cwd=root) as shell:
-        shell.wait_for("2 of one kind are asked about together; or type all, or none")
+        shell.wait_for("2 of one kind are asked about together; or type all (allows each once)")
         shell.wait_for("answer to 1 of 2: ")
         assert shell.text.index("+first = 1") < shell.text.index("package.json") < shell.text.index("answer to 1 of 2")
         shell.type("all\n")

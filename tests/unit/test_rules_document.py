@@ -78,3 +78,15 @@ def test_managed_rules_that_others_may_write_are_refused(tmp_path: Path, managed
         with pytest.raises(RulesInvalidError):
             load_rules(tmp_path, managed)
         path.chmod(path.stat().st_mode & ~0o022)
+
+
+def test_a_wrong_word_is_answered_with_the_words_that_are_right(tmp_path: Path) -> None:
+    """In every place of a rule that takes one of a few."""
+    for good, bad, told in (
+        ('verdict = "ask"', 'verdict = "aks"', "'aks' is not one of allow, ask, deny"),
+        ('effects = ["read"', 'effects = ["raed"', "'raed' is not one of .*read"),
+    ):
+        assert good in example()
+        (tmp_path / RULES_FILE).write_text(example().replace(good, bad, 1), encoding="utf-8")
+        with pytest.raises(RulesInvalidError, match=told):
+            load_rules(tmp_path)

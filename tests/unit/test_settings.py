@@ -1,12 +1,16 @@
 """The user's settings: what is taken, what is refused and how it is said."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.kit.require import require
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.server.app.live_settings import check_rungs
+from gloveport.server.app.resources import ModelShelf
 from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
 
 MODEL = '[[models]]\nprovider = "openai"\nmodel = "m"\n'
@@ -98,6 +102,8 @@ def test_how_long_and_how_much_is_kept(tmp_path: Path) -> None:
         ("sandbox = 1\n", "sandbox"),
         ("[sandbox]\ntrusted = 1\n", "sandbox"),
         ('[sandbox]\neverything = "process"\n', "everything"),
+        ('[sandbox]\nrestricted = "process"\n', "it can be gvisor, bubblewrap, docker, remote-ssh, remote-tls"),
+        ('[sandbox]\nuntrusted = "bubblewrap"\n', "it can be gvisor, remote-ssh, remote-tls"),
         ("a = \n", "config.toml"),
         (b"\xff\xfe", "config.toml"),
         (b"#" * (SETTINGS_BYTES_MAX + 1), "larger"),
@@ -151,3 +157,26 @@ def test_a_wrong_machine_is_told(tmp_path: Path, text: str) -> None:
     with pytest.raises(GloveportError) as caught:
         load_settings(tmp_path, {})
     assert "remote-" in caught.value.message
+
+
+def test_a_script_may_be_named_from_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the files of a remote machine."""
+    monkeypatch.setenv("HOME", "/home/me")
+    text = '[[models]]\nprovider = "scripted"\nmodel = "mine"\nscript = "~/one.json"\n'
+    assert load_settings(write(tmp_path, text), {}).models[0].script == Path("/home/me/one.json")
+
+
+def test_a_model_that_cannot_run_says_what_would_mend_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own key is not set, or the library of its provider is not there; a local one that needs no key is usable."""
+    mine = '[[models]]\nprovider = "openai"\nmodel = "mine"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    keyed = mine.replace("mine", "keyed") + 'key_env = "MY_KEY"\n'
+    keyless = '[[models]]\nprovider = "anthropic"\nmodel = "far"\n'
+    settings = load_settings(write(tmp_path, mine + keyed + keyless), {})
+    shelf = ModelShelf(lambda: settings, lambda: 0)
+    monkeypatch.setitem(sys.modules, "openai", None)  # as where it is not installed
+    assert "MY_KEY is not set. Set it, then: gloveport daemon stop" in shelf.label("openai", "keyed")
+    assert "library is not installed. Install gloveport with [models]" in shelf.label("openai", "mine")
+    assert "needs a key. Set a valid key" in shelf.label("anthropic", "far")
+    monkeypatch.undo()
+    require(find_spec("openai") is not None, "openai is not installed")
+    assert "not usable" not in shelf.label("openai", "mine")

@@ -10,6 +10,7 @@ from tests.kit.simulation.story import Story, call
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import EventBody
+from gloveport.server.cli.view_words import shares
 from gloveport.server.session.views.placed import Placed, project
 from gloveport.server.session.views.trace import LATE_MAX, TraceProjection, TurnTrace
 from gloveport.server.session.views.trace_turn import LINES_MAX, PARTS, VERIFYING_TOOLS
@@ -329,3 +330,12 @@ def test_lines_and_late_results_have_a_most_and_the_rest_is_counted() -> None:
 def test_the_tools_that_verify_exist(name: str) -> None:
     """A renamed tool would silently count as any other."""
     assert name in {spec.name for spec in builtin_toolbox().specs()}
+
+
+@pytest.mark.parametrize("spent", [(232_700, 1_820_000, 146_100, 43_200, 102_700, 1_970_000), (1, 1, 1), (0, 5, 0)])
+def test_percents_of_a_turn_sum_up_to_a_hundred(spent: tuple[int, ...]) -> None:
+    """Each is within one of its exact share."""
+    found = shares(spent)
+    assert sum(found) == 100
+    assert all(abs(one * 100 / sum(spent) - share) < 1 for one, share in zip(spent, found, strict=True))
+    assert shares((0, 0)) == (0, 0)

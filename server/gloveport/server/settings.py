@@ -91,7 +91,7 @@ from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.docker_choice import EngineChoice
-from gloveport.sandbox.backends.names import REMOTE_NAMES
+from gloveport.sandbox.backends.names import NAMES, REMOTE_NAMES
 from gloveport.sandbox.backends.remote_choice import AWAY_S, AWAY_S_MAX, AWAY_S_MIN, ENGINE_SOCKET, RemoteChoice
 from gloveport.server.accounts import DATABASE_KEYS, MAIL_KEYS, Database, MailAccount, read_database, read_mail
 from gloveport.server.secrets.value import Secret
@@ -113,6 +113,10 @@ _TOP_KEYS: Final = frozenset(
     {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine", "mail",
      "databases", *REMOTE_NAMES}
 )  # fmt: skip
+_TOO_WEAK: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"restricted": ("process",), "untrusted": ("process", "bubblewrap", "docker")}
+)
+"""Rungs below the strength that a trust level asks for."""
 _ENGINE_KEYS: Final = frozenset({"host", "image", "warm"})
 _REMOTE_TEXTS: Final = MappingProxyType({
     "remote-ssh": frozenset({"host", "user", "key", "host_key", "socket", "image", "runtime"}),
@@ -139,6 +143,8 @@ class ModelChoice:
     base_url: str | None = None
     key: Secret | None = field(default=None, repr=False)
     script: Path | None = None
+    key_missing: str | None = None
+    """The variable that key_env names, where it is not set."""
 
     @property
     def name(self) -> str:
@@ -281,7 +287,8 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
         model=entry["model"],
         base_url=entry.get("base_url"),
         key=Secret(value) if value else None,
-        script=Path(entry["script"]) if "script" in entry else None,
+        script=Path(entry["script"]).expanduser() if "script" in entry else None,
+        key_missing=entry.get("key_env") if not value else None,
     )
 
 
@@ -333,6 +340,13 @@ def _sandbox(plain: Mapping[str, Any], path: Path) -> Mapping[str, str]:
     if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
         raise _wrong(path, "sandbox is a table of trust level = name")
     _only(table, frozenset(TRUST_LEVELS), path, "sandbox.")
+    for level, weak in _TOO_WEAK.items():
+        if table.get(level) in weak:
+            can = ", ".join(name for name in NAMES if name not in weak)
+            words = (
+                f"sandbox.{level} = {table[level]!r} is too weak: nothing of such a folder would run; it can be {can}"
+            )
+            raise _wrong(path, words)
     return MappingProxyType({level: str(table.get(level, "bubblewrap")) for level in (*TRUST_LEVELS, UNSET)})
 
 

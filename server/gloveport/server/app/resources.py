@@ -31,7 +31,8 @@ from gloveport.server.commands.house import Rungs
 from gloveport.server.engine.way_out import FOLDER as WAYS_FOLDER
 from gloveport.server.engine.way_out import erase_lines
 from gloveport.server.models.contract import Provider
-from gloveport.server.models.registry import ModelSettings, provider_from_settings
+from gloveport.server.models.failures import INSTALL_HINT
+from gloveport.server.models.registry import ModelSettings, is_installed, provider_from_settings
 from gloveport.server.policy import rules as builtin_rules
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.rules.rule import Source
@@ -224,11 +225,17 @@ class ModelShelf:
         return provider
 
     def label(self, name: str, model: str) -> str:
-        """Who answers, in honest words; why it cannot, when it cannot."""
+        """Who answers, in honest words; why it cannot and what would mend it, when it cannot."""
         try:
-            return self.provider(name, model).label
+            choice, label = self._settings().find(name, model), self.provider(name, model).label
         except GloveportError as error:
-            return f"{name}/{model} (not usable: {error.message})"
+            return f"{name}/{model} (not usable: {error.message}. {error.hint})"
+        if choice.key_missing is not None:
+            words = f"the variable {choice.key_missing} is not set. Set it, then: gloveport daemon stop"
+            return f"{label} (not usable: {words})"
+        if not is_installed(choice.provider):
+            return f"{label} (not usable: its program library is not installed. {INSTALL_HINT})"
+        return label
 
     async def close(self) -> None:
         """Give connections back."""

@@ -35,7 +35,7 @@ def trust(
     root: Folder = HERE,
 ) -> None:
     """Show or set how far you trust the code of this folder."""
-    wanted, folder = checked_level(level), absolute(root)
+    wanted, folder = checked_level(level, "LEVEL"), absolute(root)
     if not folder.is_dir():
         fail(f"there is no folder {folder}", "Name an existing folder.")
 

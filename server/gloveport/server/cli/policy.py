@@ -59,12 +59,11 @@ def explain(
             return
         console = out()
         console.print(plain(result.words, _style(result.verdict)))
-        for factor in result.factors:
-            console.print(plain(f"  {factor.name}: {factor.level}, {factor.words}"))
-        for finding in result.findings:
-            console.print(plain(f"  {finding}"))
-        for doubt in result.doubts:
-            console.print(plain(f"  not taken for granted: {doubt}"))
+        lines = [f"  {factor.name}: {factor.level}, {factor.words}" for factor in result.factors]
+        lines += [f"  {finding}" for finding in result.findings]
+        lines += [f"  not taken for granted: {doubt}" for doubt in result.doubts]
+        for line in dict.fromkeys(lines):
+            console.print(plain(line))
         if result.hint:
             console.print(plain(result.hint, "yellow"))
 

@@ -7,6 +7,7 @@ Must never: write a file.
 """
 
 import sys
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -52,9 +53,17 @@ def restore(
         )
         with taking_back():
             done = await client.call("snapshot/restore", wanted)
-        out().print(plain(f"restored: {', '.join(done.paths)} in {info.root}", "green"))
+        out().print(plain(_done_words(done.paths, shown, info), "green"))
 
     with_client(work)
+
+
+def _done_words(paths: Sequence[str], shown: SnapshotPreviewResult, info: SessionInfo) -> str:
+    """What was restored, and where: the user's files in the folder, the others in the agent's copy alone."""
+    mine = {row.path for row in shown.files if row.side == "yours"}
+    sides = (("in " + info.root, [one for one in paths if one in mine]),
+             ("in the agent's copy alone", [one for one in paths if one not in mine]))  # fmt: skip
+    return "restored: " + "; ".join(f"{', '.join(names)} {where}" for where, names in sides if names)
 
 
 async def _list(client: Client, info: SessionInfo) -> None:

@@ -62,13 +62,13 @@ def checked_approve(given: str, option: str = "--approve") -> Approve:
     return found
 
 
-def checked_level(given: str) -> TrustLevelName | None:
-    """The level named; None for an empty text."""
+def checked_level(given: str, named: str = "--trust") -> TrustLevelName | None:
+    """The level named; None for an empty text. `named`: what the user gave it as."""
     if not given:
         return None
     found: TrustLevelName | None = next((one for one in LEVELS if one == given), None)
     if found is None:
-        raise typer.BadParameter(f"{given!r} is not one of {', '.join(LEVELS)}", param_hint="--trust")
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(LEVELS)}", param_hint=named)
     return found
 
 

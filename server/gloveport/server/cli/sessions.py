@@ -17,7 +17,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import EndedHunkInfo
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import out, plain, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, with_client
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
@@ -29,7 +29,7 @@ from gloveport.server.cli.phrases import (
     short_ids,
     standing_words,
 )
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session, shown_title
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, shown_title
 from gloveport.server.client.connect import Client
 
 ITEMS_SHOWN_MAX: Final = 500
@@ -163,11 +163,13 @@ def _notes(item: ViewItem) -> list[tuple[str, str]]:
     return []
 
 
-def show(session: Named = "", root: Folder = HERE) -> None:
+def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
     """Print a session: its messages, calls, tests and changes."""
+    if session and named:
+        fail("the session is named twice", "Name it once, with or without -s.", Exit.USAGE)
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session, root)
+        info = await pick_session(client, session or named, root)
         detail = await client.call("session/show", SessionParams(session_id=info.session_id))
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_SHOWN_MAX)
         page = await client.call("session/item/list", params)

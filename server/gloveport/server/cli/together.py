@@ -33,7 +33,11 @@ def show_row(feed: Feed, row: tuple[ApprovalInfo, ...]) -> None:
     if len(row) == 1 or (must_be_each(first) and first["together"]["at"] > 1):
         show_card(feed, first)
         return
-    how = "each is answered by itself" if must_be_each(first) else f"or type {ALL}, or {NONE}, for all of them"
+    how = (
+        "each is answered by itself"
+        if must_be_each(first)
+        else f"or type {ALL} (allows each once) or {NONE} (denies each) for all of them"
+    )
     feed.line(f"? {len(row)} of one kind are asked about together; {how}", "bold yellow")
     for number, one in enumerate(row, start=1):
         feed.line(f"  — {number} of {len(row)} —", "dim")

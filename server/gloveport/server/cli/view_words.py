@@ -97,10 +97,22 @@ def print_trace(answer: wire.TraceShowResult) -> None:
         console.print(plain(f"[{answer.late_left_out} more late results]", "dim"))
 
 
+def shares(spent: Sequence[int]) -> tuple[int, ...]:
+    """Whole percents of the sum that sum up to 100; what rounding leaves goes to those it took most from."""
+    total = sum(spent)
+    if not total:
+        return (0,) * len(spent)
+    whole = [one * 100 // total for one in spent]
+    most_cut = sorted(range(len(spent)), key=lambda at: -(spent[at] * 100 % total))
+    for at in most_cut[: 100 - sum(whole)]:
+        whole[at] += 1
+    return tuple(whole)
+
+
 def _split(turn: wire.TraceTurn) -> Iterable[str]:
-    for name, spent in turn.parts.model_dump(by_alias=False).items():
+    parts = turn.parts.model_dump(by_alias=False)
+    for (name, spent), share in zip(parts.items(), shares(tuple(parts.values())), strict=True):
         if spent:
-            share = spent * 100 // turn.duration_us
             bar = "#" * max(1, spent * BAR_WIDTH // turn.duration_us)
             yield f"  {name.removesuffix('_us').replace('_', ' '):14} {lasting(spent):>12} {share:3} %  {bar}"
 

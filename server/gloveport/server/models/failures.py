@@ -21,6 +21,7 @@ REQUEST_ID_CHARS_MAX: Final = 200
 RETRY_AFTER_S_MAX: Final = 30 * 24 * 3600.0
 _MICROSECONDS: Final = 1_000_000
 
+INSTALL_HINT: Final = "Install gloveport with [models], as README.md says; then: gloveport daemon stop"
 _REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-generation-id")
 _QUOTA_MARKS: Final = (
     "insufficient_quota",

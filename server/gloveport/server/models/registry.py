@@ -7,6 +7,7 @@ Must never: read the environment, a file of the workspace, or a key from anywher
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,8 @@ from gloveport.server.models.failures import bound_words, model_error
 from gloveport.server.models.guarded_http import IDLE_TIMEOUT_S, Endpoint
 
 PROVIDER_NAMES: Final = ("scripted", "openai", "anthropic")
+_LIBRARIES: Final = ("openai", "anthropic")
+"""Providers whose library has their own name."""
 SCRIPTED_MODEL: Final = "script"
 
 
@@ -56,6 +59,11 @@ def provider_from_settings(settings: ModelSettings, clock_us: Callable[[], int])
         case other:
             known = ", ".join(PROVIDER_NAMES)
             raise model_error(ErrorClass.CONFIG, f"no provider {bound_words(other)!r}; there are: {known}")
+
+
+def is_installed(provider: str) -> bool:
+    """Whether the program library that this provider is reached by can be found; it is not loaded."""
+    return provider not in _LIBRARIES or find_spec(provider) is not None
 
 
 def _scripted(settings: ModelSettings) -> Provider:

@@ -30,6 +30,7 @@ from gloveport.server.models.contract import (
     PartStream,
 )
 from gloveport.server.models.failures import (
+    INSTALL_HINT,
     bound_words,
     classify_answer,
     classify_event,
@@ -115,7 +116,7 @@ class SdkProvider(ABC):
                         model_error(ErrorClass.CONFIG, "").code,
                         f"the program library of this provider is not installed: {err.name or err}",
                         error_class=ErrorClass.CONFIG,
-                        hint="Install gloveport with [models], as README.md says; then: gloveport daemon stop",
+                        hint=INSTALL_HINT,
                     ) from err
             return self._sdk
 

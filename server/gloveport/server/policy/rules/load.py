@@ -6,7 +6,8 @@ Must never: open a file, guess at a misspelt key, or take a rule whose source ma
 """
 
 from collections.abc import Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.display import argv_text
@@ -16,6 +17,7 @@ from gloveport.server.policy.protected_table import PathClass
 from gloveport.server.policy.rules.rule import CommandLine, Rule, Source, Subject, Verdict, rule_matches, subject_of
 from gloveport.server.policy.shell.understood import understand
 
+N = TypeVar("N", bound=StrEnum)
 RULES_TEXT_CHARS_MAX = 262_144
 RULES_MAX = 1000
 ITEMS_MAX = 256
@@ -68,17 +70,17 @@ def _build(table: Mapping[str, object], source: Source) -> Rule:
     return Rule(
         rule_id=_text(table["id"]),
         source=source,
-        kinds=frozenset(EffectKind(kind) for kind in _texts(table["effects"])),
-        verdict=Verdict(_text(table["verdict"])),
+        kinds=frozenset(_one_of(EffectKind, kind) for kind in _texts(table["effects"])),
+        verdict=_one_of(Verdict, _text(table["verdict"])),
         justification=_text(table["justification"]),
         tools=_texts(table.get("tools", [])),
-        classes=frozenset(PathClass(cls) for cls in _texts(table.get("classes", []))),
+        classes=frozenset(_one_of(PathClass, cls) for cls in _texts(table.get("classes", []))),
         paths=_texts(table.get("paths", [])),
         argv=_commands(table.get("argv", [])),
         hosts=_texts(table.get("hosts", [])),
         mass=_flag(table["mass"]) if "mass" in table else None,
         only_looks=_flag(table["only_looks"]) if "only_looks" in table else None,
-        ceiling=Scope(_text(table.get("ceiling", "once"))),
+        ceiling=_one_of(Scope, _text(table.get("ceiling", "once"))),
         fallback=_flag(table.get("fallback", False)),
     )
 
@@ -155,6 +157,13 @@ def _commands(value: object) -> tuple[tuple[str, ...], ...]:
     if any(not command or not command[0] for command in commands):
         raise ValueError("a command has at least a program")
     return commands
+
+
+def _one_of(names: type[N], given: str) -> N:
+    try:
+        return names(given)
+    except ValueError:
+        raise ValueError(f"{given!r} is not one of {', '.join(names)}") from None
 
 
 def _words(error: Exception) -> str:
