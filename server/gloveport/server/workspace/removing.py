@@ -15,8 +15,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self
 
-from gloveport.sandbox.runner import handles
-
 LEFT_MAX: Final = 20
 """So many things that stay are named."""
 _NAMED_CHARACTERS_MAX: Final = 200
@@ -28,8 +26,10 @@ def remove_tree(folder: Path) -> tuple[str, ...]:
 
     A folder in it is brought to the top before it is emptied: two handles suffice for any depth.
     """
+    if not os.path.lexists(folder):
+        return ()
     try:
-        top = os.open(folder, handles.FOLDER)
+        top = _opened(folder)
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -76,7 +76,7 @@ class _Emptied:
         while self._waiting:
             name, shown = self._waiting.popleft()
             try:
-                fd = os.open(name, handles.FOLDER, dir_fd=self._top)
+                fd = _opened(name, self._top)
                 try:
                     self._empty_one(fd, shown, is_top=False)
                 finally:
@@ -139,8 +139,15 @@ def _listed(fd: int) -> list[tuple[str, bool]]:
         os.close(listing)
 
 
+def _opened(name: str | Path, above: int | None = None) -> int:
+    """A handle of a folder that its own rights may close to everybody."""
+    from gloveport.sandbox.runner import handles  # a daemon that removes nothing does without it
+
+    return os.open(name, handles.FOLDER, dir_fd=above)
+
+
 def _opened_up(name: str, above: int) -> None:
-    fd = os.open(name, handles.FOLDER, dir_fd=above)
+    fd = _opened(name, above)
     try:
         _open_up(fd)
     finally:
@@ -151,6 +158,8 @@ def _open_up(fd: int) -> None:
     """Give the owner all rights in the folder behind a handle that was opened for nothing."""
     mode = stat.S_IMODE(os.fstat(fd).st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
+        from gloveport.sandbox.runner import handles  # most sessions leave nothing that is closed
+
         handles.set_mode(fd, mode | stat.S_IRWXU)
 
 
