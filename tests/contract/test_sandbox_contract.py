@@ -39,10 +39,8 @@ async def test_every_claim_is_held_or_declared_not_held(rig: Rig) -> None:
 async def test_output_streams_before_the_end(rig: Rig) -> None:
     lease = await rig.lease()
     execution = await rig.start(lease, "say", "first", "30")
-    with anyio.fail_after(20):
-        async for chunk in execution.output():
-            assert chunk == b"first\n"
-            break
+    with anyio.fail_after(60):
+        assert await anext(aiter(execution.output())) == b"first\n"
     await execution.stop()
     await lease.release()
 
@@ -207,6 +205,8 @@ async def test_security_context_names_values_in_force(rig: Rig) -> None:
 async def test_two_runs_do_not_disturb_each_other(rig: Rig) -> None:
     lease = await rig.lease()
     slow = await rig.start(lease, "say", "slow", "60")
+    with anyio.fail_after(60):
+        assert await anext(aiter(slow.output())) == b"slow\n"
     assert (await rig.run("exit", "9")).exit_code == 9
     found = await rig.backend.attach(slow.run_id)
     assert found is not None

@@ -50,7 +50,7 @@ def normal(items: list[dict[str, Any]]) -> Any:
     """A view without what differs from run to run: minted ids, digests, times, output with timings."""
     text = json.dumps(items, sort_keys=True)
     text = re.sub(r"(session|message|turn|grant|apply)-[0-9a-f]{24}", r"\1", text)
-    text = re.sub(r"(snap|ws)-[0-9a-f]{32}", r"\1", text)
+    text = re.sub(r"(snap|ws|born)-[0-9a-f]{32}", r"\1", text)
     text = re.sub(r"[0-9a-f]{64}", "digest", text)
     text = re.sub(r'"(durationUs|duration_us|outputBytes|inputTokens|outputTokens)": \d+', r'"\1": 0', text)
     text = re.sub(r"\d+\.\d+ ?s", "0 s", text)
