@@ -25,6 +25,7 @@ from gloveport.sandbox.runner.groups import remove_groups
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LIMITS = Limits(wall_s=30.0, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
 EATER = ("tail", "/dev/zero")
+TRIALS = 4
 KILLED_BY_ITSELF = ("sh", "-c", "kill -KILL $$")
 
 
@@ -59,8 +60,14 @@ async def end_of(rig: Rig, argv: tuple[str, ...], front: Path, *blanked: tuple[b
 async def test_c11_a_kill_at_the_limit_is_told_by_whoever_saw_it(
     rig: Rig, tmp_path: Path, blanked: tuple[tuple[bytes, bytes], ...]
 ) -> None:
-    """The engine's flag, the kernel's word in the container's group, or the engine's event: one is enough."""
-    result = await end_of(rig, EATER, tmp_path / "front", *blanked)
+    """The engine's flag, the kernel's word in the container's group, or the engine's event: one is enough.
+
+    On a busy machine a container may be gone before anybody listens in its group: then nobody knows, and says so.
+    """
+    for trial in range(TRIALS):
+        result = await end_of(rig, EATER, tmp_path / f"front-{trial}", *blanked)
+        if result.kind is ResultKind.OOM:
+            break
     assert result.kind is ResultKind.OOM, result.evidence
     assert str(LIMITS.memory_bytes_max) in result.evidence
 
