@@ -15,7 +15,15 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import split_lines
-from gloveport.server.edit.matching import SEARCH_STEPS_MAX, Range, _Search, changed_ranges
+from gloveport.server.edit.matching import (
+    EDITS_PER_REGION_MAX,
+    FRAME_DEPTH_MAX,
+    SEARCH_STEPS_MAX,
+    Range,
+    _Region,
+    _Search,
+    changed_ranges,
+)
 from gloveport.server.edit.render import diff_rows, unified_diff
 
 
@@ -136,11 +144,38 @@ def test_the_last_step_of_the_budget_may_be_spent() -> None:
     whole = _Search(old, new)
     whole.run()
     needed = SEARCH_STEPS_MAX - whole.steps_left
+    assert needed == (1 + 3 + 5) + (3 + 3)  # a round of n edits looks at 2 n + 1 ways; each equal line is one more
     for budget, pairs in ((needed, whole.pairs), (needed - 1, {})):
         search = _Search(old, new)
         search.steps_left = budget
         search.run()
         assert (search.pairs, bool(pairs)) == (pairs, budget == needed)
+
+
+def test_the_last_edit_of_a_region_may_be_made() -> None:
+    """So many lines taken out and put in around equal ones; with one more the region is changed as a whole."""
+    around = EDITS_PER_REGION_MAX // 4
+    old = [1] * around + [0, 0] + [1] * around
+    new = [2] * around + [0, 0] + [2] * around
+    assert kept(old, new) == kept(new, old) == 2
+    assert changed_ranges(old, [*new, 2]) == [Range(0, len(old), 0, len(new) + 1)]
+
+
+def test_frames_within_frames_end_at_a_depth() -> None:
+    """Each line is unique only between two that were matched before; below the last frame the search goes on."""
+    depths: list[int] = []
+
+    class Watched(_Search):
+        def _anchors(self, region: _Region) -> list[tuple[int, int]]:
+            depths.append(region.depth)
+            return super()._anchors(region)
+
+    size = FRAME_DEPTH_MAX + 4
+    sides = [[mark, 1, *(line for at in range(2, size) for line in (at, at - 1, mark))] for mark in (-1, -2)]
+    search = Watched(*sides)
+    search.run()
+    assert (min(depths), max(depths)) == (0, FRAME_DEPTH_MAX - 1)
+    assert rebuilt(*sides) == sides[1]
 
 
 def longest_common(old: list[int], new: list[int]) -> int:

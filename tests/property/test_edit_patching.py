@@ -256,6 +256,49 @@ def test_v4a_is_read_whole() -> None:
     assert parse_v4a(PATCH.rstrip("\n")) == parse_v4a(PATCH)
 
 
+NAME = st.sampled_from(["a", "src/a b.py", "+x", "é/*** y"])
+LINE = st.sampled_from(["", "x", "  y", "+", "-", "@@", "*** End Patch", "é\t"])
+ROWS = st.lists(st.builds(Row, st.sampled_from([" ", "-", "+"]), LINE), min_size=1, max_size=5).filter(
+    lambda rows: any(row.mark != " " for row in rows)
+)
+BLOCK = st.builds(
+    Block, ROWS.map(tuple), st.lists(st.sampled_from(["class A:", "x", "+y"])).map(tuple), st.none(), st.booleans()
+)
+FILE = st.one_of(
+    st.builds(
+        PatchFile,
+        st.just("update"),
+        NAME,
+        st.one_of(st.none(), NAME),
+        st.lists(BLOCK, min_size=1, max_size=3).map(tuple),
+    ),
+    st.builds(
+        PatchFile, st.just("add"), NAME, text=st.lists(LINE).map(lambda lines: "".join(f"{one}\n" for one in lines))
+    ),
+    st.builds(PatchFile, st.just("delete"), NAME),
+)
+
+
+def v4a(files: list[PatchFile], blank: str) -> str:
+    """A patch as a model writes it; `blank` ends the lines at which blanks do not count."""
+    lines = [f"*** Begin Patch{blank}"]
+    for file in files:
+        lines.append(f"*** {file.kind.capitalize()} File: {file.path}{blank}")
+        lines += [f"+{line}" for line in file.text.split("\n")[:-1]]
+        lines += [] if file.moved_to is None else [f"*** Move to: {file.moved_to}{blank}"]
+        for block in file.blocks:
+            lines += [f"@@ {anchor}{blank}" for anchor in block.anchors] or ["@@"]
+            lines += [row.mark + row.text for row in block.rows]
+            lines += [f"*** End of File{blank}"] if block.at_end else []
+    return "\n".join([*lines, f"*** End Patch{blank}"])
+
+
+@given(st.lists(FILE, min_size=1, max_size=4), st.sampled_from(["", " ", "\t "]), st.sampled_from(["", "\n"]))
+def test_any_v4a_patch_is_read_as_it_was_meant(files: list[PatchFile], blank: str, last: str) -> None:
+    """Written by another rule than it is read: files, blocks, rows and anchors are those that were written."""
+    assert parse_v4a(v4a(files, blank) + last) == tuple(files)
+
+
 @given(
     st.integers(0, len(PATCH.split("\n")) - 2), st.sampled_from(["drop", "junk", "*** What: x", "*** Update File: "])
 )
