@@ -14,7 +14,7 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
-from gloveport.server.edit.lines import split_lines
+from gloveport.server.edit.lines import same_units, split_lines
 from gloveport.server.edit.matching import (
     EDITS_PER_REGION_MAX,
     FRAME_DEPTH_MAX,
@@ -96,6 +96,24 @@ def test_hunks_do_not_touch_each_other(pair: tuple[bytes, bytes]) -> None:
     for one, two in itertools.pairwise(hunks):
         assert one.old_start + len(one.old_lines) + len(one.context_after) <= two.old_start
         assert one.old_start + len(one.old_lines) <= two.old_start - len(two.context_before)
+
+
+@given(PAIRS, st.integers(0, 5))
+def test_a_hunk_is_as_small_as_it_can_be_and_knows_its_surroundings(pair: tuple[bytes, bytes], context: int) -> None:
+    """It begins and ends with a change, holds no run of equal lines that would part it, and has its full context."""
+    base, result = pair
+    old, new = split_lines(base), split_lines(result)
+    places = changed_ranges(old, new)
+    for hunk in diff_hunks(base, result, "f", context) if same_units(base, result) else ():
+        start, end = hunk.old_start, hunk.old_start + len(hunk.old_lines)
+        inside = [each for each in places if start <= each.old_start and each.old_end <= end]
+        assert (inside[0].old_start, inside[0].new_start, inside[-1].old_end) == (start, hunk.new_start, end)
+        assert inside[-1].new_end == hunk.new_start + len(hunk.new_lines)
+        assert all(two.old_start - one.old_end < context for one, two in itertools.pairwise(inside))
+        assert hunk.old_lines == tuple(old[start:end])
+        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
+        assert hunk.context_before == tuple(old[max(0, start - context) : start])
+        assert hunk.context_after == tuple(old[end : end + context])
 
 
 @given(PAIRS, st.text(min_size=1, max_size=5))

@@ -150,6 +150,67 @@ def test_anchors_say_what_a_block_lies_in() -> None:
     )
 
 
+OUTLINE = st.lists(st.tuples(st.sampled_from(["head", "leaf", "blank"]), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@given(
+    OUTLINE, st.lists(st.integers(0, 11), max_size=2), st.integers(0, 3), st.sampled_from(["\t", " "]), st.booleans()
+)
+def test_a_block_is_looked_for_below_its_anchors_only(
+    outline: list[tuple[str, int]], anchors: list[int], deep: int, unit: str, adds: bool
+) -> None:
+    """As far as lines are indented deeper than the anchor, each within the one before; blank lines end nothing."""
+    words = {"head": "{}:", "leaf": "leaf", "blank": ""}
+    lines = [unit * depth + words[kind].format(at) for at, (kind, depth) in enumerate(outline)]
+    low, high, there = 0, len(lines), True
+    for anchor in anchors:
+        there = there and low <= anchor < high and outline[anchor][0] == "head"
+        if there:
+            ends = (at for at in range(anchor + 1, high) if lines[at].strip() and outline[at][1] <= outline[anchor][1])
+            low, high = anchor + 1, next(ends, high)
+    quoted = unit * deep + "leaf"
+    found = [at for at in range(low, high) if lines[at] == quoted] if there else []
+    block = Block(rows(f"+{quoted}" if adds else f"-{quoted}\n+new"), tuple(f"{at}:" for at in anchors))
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if adds and anchors and there:
+        lines.insert(low, quoted)
+    elif not adds and len(found) == 1:
+        lines[found[0]] = "new"
+    else:
+        code = ErrorCode.EDIT_AMBIGUOUS if (found if not adds else not anchors) else ErrorCode.EDIT_NO_MATCH
+        assert code_of(data, block) is code
+        return
+    assert apply_blocks(data, [block], path="f") == "".join(f"{line}\n" for line in lines).encode()
+
+
+@given(st.lists(st.sampled_from(["\n", "\r\n"]), min_size=1, max_size=12), st.data())
+def test_many_blocks_change_their_lines_each_with_its_ending(endings: list[str], data: st.DataObject) -> None:
+    """In any mixture: context and all around keep their ends, a new line ends as the quoted one above it."""
+    texts = [f"{number} x" for number in range(len(endings))]
+    blocks, result, at = [], "", 0
+    while at < len(texts):
+        first = data.draw(st.integers(at, len(texts) - 1))
+        marks = data.draw(
+            st.lists(st.sampled_from(" -+"), min_size=1, max_size=5).filter(lambda each: {*each} != {"+"})
+        )
+        near, quoted, made = endings[first], first, []
+        result += "".join(map("".join, zip(texts[at:first], endings[at:first], strict=True)))
+        for mark in marks:
+            if mark == "+":
+                made.append(Row("+", f"new {at}"))
+                result += f"new {at}{near}"
+            elif quoted < len(texts):
+                near = endings[quoted]
+                made.append(Row(mark, texts[quoted]))
+                result += texts[quoted] + near if mark == " " else ""
+                quoted += 1
+        said = data.draw(st.sampled_from([None, first + 1, first + 2, max(first, 1)]))
+        blocks.append(Block(tuple(made), old_start=said, at_end=quoted == len(texts) and said is None))
+        at = quoted
+    old = "".join(map("".join, zip(texts, endings, strict=True)))
+    assert apply_blocks(old.encode(), blocks, path="f") == result.encode()
+
+
 def test_blocks_stand_in_the_order_of_the_file() -> None:
     """What an earlier block has passed is not looked at again."""
     first = Block(rows("-    return x\n+    return 1"), ("def a():",))
