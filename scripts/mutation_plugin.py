@@ -5,9 +5,11 @@ Purpose: the fast part of `scripts/mutate`. Test modules are imported once; a mu
     touch few functions.
 Invariant: the job and its results are files named by MUTATION_JOB and MUTATION_RESULTS; a result is written when its
     child has ended. Mutants are chosen by the trampolines that `mutmut` wrote around each function.
-Must never: count a mutant as noticed that no test ran against, or shrink what a property found.
+Must never: count a mutant as noticed that no test ran against, let a test read what was remembered before the mutant,
+    or shrink what a property found.
 """
 
+import functools
 import gc
 import importlib
 import json
@@ -79,8 +81,16 @@ def function_of(mutant: str) -> str:
     return mutant.rpartition("__mutmut_")[0]
 
 
-def fails(item: pytest.Item) -> bool:
+def remembered() -> list[Any]:
+    """Every cache of the code under test: what it found without a mutant says nothing of one."""
+    kept = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))
+    return [one for one in kept if str(one.__module__).startswith("gloveport.")]
+
+
+def fails(item: pytest.Item, caches: list[Any]) -> bool:
     """Run one test; whether it failed."""
+    for cache in caches:
+        cache.cache_clear()
     reports = runtestprotocol(item, log=False, nextitem=None)
     return any(report.failed for report in reports)
 
@@ -100,10 +110,11 @@ def learn(items: list[pytest.Item]) -> Known:
     trampoline.set_mutant_under_test("stats")
     touching: dict[str, list[int]] = defaultdict(list)
     seconds: list[float] = []
+    caches = remembered()
     for at, item in enumerate(items):
         touched.clear()
         began = time.process_time()
-        if fails(item):
+        if fails(item, caches):
             raise pytest.UsageError(f"{item.nodeid} fails without a mutant")
         seconds.append(time.process_time() - began)
         for name in touched:
@@ -111,14 +122,15 @@ def learn(items: list[pytest.Item]) -> Known:
     return Known(touching, seconds)
 
 
-def attempt(items: list[pytest.Item], chosen: list[int], seconds: list[float], mutant: str, pipe: int) -> None:
+def attempt(
+    items: list[pytest.Item], caches: list[Any], chosen: list[int], seconds: list[float], mutant: str, pipe: int
+) -> None:
     """In a child: run the chosen tests against the mutant up to the first that fails, and tell which."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     importlib.import_module("mutmut.mutation.trampoline").set_mutant_under_test(mutant)
     for at in chosen:
-        signal.setitimer(signal.ITIMER_PROF, CPU_S_MIN + CPU_TIMES * seconds[at])
-        if fails(items[at]):
+        if fails(items[at], caches):
             say(pipe, at)
     say(pipe, None)
 
@@ -149,7 +161,8 @@ def answer_of(pipe: int) -> str:
 def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], results: Path) -> None:
     """One child after the other, so many at a time as the job says."""
     under_way: dict[int, tuple[str, int]] = {}
-    mutants = list(job["mutants"])
+    mutants, caches = list(job["mutants"]), remembered()
+    gc.freeze()  # children share what is there
     until = time.monotonic() + job["minutes"] * 60
     with results.open("a", encoding="utf-8") as out:
         while mutants or under_way:
@@ -161,7 +174,7 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
                 if not chosen:
                     print(json.dumps({"mutant": mutant, "state": "no tests", "test": None}), file=out, flush=True)
                     continue
-                pid, pipe = forked(attempt, items, chosen, known.seconds, mutant)
+                pid, pipe = forked(attempt, items, caches, chosen, known.seconds, mutant)
                 under_way[pid] = (mutant, pipe)
                 continue
             if not under_way:
@@ -188,6 +201,5 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     known = learn(session.items)
     print(f"{len(session.items)} tests, {sum(known.seconds):.0f} s", flush=True)
     gc.collect()
-    gc.freeze()  # children share what is there
     run_mutants(session.items, known, job, Path(os.environ["MUTATION_RESULTS"]))
     return True
