@@ -26,10 +26,12 @@ import hypothesis
 import pytest
 from _pytest.runner import runtestprotocol
 
-CPU_S_MIN = 5
-"""Processor time that a child has at least; an endless loop ends with it."""
+CPU_S_MIN = 3
+"""Processor time that a test of a child has at least; an endless loop ends with it."""
 CPU_TIMES = 10
-"""And so many times what its tests take without a mutant."""
+"""And so many times what it takes without a mutant."""
+MEMORY_BYTES = 1 << 30
+"""Address space of a child: a loop that collects without end fails its test before the machine has no memory left."""
 NOTICED, LEFT = 1, 0
 
 hypothesis.settings.register_profile(
@@ -120,10 +122,12 @@ def learn(items: list[pytest.Item]) -> Known:
     return Known(touching, seconds)
 
 
-def attempt(items: list[pytest.Item], caches: list[Any], chosen: list[int], mutant: str, cpu_s: int, pipe: int) -> None:
+def attempt(
+    items: list[pytest.Item], caches: list[Any], chosen: list[int], seconds: list[float], mutant: str, pipe: int
+) -> None:
     """In a child: run the chosen tests against the mutant up to the first that fails, and tell which."""
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     importlib.import_module("mutmut.mutation.trampoline").set_mutant_under_test(mutant)
     for at in chosen:
         if fails(items[at], caches):
@@ -170,8 +174,7 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
                 if not chosen:
                     print(json.dumps({"mutant": mutant, "state": "no tests", "test": None}), file=out, flush=True)
                     continue
-                cpu_s = CPU_S_MIN + int(CPU_TIMES * sum(known.seconds[at] for at in chosen))
-                pid, pipe = forked(attempt, items, caches, chosen, mutant, cpu_s)
+                pid, pipe = forked(attempt, items, caches, chosen, known.seconds, mutant)
                 under_way[pid] = (mutant, pipe)
                 continue
             if not under_way:
@@ -183,7 +186,7 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
             answer = answer_of(pipe)
             test = json.loads(answer) if answer else None
             state = "survived" if answer and test is None else "killed"
-            if not answer and os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}:
+            if not answer and os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGPROF, signal.SIGKILL}:
                 state = "timeout"
             if test is not None and test not in (noticed := known.noticed_by[function_of(mutant)]):
                 noticed.insert(0, test)

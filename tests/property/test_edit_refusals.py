@@ -399,6 +399,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: it is no notebook that can be read: the key 'a' stands twice",
         {},
     ),
+    "no number": (
+        lambda: read_notebook(b'{"a": Infinity}', path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: it is no notebook that can be read: not a JSON number",
+        {},
+    ),
     "nested too deeply": (
         lambda: read_notebook(b'{"a": ' + b"[" * 100_000, path="f"),
         ErrorCode.EDIT_ENCODING,

@@ -64,6 +64,41 @@ def test_a01_endings_of_lines_that_stay_and_that_come(before: bytes, old: str, n
     assert replace_exact(before, old, new, path="f").result == after
 
 
+@given(st.lists(st.sampled_from([b"\n", b"\r\n"]), min_size=1, max_size=8), st.booleans(), st.data())
+def test_a01_every_line_of_a_quote_keeps_its_ending_and_new_ones_take_one(
+    endings: list[bytes], ends: bool, data: st.DataObject
+) -> None:
+    """Any quote in any mixture: the ends of lines that stay are theirs; a new line ends as the quoted one above it."""
+    if not ends:
+        endings[-1] = b""
+    texts = [f"ab-{number}-yz" for number in range(len(endings))]
+    body = b"".join(text.encode() + ending for text, ending in zip(texts, endings, strict=True))
+    first = data.draw(st.integers(0, len(texts) - 1))
+    last = data.draw(st.integers(first, len(texts) - 1))
+    quoted = texts[first : last + 1]
+    cuts = [0, 1, 2, len(quoted[0])] if len(quoted) > 2 else [0, 1, 2]
+    head, tail = data.draw(st.sampled_from(cuts)), data.draw(st.sampled_from(cuts))
+    quoted[-1] = quoted[-1][: len(quoted[-1]) - tail]
+    quoted[0] = quoted[0][head:]
+    until = data.draw(st.integers(0, len(quoted)))
+    again = data.draw(st.integers(until, len(quoted)))
+    fresh = data.draw(st.lists(st.sampled_from(["new", "x"]), max_size=3))
+    wanted = quoted[:until] + fresh + quoted[again:]
+    assume(wanted not in (quoted, []))
+    breaks = endings[first:last]
+    stay = min(until, len(breaks), len(wanted) - 1)
+    room = len(wanted) - 1 - stay
+    back = min(len(quoted) - max(again, 1), len(breaks) - stay, room)
+    near = [*breaks[max(stay - 1, 0) :][:1], endings[last], *reversed(endings[:first]), b"\n"]
+    middle = [next(one for one in near if one)] * (room - back)
+    chosen = [*breaks[:stay], *middle, *breaks[len(breaks) - back :], b""]
+    new = b"".join(text.encode() + ending for text, ending in zip(wanted, chosen[: len(wanted)], strict=True))
+    start = sum(map(len, endings[:first])) + sum(map(len, texts[:first])) + head
+    end = sum(map(len, endings[:last])) + sum(map(len, texts[: last + 1])) - tail
+    done = replace_exact(body, "\n".join(quoted), "\n".join(wanted), path="f")
+    assert (done.result, done.lines) == (body[:start] + new + body[end:], (first + 1,))
+
+
 def test_what_is_told_of_a_refusal() -> None:
     """The file by its path, and the candidates as they stand, without the ends of their lines."""
     with pytest.raises(EditError) as refusal:

@@ -24,3 +24,7 @@ def test_what_no_change_touches_is_found_with_its_lines(data: st.DataObject, old
         assert new[placed.start : placed.end] == old[start:end]
     for each in touching:
         assert placed.start <= each.new_start <= each.new_end <= placed.end
+    if touching:
+        first, last = touching[0], touching[-1]
+        assert placed.start == first.new_start - max(0, first.old_start - start)
+        assert placed.end == last.new_end + max(0, end - last.old_end)
