@@ -164,9 +164,11 @@ class Look:
             try:
                 at_ns = time.time_ns()
                 before = self.sight.folders.get(folder)
-                glance = b"" if before is None or not before.is_under(rules, known) else self.sight.glance.at(fd)
-                if before is not None and glance and glance == before.glance:
-                    return _again(before, walk)
+                glance = b""
+                if before is not None and before.is_under(rules, known):
+                    glance = self.sight.glance.at(fd, before.names, at_ns)
+                    if glance and glance == before.glance:
+                        return _again(before, walk)
                 listing = list_folder(fd, folder, at_ns)
                 if before is not None and before.still_holds(listing, rules, known):
                     before.glance = glance
