@@ -137,7 +137,10 @@ TEXT = b"".join(b"line %d\n" % number for number in range(20))
 
 @pytest.mark.parametrize(("base", "result", "kind", "origin"), [
     (None, file(b""), "create", None), (file(b""), None, "delete", None),
-    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"a", 0o755), "mode", None),
+    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"\0b"), "binary", None),
+    (file(b"\0a"), file(b"b"), "binary", None), (None, file(b"\0a"), "create", None),
+    (file(b"\0a"), None, "delete", None), (file(b"\0a"), file(b"b"), "rename", "old"),
+    (file(b"a"), None, "delete", None), (file(b"a"), file(b"a", 0o755), "mode", None),
     (file(b"\0a"), file(b"\0a", 0o755), "mode", None), (file(b"a"), Entry("link", b"a", 0), "symlink", None),
     (None, Entry("link", b"a", 0), "symlink", None), (Entry("link", b"a", 0), None, "symlink", None),
     (file(b"a"), file(b"b"), "modify", None), (file(b"a"), file(b"b"), "rename", "old"),

@@ -21,6 +21,7 @@ from gloveport.server.edit.matching import (
     FRAME_DEPTH_MAX,
     SEARCH_STEPS_MAX,
     Range,
+    _longest_increasing,
     _Region,
     _Search,
     changed_ranges,
@@ -47,6 +48,24 @@ def test_two_byte_texts_are_cut_at_their_own_line_feeds(text: str, form: tuple[s
         lines.append(b"")
     lines[0], lines[-1] = mark + lines[0], (mark if len(lines) == 1 else b"") + lines[-1] + torn
     assert split_lines(mark + text.encode(order) + torn) == lines
+
+
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_two_byte_texts_without_a_mark_are_cut_too(order: str) -> None:
+    """Also where the first letter is the end of a line, or the last is none."""
+    for lines in (["\n", "\r\n", "abc\n", "\n"], ["abc\n", "\n", "def"]):
+        assert split_lines("".join(lines).encode(order)) == [line.encode(order) for line in lines]
+
+
+def test_as_many_lines_as_may_be_matched_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one more, on either side, what lies between the first change and the last is one hunk."""
+    monkeypatch.setattr("gloveport.server.edit.hunks.DIFF_LINES_MAX", 10)
+    old = [b"%d\n" % number for number in range(10)]
+    new = [b"new\n", *old[1:9], b"end\n"]
+    assert len(diff_hunks(b"".join(old), b"".join(new), "f")) == 2
+    for more in ([b"x\n"], []):
+        (hunk,) = diff_hunks(b"".join([*old[:5], *more, *old[5:]]), b"".join([*new, *([] if more else [b"x\n"])]), "f")
+        assert (hunk.old_start, len(hunk.old_lines)) == (0, 10 + len(more))
 
 
 @given(PAIRS)
@@ -233,6 +252,16 @@ def kept(old: list[int], new: list[int]) -> int:
     added = sum(place.new_end - place.new_start for place in ranges)
     assert len(old) - removed == len(new) - added
     return len(old) - removed
+
+
+@given(st.permutations(range(9)), st.integers(0, 9))
+def test_the_frame_is_the_longest_that_keeps_the_order(order: list[int], size: int) -> None:
+    """Of lines that stand once on both sides: as many as go the same way."""
+    pairs = list(enumerate(order[:size]))
+    frame = _longest_increasing(pairs)
+    assert [pair for pair in pairs if pair in frame] == frame
+    assert [new for _, new in frame] == sorted(new for _, new in frame)
+    assert len(frame) == longest_common(order[:size], sorted(order[:size]))
 
 
 @given(SEQUENCES, SEQUENCES)

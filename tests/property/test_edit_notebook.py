@@ -13,7 +13,7 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.json_spans import elements, members, whole
-from gloveport.server.edit.notebook import edit_cell, read_notebook
+from gloveport.server.edit.notebook import cell_layout, edit_cell, read_notebook
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAA" * 40
 TEXTS = st.sampled_from(["", "x = 1", "a\nb\n", "é漢🙂\n\n\tq", 'say("\\"")\n', "\u2028", "print(1)\r\n"])
@@ -115,6 +115,16 @@ def test_any_subset_of_hunks_is_a_notebook(data: bytes, draw: st.DataObject) -> 
         known = raw_cells(data) + raw_cells(result)
         assert all(each in known for each in raw_cells(mixed))
         assert isinstance(cells_of(mixed), list)
+
+
+@given(notebooks())
+def test_cells_stand_on_the_lines_that_are_told(data: bytes) -> None:
+    """Each on the line of its first letter; behind the last one that after its last letter."""
+    notebook, layout = read_notebook(data, path="n"), cell_layout(data, path="n")
+    assert layout.starts == tuple(notebook.text.count("\n", 0, cell.span.start) for cell in notebook.cells)
+    last = [notebook.text.count("\n", 0, cell.span.end) + 1 for cell in notebook.cells[-1:]]
+    assert layout.end == (last[0] if last else 0)
+    assert layout.keys == tuple(json.loads(data.decode("utf-8-sig")))
 
 
 def test_hunks_are_one_a_cell() -> None:

@@ -287,6 +287,8 @@ def test_a01_a_diff_that_quotes_carriage_returns_is_taken_literally() -> None:
     to_lf = Block(rows("-alpha\r\n+alpha\n beta\r"))
     assert apply_blocks(base, [literal], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [plain], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
+    ended = Block(rows(" alpha\n+mid\r\n beta"))
+    assert apply_blocks(base, [ended], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [to_lf], path="f") == b"alpha\nbeta\r\n"
     mixed = b"a\r\nb\nprog 1%\rprog 2%\n"
     assert apply_blocks(mixed, [Block(rows("-b\n+B"))], path="f") == b"a\r\nB\nprog 1%\rprog 2%\n"

@@ -260,7 +260,7 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(
 ) -> None:
     """In any mixture: a line that stays ends as it did, a new one as the line above it, the first as most lines do."""
     before = [(number, ending) for number, (what, ending) in enumerate(steps) if what != "new"]
-    body = b"".join(b"%d is here" % number + ending for number, ending in before)
+    body = b"".join(b"%d. MIX" % number + ending for number, ending in before)
     if before and not had_end:
         body = body.removesuffix(before[-1][1])
     counted = [ending for _, ending in before][: None if had_end else -1]
@@ -272,7 +272,7 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(
             after.append((b"a new line", above))
         elif what == "keep":
             ended = had_end or number != before[-1][0]
-            after.append((b"%d is here" % number, ending if ended else above))
+            after.append((b"%d. MIX" % number, ending if ended else above))
     wanted = "".join(f"{text.decode()}\n" for text, _ in after)
     result = b"".join(text + ending for text, ending in after)
     if after and not has_end:
