@@ -77,6 +77,10 @@ def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) 
     assert revert_hunks(result, hunks) == base
     assert apply_hunks(base, ()) == base
     assert bool(hunks) == (base != result)
+    old, new = split_lines(base), split_lines(result)
+    for hunk in hunks:
+        assert hunk.old_lines == tuple(old[hunk.old_start : hunk.old_start + len(hunk.old_lines)])
+        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
 
 
 @given(PAIRS, st.data())
@@ -130,8 +134,6 @@ def test_a_hunk_is_as_small_as_it_can_be_and_knows_its_surroundings(pair: tuple[
         assert (inside[0].old_start, inside[0].new_start, inside[-1].old_end) == (start, hunk.new_start, end)
         assert inside[-1].new_end == hunk.new_start + len(hunk.new_lines)
         assert all(two.old_start - one.old_end < context for one, two in itertools.pairwise(inside))
-        assert hunk.old_lines == tuple(old[start:end])
-        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
         assert hunk.context_before == tuple(old[max(0, start - context) : start])
         assert hunk.context_after == tuple(old[end : end + context])
 

@@ -13,7 +13,8 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.json_spans import elements, members, whole
-from gloveport.server.edit.notebook import cell_layout, edit_cell, read_notebook
+from gloveport.server.edit.notebook import Action, Notebook, _check, cell_layout, edit_cell, read_notebook
+from gloveport.server.edit.replace import CANDIDATES_MAX, SNIPPET_CHARS_MAX
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAA" * 40
 TEXTS = st.sampled_from(["", "x = 1", "a\nb\n", "é漢🙂\n\n\tq", 'say("\\"")\n', "\u2028", "print(1)\r\n"])
@@ -140,7 +141,9 @@ def test_hunks_are_one_a_cell() -> None:
     broken = result[:-1]
     assert apply_hunks(data, diff_hunks(data, broken, "a.ipynb")) == broken
     moved = json.dumps({"nbformat": 4, "cells": body["cells"][1:], "metadata": {}}, indent=1).encode()
-    assert len(diff_hunks(data, moved, "a.ipynb")) == 1
+    (whole_file,) = diff_hunks(data, moved, "a.ipynb")
+    assert (whole_file.old_start, whole_file.new_start) == (0, 0)
+    assert b"".join(whole_file.old_lines) == data
 
 
 def code_of(data: bytes, **more: Any) -> ErrorCode:
@@ -187,7 +190,16 @@ def test_numbers_of_any_length_are_left_alone() -> None:
 
 def test_ids_are_made_where_the_format_has_them() -> None:
     """By what the other cells do, else by the version."""
-    for version, has in (([4, 5], True), ([4, 4], False), ([5, 0], True), ([], False)):
+    for version, has in (
+        ([4, 5], True),
+        ([4, 4], False),
+        ([5, 0], True),
+        ([3, 9], False),
+        ([4, 10], True),
+        ([4, 5.5], False),
+        ([4], False),
+        ([], False),
+    ):
         keys = dict(zip(("nbformat", "nbformat_minor"), version, strict=False))
         data = json.dumps({"cells": [], **keys}).encode()
         assert ("id" in cells_of(edit_cell(data, "insert", 1, path="n", source="x"))[0]) is has
@@ -264,6 +276,48 @@ def test_a_first_cell_is_put_into_an_empty_notebook(indent: int | None) -> None:
         "source": ["x\n", "y"],
     }  # fmt: skip
     assert edit_cell(made, "delete", 1, path="n") == empty
+
+
+def written(*cells: dict[str, Any], **top: Any) -> Notebook:
+    """A notebook of these cells."""
+    return read_notebook(json.dumps({**top, "cells": cells, "end": 0}).encode(), path="n")
+
+
+ONE, TWO, NEW = cell(1, "one"), cell(2, ["two"]), cell(3, "new")
+
+
+@pytest.mark.parametrize(("action", "at", "right", "wrong"), [
+    ("replace", 0, written(ONE | {"source": "new"}, TWO), [
+        written(ONE, TWO), written(ONE | {"source": "new", "id": "x"}, TWO), written(ONE | {"source": "new"}, NEW),
+        written(ONE | {"source": "new"}, TWO, k=1), written(ONE | {"source": "new"}, TWO, ONE),
+    ]),
+    ("insert", 1, written(ONE, NEW, TWO), [
+        written(ONE, NEW), written(ONE, cell(3, "other"), TWO), written(TWO, NEW, ONE), written(ONE, NEW, TWO, k=1),
+        written(ONE, NEW, TWO, TWO),
+    ]),
+    ("delete", 1, written(ONE), [written(TWO), written(ONE, TWO), written(ONE, k=1), written()]),
+])  # fmt: skip
+def test_what_is_not_as_it_was_asked_for_is_never_handed_out(
+    action: Action, at: int, right: Notebook, wrong: list[Notebook]
+) -> None:
+    """Another cell, another source, another key beside the source or around the cells: refused when it is read back."""
+    _check(written(ONE, TWO), right, action, at, "new")
+    for other in wrong:
+        with pytest.raises(EditError) as caught:
+            _check(written(ONE, TWO), other, action, at, "new")
+        assert caught.value.code is ErrorCode.INTERNAL
+        assert caught.value.message == "the notebook would not be what was asked for; nothing was changed"
+
+
+def test_so_many_cells_are_named_and_so_much_of_each() -> None:
+    """A long cell is cut, and the first of many are told."""
+    data = json.dumps({"cells": [cell(number, "x" * 999) for number in range(CANDIDATES_MAX + 2)]}).encode()
+    with pytest.raises(EditError) as caught:
+        edit_cell(data, "delete", 99, path="n")
+    assert caught.value.data["candidates"] == [
+        {"line": number, "text": f"cell {number} (c{number - 1}): {'x' * SNIPPET_CHARS_MAX!r}"}
+        for number in range(1, CANDIDATES_MAX + 1)
+    ]
 
 
 def test_sources_keep_their_form() -> None:
