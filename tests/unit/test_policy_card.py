@@ -39,125 +39,114 @@ def card_of(call: Request, **given: Any) -> dict[str, Any]:
     return build_card(call, judge(call), context(), **given)
 
 
+RUN = "run `npm test 'a⟨U+202E⟩b'`"
+KEYS = ["execute:npm test 'a\u202eb'", "network:API.example:443", "network:b.example:1"]
+CALL = command(
+    "npm", "test", HIDDEN,
+    cwd="sub", environment=(("CI", HIDDEN),), file_digests=((HIDDEN, SHA),), unbound=(HIDDEN, "c"),
+    label=Label(Integrity.UNTRUSTED, None, ("z", "a\u202e")),
+    effects=(effect("network", "API.example:443", data="x\ny"), effect("network", "b.example:1")),
+    unknown=("beam:\u202e",), intent="named", sandbox=replace(BUBBLEWRAP, statement="Said."), understood=None,
+    payload=Leaving("network", "https", "api.example\u202e", 443, SHA, 12),
+)  # fmt: skip
+WHOLE: dict[str, Any] = {
+    "version": 1,
+    "title": "Let this reach the network?",
+    "summary": SHOWN,
+    "tool": "run_command",
+    "agent": "main/x⟨U+202E⟩",
+    "command": {
+        "text": "npm test 'a⟨U+202E⟩b'",
+        "words": ["npm", "test", SHOWN],
+        "hidden_characters": 1,
+        "cwd": "sub",
+        "environment": [["CI", SHOWN]],
+        "shell": False,
+    },
+    "diff": [f"+\t{SHOWN}", "-c"],
+    "effects": [
+        {
+            "kind": "network", "target": "API.example:443", "words": "reach `API.example:443` (sending x⟨LF⟩y)",
+            "notes": [],
+        },
+        {"kind": "network", "target": "b.example:1", "words": "reach `b.example:1`", "notes": []},
+        {"kind": "execute", "target": "npm test 'a⟨U+202E⟩b'", "words": RUN, "notes": []},
+    ],
+    "unknown_effects": ["beam:⟨U+202E⟩"],
+    "destinations": ["API.example:443", "b.example:1"],
+    "files": [{"path": SHOWN, "sha256": SHA}],
+    "sandbox": {
+        "name": "bubblewrap", "strength": 2, "strength_words": "bubblewrap or a container", "strength_needed": 3,
+        "needed_words": "gVisor, a microVM or a remote machine", "network": False, "holds": ["no network"],
+        "does_not_hold": [], "statement": "Said.",
+    },
+    "notes": [
+        f"Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 stored bytes, SHA-256 "
+        f"{'b' * 16}…; no redirect is followed.",
+        f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {SHOWN}, c.",
+        "The sandbox has no network: what reaches out from it will fail, allowed or not.",
+    ],
+    "provenance": {
+        "integrity": "untrusted",
+        "words": "Untrusted text was read before these arguments were chosen, and may have chosen them.",
+        "confidential": False, "readers": None, "sources": ["a⟨U+202E⟩", "z"],
+    },
+    "release": {
+        "effect": "network", "scheme": "https", "host": "api.example\u202e", "port": 443, "sha256": SHA,
+        "bytes": 12, "label": {"integrity": 2, "readers": None, "provenance": ["a\u202e", "z"]},
+    },
+    "intent": "named",
+    "reversible": True,
+    "risk": "high",
+    "factors": [
+        {"name": "effect", "level": "high", "words": "it declares an effect nobody knows"},
+        {"name": "scope", "level": "low", "words": "only what it names"},
+        {"name": "reversibility", "level": "high", "words": "what has left can't be called back"},
+        {"name": "sensitivity", "level": "low", "words": "nothing confidential has been read"},
+        {"name": "destination", "level": "high", "words": "it goes to api.example"},
+        {"name": "intent", "level": "high", "words": "untrusted text may have chosen the arguments"},
+        {
+            "name": "sandbox", "level": "high",
+            "words": "it would run in bubblewrap or a container, less than untrusted code needs",
+        },
+        {"name": "history", "level": "medium", "words": "no grant of yours covers it"},
+    ],
+    "rule_ids": [
+        "builtin:execute.default", "builtin:network.default", "kernel:not-your-word", "kernel:rung",
+        "kernel:unknown-effect",
+    ],
+    "binding": {
+        "call_id": "call-1", "workspace_id": "w-1", "session_id": "s-1", "turn_id": "t-1",
+        "agent": "main/x\u202e", "goal_revision": 1, "trust_generation": 5,
+    },
+}  # fmt: skip
+OPTION = {
+    "scope": "once",
+    "sentence": f"{RUN}; reach `API.example:443`; reach `b.example:1`; `beam:⟨U+202E⟩`, once, within 10 "
+    "minutes, in a sandbox as strong as this one or stronger",
+    "uses": 1,
+    "lifetime_s": 600,
+    "capability": {
+        "tool": "run_command", "kinds": ["execute", "network"],
+        "pattern": {"kind": "call_exact", "value": [*KEYS, "beam:\u202e"]},
+    },
+    "bound": {
+        "request": request_digest(CALL), "files": [[HIDDEN, SHA]], "cwd": "sub", "environment": [["CI", HIDDEN]],
+        "strength_min": 2, "network": False, "integrity_max": 2,
+    },
+}  # fmt: skip
+
+
 def test_a_card_whole() -> None:
     """Every field of one card, from literals: no name and no value is left out."""
-    call = command(
-        "npm", "test", HIDDEN,
-        cwd="sub", environment=(("CI", HIDDEN),), file_digests=((HIDDEN, SHA),), unbound=(HIDDEN, "c"),
-        label=Label(Integrity.UNTRUSTED, frozenset({"model:b", "model:\u202e"}), ("z", "a\u202e")),
-        effects=(effect("network", "API.example:443", data="x\ny"), effect("network", "b.example:1")),
-        unknown=("beam:\u202e",), intent="named", sandbox=replace(BUBBLEWRAP, statement="Said."), understood=None,
-        payload=Leaving("network", "https", "api.example\u202e", 443, SHA, 12),
-    )  # fmt: skip
-    decision = judge(call, agent="main/x\u202e")
-    assert decision.verdict == "deny"
-    call = replace(call, label=replace(call.label, readers=None))
-    decision = judge(call, agent="main/x\u202e", trust_generation=5)
-    card = build_card(
-        call, decision, context(agent="main/x\u202e", trust_generation=5), summary=HIDDEN, diff=f"+\t{HIDDEN}\n-c\r\n"
-    )
-    run = "run `npm test 'a⟨U+202E⟩b'`"
-    bound = {
-        "request": request_digest(call), "files": [[HIDDEN, SHA]], "cwd": "sub", "environment": [["CI", HIDDEN]],
-        "strength_min": 2, "network": False, "integrity_max": 2,
-    }  # fmt: skip
-    keys = [
-        "execute:npm test 'a\u202eb'",
-        "network:API.example:443",
-        "network:b.example:1",
-    ]
+    where: dict[str, Any] = {"agent": "main/x\u202e", "trust_generation": 5}
+    decision = judge(CALL, **where)
+    card = build_card(CALL, decision, context(**where), summary=HIDDEN, diff=f"+\t{HIDDEN}\n-c\r\n")
     assert decision.need is not None
-    assert [one.key for one in decision.need.effects] == keys
-    assert card == {
-        "version": 1,
-        "title": "Let this reach the network?",
-        "summary": SHOWN,
-        "tool": "run_command",
-        "agent": "main/x⟨U+202E⟩",
-        "command": {
-            "text": "npm test 'a⟨U+202E⟩b'",
-            "words": ["npm", "test", SHOWN],
-            "hidden_characters": 1,
-            "cwd": "sub",
-            "environment": [["CI", SHOWN]],
-            "shell": False,
-        },
-        "diff": [f"+\t{SHOWN}", "-c"],
-        "effects": [
-            {
-                "kind": "network", "target": "API.example:443", "words": "reach `API.example:443` (sending x⟨LF⟩y)",
-                "notes": [],
-            },
-            {"kind": "network", "target": "b.example:1", "words": "reach `b.example:1`", "notes": []},
-            {"kind": "execute", "target": "npm test 'a⟨U+202E⟩b'", "words": run, "notes": []},
-        ],
-        "unknown_effects": ["beam:⟨U+202E⟩"],
-        "destinations": ["API.example:443", "b.example:1"],
-        "files": [{"path": SHOWN, "sha256": SHA}],
-        "sandbox": {
-            "name": "bubblewrap", "strength": 2, "strength_words": "bubblewrap or a container", "strength_needed": 3,
-            "needed_words": "gVisor, a microVM or a remote machine", "network": False, "holds": ["no network"],
-            "does_not_hold": [], "statement": "Said.",
-        },
-        "notes": [
-            f"Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 stored bytes, SHA-256 "
-            f"{'b' * 16}…; no redirect is followed.",
-            f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {SHOWN}, c.",
-            "The sandbox has no network: what reaches out from it will fail, allowed or not.",
-        ],
-        "provenance": {
-            "integrity": "untrusted",
-            "words": "Untrusted text was read before these arguments were chosen, and may have chosen them.",
-            "confidential": False, "readers": None, "sources": ["a⟨U+202E⟩", "z"],
-        },
-        "release": {
-            "effect": "network", "scheme": "https", "host": "api.example\u202e", "port": 443, "sha256": SHA,
-            "bytes": 12, "label": {"integrity": 2, "readers": None, "provenance": ["a\u202e", "z"]},
-        },
-        "intent": "named",
-        "reversible": True,
-        "risk": "high",
-        "factors": [
-            {"name": "effect", "level": "high", "words": "it declares an effect nobody knows"},
-            {"name": "scope", "level": "low", "words": "only what it names"},
-            {"name": "reversibility", "level": "high", "words": "what has left can't be called back"},
-            {"name": "sensitivity", "level": "low", "words": "nothing confidential has been read"},
-            {"name": "destination", "level": "high", "words": "it goes to api.example"},
-            {"name": "intent", "level": "high", "words": "untrusted text may have chosen the arguments"},
-            {
-                "name": "sandbox", "level": "high",
-                "words": "it would run in bubblewrap or a container, less than untrusted code needs",
-            },
-            {"name": "history", "level": "medium", "words": "no grant of yours covers it"},
-        ],
-        "reason": decision.reason,
-        "rule_ids": [
-            "builtin:execute.default", "builtin:network.default", "kernel:not-your-word", "kernel:rung",
-            "kernel:unknown-effect",
-        ],
-        "rules_hash": default_rules().hash,
-        "options": [
-            {
-                "scope": "once",
-                "sentence": f"{run}; reach `API.example:443`; reach `b.example:1`; `beam:⟨U+202E⟩`, once, within 10 "
-                "minutes, in a sandbox as strong as this one or stronger",
-                "uses": 1,
-                "lifetime_s": 600,
-                "capability": {
-                    "tool": "run_command", "kinds": ["execute", "network"],
-                    "pattern": {"kind": "call_exact", "value": [*keys, "beam:\u202e"]},
-                },
-                "bound": bound,
-            }
-        ],
-        "refused_scopes": [
-            {"scope": scope, "reason": decision.need.ceiling_reason} for scope in ("turn", "session", "workspace")
-        ],
-        "binding": {
-            "call_id": "call-1", "workspace_id": "w-1", "session_id": "s-1", "turn_id": "t-1",
-            "agent": "main/x\u202e", "goal_revision": 1, "trust_generation": 5,
-        },
-    }  # fmt: skip
+    assert [one.key for one in decision.need.effects] == KEYS
+    refused = [{"scope": one, "reason": decision.need.ceiling_reason} for one in ("turn", "session", "workspace")]
+    rest = {"reason": decision.reason, "rules_hash": default_rules().hash, "refused_scopes": refused}
+    assert card == {**WHOLE, **rest, "options": [OPTION]}
 
 
 def test_a_card_without_a_word_of_the_tools_and_without_a_program() -> None:
