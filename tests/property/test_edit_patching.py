@@ -318,6 +318,26 @@ def test_a_patch_costs_no_more_than_its_bound() -> None:
     assert str(SEARCH_STEPS_MAX) in error.message
 
 
+@pytest.mark.parametrize(("data", "blocks", "steps"), [
+    (b"a\nb\nc\n", [Block(rows("-b\n+x"))], 3 + 1),
+    (b"a\nb\na\nc\n", [Block(rows(" a\n-c"))], 4 + 1 + 2),
+    (b"a\n b\n c\n", [Block(rows("- b"), ("a",)), Block(rows("- c"))], 3 + 2 + 1 + (1 + 1)),
+    (b"x\na\n b\n  c\n", [Block(rows("+  d"), ("a", "b"))], 4 + 2),
+    (b"x\n", [Block(rows("+y"), at_end=True)], 0),
+])  # fmt: skip
+def test_each_line_that_is_looked_at_is_counted(
+    data: bytes, blocks: list[Block], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for its place, and once for each line that was equal there; the bound itself may be reached."""
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps)
+    assert apply_blocks(data, blocks, path="f") != data
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps - 1)
+    if steps:
+        error = refusal(data, *blocks)
+        assert (error.code, error.data) == (ErrorCode.LIMIT, {"path": "f"})
+        assert error.message == f"f: the patch needs more than {steps - 1} comparisons; send it in parts"
+
+
 PATCH = """*** Begin Patch
 *** Update File: src/a.py
 *** Move to: src/b.py
