@@ -320,6 +320,13 @@ def test_so_many_cells_are_named_and_so_much_of_each() -> None:
     ]
 
 
+def test_a_cell_of_which_nothing_is_said_is_an_empty_one_of_code() -> None:
+    """Put in, or in the place of another."""
+    made = cells_of(edit_cell(NOTEBOOK, "insert", 1, path="n"))[0]
+    assert (made["cell_type"], made["source"]) == ("code", [])
+    assert text_of(cells_of(edit_cell(NOTEBOOK, "replace", 2, path="n"))[1]) == ""
+
+
 def test_sources_keep_their_form() -> None:
     """A string stays a string, a list on one line stays on one line, an empty one becomes lines."""
     one_line = b'{\n "cells": [\n  {"source": ["a"]},\n  {"source": "b"},\n  {\n   "source": []\n  }\n ]\n}'

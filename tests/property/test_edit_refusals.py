@@ -512,7 +512,8 @@ def test_names_of_hunks_last() -> None:
     (hunk,) = diff_hunks(base, result, "f")
     assert (hunk.digest, hunk.hunk_id) == (DIGEST, f"hunk-{DIGEST[:24]}")
     (other,) = diff_hunks(base, result, "g")
-    assert other.digest != hunk.digest
+    (strange,) = diff_hunks(base, result, "\udcff")  # a name whose bytes are no letters
+    assert len({hunk.digest, other.digest, strange.digest}) == 3
     part = b"a\nb\nc\nOLD\na\nb\nc\n"
     one, two = diff_hunks(part * 2, (part * 2).replace(b"OLD", b"NEW"), "f")
     assert one.digest != two.digest
