@@ -14,7 +14,11 @@ from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.json_spans import elements, members, whole
 from gloveport.server.edit.notebook import Action, Notebook, _check, cell_layout, edit_cell, read_notebook
+from gloveport.server.edit.patch import exact_patch
+from gloveport.server.edit.patching import apply_blocks
+from gloveport.server.edit.render import diff_rows
 from gloveport.server.edit.replace import CANDIDATES_MAX, SNIPPET_CHARS_MAX
+from gloveport.server.tools.unified import parse_unified
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAA" * 40
 TEXTS = st.sampled_from(["", "x = 1", "a\nb\n", "é漢🙂\n\n\tq", 'say("\\"")\n', "\u2028", "print(1)\r\n"])
@@ -128,6 +132,28 @@ def test_cells_stand_on_the_lines_that_are_told(data: bytes) -> None:
     assert layout.keys == tuple(json.loads(data.decode("utf-8-sig")))
 
 
+def patched(base: bytes, result: bytes) -> bytes:
+    """The base with the patch of both put on it, as another program would."""
+    patch = exact_patch(("a.ipynb", "a.ipynb"), diff_hunks(base, result, "a.ipynb"), "100644", "100644")
+    (file,) = parse_unified(patch.decode())
+    return apply_blocks(base, file.blocks, path="a.ipynb")
+
+
+def test_the_lines_of_a_cell_that_stay_are_shown_as_such() -> None:
+    """A hunk of a whole cell has equal lines before and behind what changed."""
+    body = {"cells": [cell(number, ["x\n", "y\n"], "markdown") for number in range(2)], "metadata": {}, "nbformat": 4}
+    data = json.dumps(body, indent=1).encode()
+    result = edit_cell(data, "replace", 1, path="n", source="x\nz\n")
+    (hunk,) = diff_hunks(data, result, "a.ipynb")
+    shown = [row.kind for row in diff_rows(hunk)]
+    assert (shown.count("-"), shown.count("+"), len(hunk.old_lines)) == (1, 1, 13)
+    assert shown[:3] == shown[-3:] == [" "] * 3
+    assert [row.text for row in diff_rows(hunk) if row.kind == "+"] == ['    "z\\n"']
+    rows = exact_patch(("n", "n"), [hunk], "100644", "100644").decode().split("\n")[4:-1]
+    assert rows == [row.kind + row.text for row in diff_rows(hunk)]
+    assert patched(data, result) == result
+
+
 def test_hunks_are_one_a_cell() -> None:
     """An insertion at the top touches no other cell; cells apart are decided apart; broken JSON falls back to lines."""
     body = {"cells": [cell(number, ["x\n", "y\n"]) for number in range(6)], "metadata": {}, "nbformat": 4}
@@ -138,6 +164,7 @@ def test_hunks_are_one_a_cell() -> None:
     hunks = diff_hunks(data, result, "a.ipynb")
     assert [len(hunk.old_lines) > 0 for hunk in hunks] == [False, True, True]
     assert all(json.loads(apply_hunks(data, [hunk])) for hunk in hunks)
+    assert patched(data, result) == result
     broken = result[:-1]
     assert apply_hunks(data, diff_hunks(data, broken, "a.ipynb")) == broken
     moved = json.dumps({"nbformat": 4, "cells": body["cells"][1:], "metadata": {}}, indent=1).encode()
@@ -250,9 +277,9 @@ def test_what_is_written_is_in_the_style_of_the_file(
     else:
         cells[at]["source"] = [f"é = {at}\n", "y"]
     where = draw.draw(st.integers(0, count))
-    data = edit_cell(data, "insert", where + 1, path="n", source="a\nb", cell_type="markdown")
+    data = edit_cell(data, "insert", where + 1, path="n", source="a\né", cell_type="markdown")
     cells.insert(where, {
-        "cell_type": "markdown", "id": cells_of(data)[where]["id"], "metadata": {}, "source": ["a\n", "b"],
+        "cell_type": "markdown", "id": cells_of(data)[where]["id"], "metadata": {}, "source": ["a\n", "é"],
     })  # fmt: skip
     assert data == written()
     gone = draw.draw(st.integers(0, count))

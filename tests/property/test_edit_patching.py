@@ -160,6 +160,36 @@ def test_a04_how_far_a_look_alike_is_looked_for(off: int) -> None:
         assert both == "".join([*lines[: 10 + off], *lines[11 + off : 20], "that\n"]).encode()
 
 
+@pytest.mark.parametrize(("quoted", "there", "is_like"), [
+    (["p", "q", "r", "s"], [], False), (["p", "q", "r", "s"], ["p"], False), (["p", "q", "r", "s"], ["p", "q"], True),
+    (["p", "q", "r", "s"], ["x", "y", "r", " s"], True), (["p", "q", "r", "s"], ["x", "p", "q", "r"], True),
+    (["p", "", "q", " "], ["x", "", "y", ""], False), (["p", "", "q", " "], ["x", "", " q", "y"], True),
+    (["p", "q", "r"], ["p", "x", "y"], False), (["p"], [" p"], True),
+])  # fmt: skip
+def test_a04_half_of_the_lines_make_a_look_alike(quoted: list[str], there: list[str], is_like: bool) -> None:
+    """Blanks at the ends aside, and lines of blanks say nothing; near it another place is not taken."""
+    lines = [str(number) for number in range(20)] + quoted
+    lines[10 : 10 + len(there)] = there
+    block = Block((*(Row("-", line) for line in quoted), Row("+", "new")), old_start=11)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if is_like:
+        assert code_of(data, block) is ErrorCode.EDIT_NO_MATCH
+    else:
+        assert apply_blocks(data, [block], path="f") == "".join(f"{line}\n" for line in [*lines[:20], "new"]).encode()
+
+
+@pytest.mark.parametrize(("data", "rows_told", "result"), [
+    (b"a\nx", [Row("-", "x", ends=False)], b"a\n"), (b"a\nx", [Row(" ", "a"), Row("-", "x", ends=False)], b"a\n"),
+    (b"a\nx", [Row(" ", "a"), Row(" ", "x", ends=False), Row("+", "y")], b"a\nx\ny\n"),
+    (b"a\nx", [Row("-", "a"), Row(" ", "x", ends=False)], b"x"), (b"a\r\nx", [Row("-", "a"), Row("+", "b")], b"b\r\nx"),
+    (b"a\nx\n", [Row(" ", "x"), Row("+", "y", ends=False)], b"a\nx\ny"),
+    (b"a\nx\n", [Row("-", "x"), Row("+", "y", ends=False)], b"a\ny"),
+])  # fmt: skip
+def test_a03_where_no_newline_follows_is_told_of_one_line(data: bytes, rows_told: list[Row], result: bytes) -> None:
+    """Of the last of the old text or of the last of the new one, each by itself."""
+    assert apply_blocks(data, [Block(tuple(rows_told))], path="f") == result
+
+
 def test_anchors_say_what_a_block_lies_in() -> None:
     """The block is looked for in what the anchor opens; an anchor that stands twice is refused."""
     block = Block(rows("-    return x\n+    return 2"), ("def b():",))
