@@ -610,11 +610,14 @@ def test_a_refusal_names_the_block_and_at_most_eight_places() -> None:
     assert anchored.message == "f: the patch: the line after @@ occurs 2 times"
 
 
-def test_more_blocks_than_may_be_are_refused() -> None:
+def test_more_blocks_than_may_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of the limit."""
     block = Block(rows("-a"))
     error = refusal(b"a\n", *[block] * (BLOCKS_MAX + 1))
-    assert (error.code, str(BLOCKS_MAX) in error.message) == (ErrorCode.TOOL_ARGUMENTS, True)
+    assert (error.code, error.data) == (ErrorCode.TOOL_ARGUMENTS, {"path": "f"})
+    assert error.message == f"f: more than {BLOCKS_MAX} blocks in one patch"
+    monkeypatch.setattr("gloveport.server.edit.patching.BLOCKS_MAX", 2)
+    assert apply_blocks(b"a\nb\n", [block, Block(rows("-b"))], path="f") == b""
 
 
 def test_a03_the_mark_goes_with_the_whole_text_only() -> None:

@@ -297,6 +297,12 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(
     assert rewrite_text(body, wanted, path="f") == (result if body else wanted.encode())
 
 
+def test_a02_a_new_file_begins_as_it_was_written() -> None:
+    """A mark that was sent is kept where there is no file, or an empty one, that could say otherwise."""
+    for existing in (None, b""):
+        assert rewrite_text(existing, "\ufeffa\r\nb\n", path="f") == BOM + b"a\r\nb\n"
+
+
 @pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])
 def test_a02_writing_over_what_is_not_text_is_refused(data: bytes) -> None:
     """A02: no lossy decode; the file stays until it is deleted on purpose."""
