@@ -249,6 +249,14 @@ def test_likeness_is_a_share(pair: tuple[bytes, bytes]) -> None:
     assert likeness(b"\0" + one, two) in (0.0, likeness(two, b"\0" + one))
 
 
+def test_so_like_and_no_less() -> None:
+    """The least share that makes a rename is enough."""
+    base, result = {"a": Mark("file", hash_of(b"1"))}, {"b": Mark("file", hash_of(b"2"))}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN) == {"b": "a"}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN - 0.001) == {}
+    assert likeness(b"a\nb\n", b"a\nc\n") == likeness(b"a\n", b"a\nc\n") == LIKENESS_MIN
+
+
 def test_looking_for_renames_is_bounded() -> None:
     """Above the named limits equal content alone decides."""
     big = TEXT * (LIKENESS_BYTES_MAX // len(TEXT) + 1)

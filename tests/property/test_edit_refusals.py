@@ -169,6 +169,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the place follows a byte of unknown encoding; quote from further left",
         {},
     ),
+    "legacy text, several places": (
+        replaced(LEGACY * 2, "e 1", "e 2"),
+        ErrorCode.EDIT_AMBIGUOUS,
+        "f: the quoted text occurs 2 times",
+        {"candidates": [(1, "stra\ufffde 1"), (3, "stra\ufffde 1")]},
+    ),
     "a NUL": (replaced(LINES, "one", "\0"), ErrorCode.EDIT_ENCODING, "f: the text holds a NUL character", {}),
     "half a letter": (
         replaced(LINES, "one", "\ud800"),
