@@ -130,6 +130,7 @@ def attempt(
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     importlib.import_module("mutmut.mutation.trampoline").set_mutant_under_test(mutant)
     for at in chosen:
+        signal.setitimer(signal.ITIMER_PROF, CPU_S_MIN + CPU_TIMES * seconds[at])
         if fails(items[at], caches):
             say(pipe, at)
     say(pipe, None)

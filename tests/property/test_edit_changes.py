@@ -75,6 +75,15 @@ def test_all_taken_is_the_result_and_all_left_the_base(trees: tuple[Tree, Tree])
     assert [change.path for change in changes] == sorted(change.path for change in changes)
 
 
+@given(st.one_of(FILE, LINK), st.data())
+def test_of_what_is_made_or_removed_a_part_is_the_whole(entry: Entry, data: st.DataObject) -> None:
+    """There is no file that could hold some of its lines."""
+    for change in (describe("p", None, entry), describe("p", entry, None)):
+        chosen = data.draw(st.lists(st.sampled_from(change.hunks), unique=True)) if change.hunks else []
+        assert taken(change, chosen) == taken(change) == {"p": change.result}
+        assert left(change, chosen) == left(change) == {"p": change.base}
+
+
 @given(two_trees(), st.data())
 def test_any_order_of_decisions_ends_with_equal_trees(trees: tuple[Tree, Tree], data: st.DataObject) -> None:
     """Hunks and whole changes, accepted and rejected: each step moves the chosen lines alone, by an oracle of lines."""

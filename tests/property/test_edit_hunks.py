@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+from collections.abc import Iterable
 
 import pytest
 import unidiff
@@ -13,7 +14,7 @@ from tests.kit.byte_texts import CONTENTS, PAIRS
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
-from gloveport.server.edit.hunks import diff_hunks
+from gloveport.server.edit.hunks import _middle, diff_hunks
 from gloveport.server.edit.lines import same_units, split_lines
 from gloveport.server.edit.matching import (
     EDITS_PER_REGION_MAX,
@@ -144,6 +145,18 @@ def rebuilt(old: list[int], new: list[int]) -> list[int]:
         built += new[place.new_start : place.new_end]
         at = place.old_end
     return built + old[at:]
+
+
+@given(st.lists(st.sampled_from([b"a", b"b"])), st.lists(st.sampled_from([b"a", b"b"])))
+def test_the_changed_middle_is_what_lies_between_equal_ends(old: list[bytes], new: list[bytes]) -> None:
+    """As large a head as there is, then as large a tail as is left."""
+
+    def alike(pairs: Iterable[tuple[bytes, bytes]]) -> int:
+        return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    head = alike(zip(old, new, strict=False))
+    tail = alike(zip(reversed(old[head:]), reversed(new[head:]), strict=False))
+    assert _middle(old, new) == Range(head, len(old) - tail, head, len(new) - tail)
 
 
 @given(st.lists(st.integers(0, 5)), st.lists(st.integers(6, 9)))

@@ -266,3 +266,18 @@ def test_sources_keep_their_form() -> None:
     third = edit_cell(one_line, "replace", 3, path="n", source="c\nd")
     assert third == one_line.replace(b"[]", b'[\n    "c\\n",\n    "d"\n   ]')
     assert edit_cell(third, "replace", 3, path="n", source="") == one_line
+    wide = one_line.replace(b'["a"]', b'[\n      "a",\n      "b"]')
+    assert edit_cell(wide, "replace", 1, path="n", source="c\nd") == one_line.replace(
+        b'["a"]', b'[\n      "c\\n",\n      "d"\n  ]'
+    )
+
+
+def test_a_new_id_is_none_of_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made of the place and the text, so that the same edit gives the same bytes; taken ones are passed over."""
+    ids = [cells_of(edit_cell(NOTEBOOK, "insert", at, path="n", source="x"))[at - 1]["id"] for at in (1, 2, 3)]
+    assert ids == ["c0764a87", "6d259e2a", "5d281f31"]
+    monkeypatch.setattr("gloveport.server.edit.notebook._ID_CHARS", 1)
+    data = json.dumps({"cells": [], "nbformat": 4, "nbformat_minor": 5}).encode()
+    for at in range(1, 17):
+        data = edit_cell(data, "insert", at, path="n", source="x")
+    assert sorted(each["id"] for each in cells_of(data)) == sorted("0123456789abcdef")

@@ -56,6 +56,8 @@ def test_a01_inserted_line_takes_the_neighbours_ending() -> None:
 
 @pytest.mark.parametrize(("before", "old", "new", "after"), [
     (b"a\r\nxy\nb\r\n", "x", "1\n2", b"a\r\n1\n2y\nb\r\n"), (b"a\r\nxy", "x", "1\n2", b"a\r\n1\r\n2y"),
+    (b"a\r\nb\r\n", "\nb", "\nc\nd", b"a\r\nc\r\nd\r\n"),
+    (b"x\ny\r\nx\ny", "x\ny\nx\ny", "x\ny\nx\ny\nx\ny", b"x\ny\r\nx\ny\nx\ny"),
     (b"a\nb\r\nc\nd\r\n", "b\nc\n", "b\nnew\nc\n", b"a\nb\r\nnew\r\nc\nd\r\n"), (b"xy", "x", "1\n2", b"1\n2y"),
     (b"a\nb\r\nc\nd", "a\nb\nc\nd", "a\nd", b"a\nd"), (b"a\nb\r\nc\nd", "b\nc\nd", "c\nd", b"a\nc\nd"),
 ])  # fmt: skip
@@ -164,9 +166,16 @@ def test_a02_utf16_is_known_without_a_mark_by_what_else_it_could_not_be(text: st
         assert utf16_order(data) in (None, Encoding(order))
 
 
+def test_a02_half_of_the_units_may_be_other_letters() -> None:
+    """One more, and the bytes are not taken for two-byte text."""
+    for order in ("utf-16-le", "utf-16-be"):
+        assert utf16_order("abcd漢字漢字".encode(order)) is Encoding(order)
+        assert utf16_order("abc漢漢字漢字".encode(order)) is None
+
+
 @pytest.mark.parametrize("data", [
     b"\0a", b"a\0b\0\n\0", bytes(16), b"\1\0\2\0\3\0\4\0", b"PK\3\4\0\0\0\0\0\0\0\0", b"a\0b\0c\0d\0e",
-    "ab漢字漢字漢字".encode("utf-16-le"), b"\xd8\0a\0b\0c\0d\0e\0f", "ab\0cdefgh".encode("utf-16-le"),
+    "ab漢字漢字漢字".encode("utf-16-le"), b"\0\xd8a\0b\0c\0d\0e\0", "ab\0cdefgh".encode("utf-16-le"),
 ])  # fmt: skip
 def test_a02_bytes_are_not_taken_for_utf16(data: bytes) -> None:
     """Too short, too few letters, control characters, halves."""
@@ -240,15 +249,35 @@ def test_a03_rewriting_the_shown_text_changes_nothing(lines: list[str], ending: 
     assert rewrite_text(data, "\ufeff" + shown, path="f") == data
 
 
-@given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", b"\r\n"])), min_size=2, max_size=12), st.data())
-def test_rewriting_keeps_the_endings_of_lines_that_stay(lines: list[tuple[str, bytes]], data: st.DataObject) -> None:
-    """Mixed endings: dropping one line leaves the bytes of all others."""
-    named = [(f"{n} {text}", ending) for n, (text, ending) in enumerate(lines)]
-    gone = data.draw(st.integers(0, len(named) - 1))
-    before = b"".join(text.encode() + ending for text, ending in named)
-    kept = named[:gone] + named[gone + 1 :]
-    wanted = "".join(f"{text}\n" for text, _ in kept)
-    assert rewrite_text(before, wanted, path="f") == b"".join(text.encode() + ending for text, ending in kept)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["keep", "keep", "drop", "new"]), st.sampled_from([b"\n", b"\r\n"])), max_size=12
+)
+
+
+@given(STEPS, st.booleans(), st.booleans())
+def test_rewriting_keeps_the_endings_of_lines_that_stay(
+    steps: list[tuple[str, bytes]], had_end: bool, has_end: bool
+) -> None:
+    """In any mixture: a line that stays ends as it did, a new one as the line above it, the first as most lines do."""
+    before = [(number, ending) for number, (what, ending) in enumerate(steps) if what != "new"]
+    body = b"".join(b"%d is here" % number + ending for number, ending in before)
+    if before and not had_end:
+        body = body.removesuffix(before[-1][1])
+    counted = [ending for _, ending in before][: None if had_end else -1]
+    most = max(counted, key=counted.count, default=b"\n")
+    after: list[tuple[bytes, bytes]] = []
+    for number, (what, ending) in enumerate(steps):
+        above = after[-1][1] if after else most
+        if what == "new":
+            after.append((b"a new line", above))
+        elif what == "keep":
+            ended = had_end or number != before[-1][0]
+            after.append((b"%d is here" % number, ending if ended else above))
+    wanted = "".join(f"{text.decode()}\n" for text, _ in after)
+    result = b"".join(text + ending for text, ending in after)
+    if after and not has_end:
+        wanted, result = wanted.removesuffix("\n"), result.removesuffix(after[-1][1])
+    assert rewrite_text(body, wanted, path="f") == (result if body else wanted.encode())
 
 
 @pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])

@@ -72,6 +72,16 @@ def test_what_differs_in_risk_label_or_kind_stands_alone(other: Request) -> None
     assert not may_join([card(other)], card(asks(1)))
 
 
+def test_what_is_answered_by_itself_may_be_meant_in_another_way() -> None:
+    """Each part says on its own card whether the user's words name it; none is answered by another's words."""
+    meant = replace(asks(1), effects=(MESSAGE,), reversible=False, intent="named")
+    not_meant = replace(meant, call_id=CallId("c2"), intent="absent")
+    row = [card(meant), card(not_meant)]
+    assert may_join(row[:1], row[1])
+    assert all(one["together"]["each"] for one in put_together(row))
+    assert [one["intent"] for one in put_together(row)] == ["named", "absent"]
+
+
 @pytest.mark.parametrize("second", [1, 2])
 def test_a_tool_that_is_not_ours_is_always_asked_about_by_itself(second: int) -> None:
     same = [card(asks(number, tool="server__write")) for number in (1, 2)]
