@@ -243,6 +243,9 @@ LOOKS_AFTER_CD = "where the commands after cd run can't be told"
             ((":",), ("ls",), ("cat",)), ("bash", "ls", "cat"), (*of("read", "a"), *of("write", "b")),
             ("it writes temporary files, which what runs next may obey", "it would write b"), True,
         )),
+        (("bash", "-c", "cd src && cat '~/d' /e ''"), Understood(
+            (("cd", "src"), ("cat", "~/d", "/e", "")), ("bash", "cat"), of("read", "~/d", "/e", ""), (), True,
+        )),
         (("bash", "-c", "cat $x"), Understood((), ("bash",), (), ("it holds a variable",), True)),
         (("bash", "-c", "\u202e"), Understood(
             (), ("bash",), (), ("it holds the character U+202E, which can't be seen as what it is",), True,
@@ -252,11 +255,18 @@ LOOKS_AFTER_CD = "where the commands after cd run can't be told"
         )),
         (("bash", "--version"), Understood((("bash", "--version"),), ("bash",))),
     ],
-    ids=range(20),
+    ids=range(21),
 )  # fmt: skip
 def test_a_command_line_taken_apart(argv: tuple[str, ...], known: Understood) -> None:
     """Commands with and without what starts them, programs, effects from the workspace's root, and every doubt."""
     assert understand(argv, parse_bash, PLACE) == known
+
+
+def test_the_workspaces_own_path_may_end_with_a_slash() -> None:
+    for root in ("/project", "/project/", "/project//"):
+        found = understand(("cat", "/project/a", "/project//b/", "/projec", "/project"), parse_bash, Inside(root))
+        assert found.effects == of("read", "a", "b", "/projec", ".")
+    assert understand(("cat", "/a", " a"), parse_bash, Inside("/")).effects == of("read", "/a", " a")
 
 
 KNOWN = Understood((("cat", "a", "../x"),), ("cat", "ls"), of("read", "a", "b", "../x"), ("before",), True)

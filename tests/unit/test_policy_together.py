@@ -176,6 +176,13 @@ def test_every_word_of_caution_is_compared() -> None:
         assert may_join([first], {**other, "binding": {**other["binding"], name: "x"}}) is (name == "call_id")
 
 
+def test_the_users_intent_may_differ_only_where_each_is_answered_by_itself() -> None:
+    first, other = card(asks(1)), {**card(asks(2)), "intent": "named"}
+    assert not may_join([first], other)
+    for change in ({"risk": "high"}, {"reversible": False}):
+        assert may_join([{**first, **change}], {**other, **change})
+
+
 def test_lines_are_those_of_all_cards_of_words_files_effects_and_diff() -> None:
     first, other = card(asks(1)), card(asks(2))
     lines = {

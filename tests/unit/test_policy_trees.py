@@ -119,6 +119,7 @@ def nodes(text: str, *path: int) -> tuple[Node, ...]:
 
 
 X = Simple(("x",), is_step=True)
+SET = Node("variable_assignment", 0, 3, (Node("variable_name", 0, 1), Node("=", 1, 2), Node("number", 2, 3)))
 HERE = "x <<'E' >a\nhi\nE\n"
 UNREADABLE = "the command text can't be read as shell text"
 JOINED = "commands are joined in a way that is not known"
@@ -155,6 +156,7 @@ NO_WORD = "it holds characters that belong to no word"
         (edited("x 2>a", 0, 1, 1, kind="file_descriptor"), FILES),
         (edited("x y", 0, 0, kind="word"), NAMELESS),
         (edited("x", 0, children=()), NO_WORD),
+        (read_script(Tree(b"A=1", Node("program", 0, 3, (Node("command", 0, 3, (SET,)),)))), NAMELESS),
         (edited("A=1 x", 0, 1, kind="variable_assignment"), VARIABLE),
         (edited("A=1 x", 0, 0, 0, kind="subscript"), VARIABLE),
         (edited("A=1 x", 0, 0, 1, kind="+="), VARIABLE),
@@ -172,7 +174,7 @@ NO_WORD = "it holds characters that belong to no word"
         (read_script(tree(f"x {'*' * 90}")), f"the shell may expand '{'*' * 59}"),
         (read_script(tree("x>a")), "a redirect touches what stands before it"),
     ],
-    ids=range(38),
+    ids=range(39),
 )
 def test_a_doubt_in_its_words(script: Script, doubt: str) -> None:
     assert script.doubts == (doubt,)
