@@ -221,6 +221,10 @@ LOOKS_AFTER_CD = "where the commands after cd run can't be told"
             doubts=("A is set, which may choose what runs", "LC_ALL is set, which may choose what runs"),
         )),
         (("env",), Understood((("env",),), ("env",))),
+        (("timeout", "5", "cat", "nice", "env"), Understood(
+            (("timeout", "5", "cat", "nice", "env"), ("cat", "nice", "env")), ("timeout", "cat"),
+            of("read", "nice", "env"),
+        )),
         (("nice", "-n", "x", "ls"), Understood((("nice", "-n", "x", "ls"),), doubts=(TOLD,))),
         (("rm", "a"), Understood(
             (("rm", "a"),), ("rm",), of("delete", "a"), ("rm changes files", "it would delete a"),
@@ -255,7 +259,7 @@ LOOKS_AFTER_CD = "where the commands after cd run can't be told"
         )),
         (("bash", "--version"), Understood((("bash", "--version"),), ("bash",))),
     ],
-    ids=range(21),
+    ids=range(22),
 )  # fmt: skip
 def test_a_command_line_taken_apart(argv: tuple[str, ...], known: Understood) -> None:
     """Commands with and without what starts them, programs, effects from the workspace's root, and every doubt."""

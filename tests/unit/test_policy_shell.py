@@ -128,6 +128,7 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
     ("line", "writes", "deletes"),
     [
         ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
+        ("cp a=b c", {"c", "c/a=b"}, set()),
         ("mv -t a b", {"a", "a/b"}, {"b"}),
         ("install -m 755 -t a b", {"a", "a/b"}, set()),
         ("scp a host:.git/b", set(), set()),
