@@ -248,3 +248,24 @@ def test_a_text_of_a_node_is_its_bytes() -> None:
     found = tree("x é y")
     assert found.text(Node("word", 2, 4)) == "é"
     assert found.text(Node("word", 2, 3)) == "\ufffd"
+
+
+@pytest.mark.parametrize("word", ['"a"b"', '"a"b', 'a"', '"', '""a"', '"$a"', '"`"', '"\\\\"', '"a\\"', '"!a"'])
+def test_what_is_said_to_be_quoted_is_looked_at_as_it_stands(word: str) -> None:
+    """Whatever a parser says where a text in quotes begins and ends."""
+    source = f"x {word}".encode()
+    name = Node("command_name", 0, 1, (Node("word", 0, 1),))
+    command = Node("command", 0, len(source), (name, Node("string", 2, len(source))))
+    script = read_script(Tree(source, Node("program", 0, len(source), (command,))))
+    assert script.doubts == ("a quoted text holds something that the shell expands",)
+
+
+@pytest.mark.parametrize("word", ["~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&",
+                                  ";", "a=~b", "a:~b", "\\a", "é\n"])  # fmt: skip
+def test_what_is_said_to_be_a_plain_word_is_looked_at_as_it_stands(word: str) -> None:
+    for kind in ("word", "number"):
+        source = f"x {word}".encode()
+        name = Node("command_name", 0, 1, (Node("word", 0, 1),))
+        command = Node("command", 0, len(source), (name, Node(kind, 2, len(source))))
+        script = read_script(Tree(source, Node("program", 0, len(source), (command,))))
+        assert script.doubts == (f"the shell may expand {word!r}",)
