@@ -260,8 +260,13 @@ def test_what_is_said_to_be_quoted_is_looked_at_as_it_stands(word: str) -> None:
     assert script.doubts == ("a quoted text holds something that the shell expands",)
 
 
-@pytest.mark.parametrize("word", ["~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&",
-                                  ";", "a=~b", "a:~b", "\\a", "é\n"])  # fmt: skip
+EXPANDED = (
+    "~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&", ";", "a=~b", "a:~b", "\\a",
+    "é\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", EXPANDED)
 def test_what_is_said_to_be_a_plain_word_is_looked_at_as_it_stands(word: str) -> None:
     for kind in ("word", "number"):
         source = f"x {word}".encode()
