@@ -261,8 +261,8 @@ def test_what_is_said_to_be_quoted_is_looked_at_as_it_stands(word: str) -> None:
 
 
 EXPANDED = (
-    "~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&", ";", "a=~b", "a:~b", "\\a",
-    "é\n",
+    "~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&", ";", "a=~b", "a:~b",
+    "\\a", "é\n",
 )  # fmt: skip
 
 
