@@ -1,6 +1,7 @@
 """Notebooks in every style of JSON: one cell changes, every other byte stays; any hunks leave a notebook."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -159,7 +160,7 @@ def test_a_cell_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 @pytest.mark.parametrize("data", [
     b"", b"{", b"[]", b"{}", b'{"cells": {}}', b'{"cells": [1]}', b'{"cells": [{}]} x', b'{"cells": [], "cells": []}',
-    b'{"cells": [{"source": NaN}]}', b'{"cells": [{"source": 1}]}', b'{"cells": [{}]}',
+    b'{"cells": [{"source": NaN}]}', b'{"cells": [{"source": 1}]}', b'{"cells": [{}]}', b'{"cells" []}', b'{"cells"',
     b"\xff\xfe{\0}\0", b'{"a": "\x99"}',
     b'{"cells": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}", b'{"cells": [{"source": "a", "source": "b"}]}',
 ])  # fmt: skip
@@ -187,17 +188,24 @@ def test_ids_are_made_where_the_format_has_them() -> None:
 @given(st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
     lambda each: st.one_of(st.lists(each, max_size=4), st.dictionaries(st.text(max_size=3), each, max_size=4)),
-), st.sampled_from([None, 1, "\t"]))  # fmt: skip
-def test_spans_are_the_parts(value: Any, indent: Any) -> None:
-    """Each member and element lies where it is said to lie."""
-    text = f"  {json.dumps(value, indent=indent)}\n "
+), st.sampled_from([None, 1, "\t"]), st.sampled_from([None, (",", ":"), (" ,\r\n", "\t:")]))  # fmt: skip
+def test_spans_are_the_parts(value: Any, indent: Any, marks: tuple[str, str] | None) -> None:
+    """Each member and element lies where it is said to lie, however it is written."""
+    text = f"  {json.dumps(value, indent=indent, separators=marks)}\n "
     span = whole(text)
     assert json.loads(text[span.start : span.end]) == value
+    assert not {text[span.start], text[span.end - 1]} & set(" \t\r\n")
     if isinstance(value, dict):
         found = {key: json.loads(text[part.start : part.end]) for key, part in members(text, span.start).items()}
         assert found == value
     if isinstance(value, list):
         assert [json.loads(text[part.start : part.end]) for part in elements(text, span.start)] == value
+
+
+def test_an_object_that_was_not_read_whole_before_is_still_read_strictly() -> None:
+    """Its places are looked for by themselves; what is missing is named."""
+    with pytest.raises(ValueError, match=re.escape("':' is missing at 5")):
+        members('{"a" 1}', 0)
 
 
 @given(st.integers(1, 4), st.sampled_from([1, 2, 4, "\t"]), st.booleans(), st.data(), TEXTS)
@@ -258,3 +266,18 @@ def test_sources_keep_their_form() -> None:
     third = edit_cell(one_line, "replace", 3, path="n", source="c\nd")
     assert third == one_line.replace(b"[]", b'[\n    "c\\n",\n    "d"\n   ]')
     assert edit_cell(third, "replace", 3, path="n", source="") == one_line
+    wide = one_line.replace(b'["a"]', b'[\n      "a",\n      "b"]')
+    assert edit_cell(wide, "replace", 1, path="n", source="c\nd") == one_line.replace(
+        b'["a"]', b'[\n      "c\\n",\n      "d"\n  ]'
+    )
+
+
+def test_a_new_id_is_none_of_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made of the place and the text, so that the same edit gives the same bytes; taken ones are passed over."""
+    ids = [cells_of(edit_cell(NOTEBOOK, "insert", at, path="n", source="x"))[at - 1]["id"] for at in (1, 2, 3)]
+    assert ids == ["c0764a87", "6d259e2a", "5d281f31"]
+    monkeypatch.setattr("gloveport.server.edit.notebook._ID_CHARS", 1)
+    data = json.dumps({"cells": [], "nbformat": 4, "nbformat_minor": 5}).encode()
+    for at in range(1, 17):
+        data = edit_cell(data, "insert", at, path="n", source="x")
+    assert sorted(each["id"] for each in cells_of(data)) == sorted("0123456789abcdef")

@@ -224,6 +224,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the patch, at line 4, occurs at another line than it names",
         {"candidates": [(2, "b")]},
     ),
+    "a line number and lines that are nowhere": (
+        patched(b"a\nb\nc\n", block("-c ", "+x", old_start=2)),
+        ErrorCode.EDIT_NO_MATCH,
+        "f: the patch, at line 2, does not occur as it is quoted",
+        {"candidates": [(3, "c")]},
+    ),
     "no line number": (
         patched(b"a\nb\na\n", block("-a", "+x")),
         ErrorCode.EDIT_AMBIGUOUS,
@@ -399,6 +405,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: it is no notebook that can be read: the key 'a' stands twice",
         {},
     ),
+    "no number": (
+        lambda: read_notebook(b'{"a": Infinity}', path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: it is no notebook that can be read: not a JSON number",
+        {},
+    ),
     "nested too deeply": (
         lambda: read_notebook(b'{"a": ' + b"[" * 100_000, path="f"),
         ErrorCode.EDIT_ENCODING,
@@ -471,7 +483,8 @@ def test_places_that_adjoin_do_not_overlap() -> None:
 
 
 def test_a_legacy_letter_ends_before_what_cannot_be_its_second_byte() -> None:
-    """Below the digits no second byte lies."""
+    """Below the digits no second byte lies, nor behind the tilde."""
+    assert replace_exact(b"\x81\x7f\n", "\x7f", "1", path="f").result == b"\x811\n"
     assert replace_exact(b"\x81/\n", "/", "1", path="f").result == b"\x811\n"
 
 
