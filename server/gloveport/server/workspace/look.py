@@ -17,10 +17,10 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import REASONS, WorkspaceError
+from gloveport.server.workspace.glance import CLOCK_GRAIN_NS
 from gloveport.server.workspace.ignore import NO_RULES, RULES_FILE, IgnoreRules
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.sight import (
-    CLOCK_GRAIN_NS,
     FolderSeen,
     Listing,
     Seen,
