@@ -163,6 +163,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the place follows a byte of unknown encoding; quote from further left",
         {},
     ),
+    "legacy text, behind the first byte that may begin a letter": (
+        replaced(b"\x80\x30\n", "0", "1"),
+        ErrorCode.EDIT_ENCODING,
+        "f: the place follows a byte of unknown encoding; quote from further left",
+        {},
+    ),
     "legacy text, behind a byte, the last": (
         replaced(b"\x81\x7e\n", "~", "1"),
         ErrorCode.EDIT_ENCODING,
