@@ -137,7 +137,10 @@ TEXT = b"".join(b"line %d\n" % number for number in range(20))
 
 @pytest.mark.parametrize(("base", "result", "kind", "origin"), [
     (None, file(b""), "create", None), (file(b""), None, "delete", None),
-    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"a", 0o755), "mode", None),
+    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"\0b"), "binary", None),
+    (file(b"\0a"), file(b"b"), "binary", None), (None, file(b"\0a"), "create", None),
+    (file(b"\0a"), None, "delete", None), (file(b"\0a"), file(b"b"), "rename", "old"),
+    (file(b"a"), None, "delete", None), (file(b"a"), file(b"a", 0o755), "mode", None),
     (file(b"\0a"), file(b"\0a", 0o755), "mode", None), (file(b"a"), Entry("link", b"a", 0), "symlink", None),
     (None, Entry("link", b"a", 0), "symlink", None), (Entry("link", b"a", 0), None, "symlink", None),
     (file(b"a"), file(b"b"), "modify", None), (file(b"a"), file(b"b"), "rename", "old"),
@@ -244,6 +247,14 @@ def test_likeness_is_a_share(pair: tuple[bytes, bytes]) -> None:
     if b"\0" not in one and one:
         assert likeness(one, one) == 1.0
     assert likeness(b"\0" + one, two) in (0.0, likeness(two, b"\0" + one))
+
+
+def test_so_like_and_no_less() -> None:
+    """The least share that makes a rename is enough."""
+    base, result = {"a": Mark("file", hash_of(b"1"))}, {"b": Mark("file", hash_of(b"2"))}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN) == {"b": "a"}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN - 0.001) == {}
+    assert likeness(b"a\nb\n", b"a\nc\n") == likeness(b"a\n", b"a\nc\n") == LIKENESS_MIN
 
 
 def test_looking_for_renames_is_bounded() -> None:

@@ -21,6 +21,7 @@ from gloveport.server.edit.matching import (
     FRAME_DEPTH_MAX,
     SEARCH_STEPS_MAX,
     Range,
+    _longest_increasing,
     _Region,
     _Search,
     changed_ranges,
@@ -49,6 +50,24 @@ def test_two_byte_texts_are_cut_at_their_own_line_feeds(text: str, form: tuple[s
     assert split_lines(mark + text.encode(order) + torn) == lines
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_two_byte_texts_without_a_mark_are_cut_too(order: str) -> None:
+    """Also where the first letter is the end of a line, or the last is none."""
+    for lines in (["\n", "\r\n", "abc\n", "\n"], ["abc\n", "\n", "def"]):
+        assert split_lines("".join(lines).encode(order)) == [line.encode(order) for line in lines]
+
+
+def test_as_many_lines_as_may_be_matched_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one more, on either side, what lies between the first change and the last is one hunk."""
+    monkeypatch.setattr("gloveport.server.edit.hunks.DIFF_LINES_MAX", 10)
+    old = [b"%d\n" % number for number in range(10)]
+    new = [b"new\n", *old[1:9], b"end\n"]
+    assert len(diff_hunks(b"".join(old), b"".join(new), "f")) == 2
+    for more in ([b"x\n"], []):
+        (hunk,) = diff_hunks(b"".join([*old[:5], *more, *old[5:]]), b"".join([*new, *([] if more else [b"x\n"])]), "f")
+        assert (hunk.old_start, len(hunk.old_lines)) == (0, 10 + len(more))
+
+
 @given(PAIRS)
 def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) -> None:
     """Accept all = result, reject all = base (A01, A03)."""
@@ -58,6 +77,10 @@ def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) 
     assert revert_hunks(result, hunks) == base
     assert apply_hunks(base, ()) == base
     assert bool(hunks) == (base != result)
+    old, new = split_lines(base), split_lines(result)
+    for hunk in hunks:
+        assert hunk.old_lines == tuple(old[hunk.old_start : hunk.old_start + len(hunk.old_lines)])
+        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
 
 
 @given(PAIRS, st.data())
@@ -111,8 +134,6 @@ def test_a_hunk_is_as_small_as_it_can_be_and_knows_its_surroundings(pair: tuple[
         assert (inside[0].old_start, inside[0].new_start, inside[-1].old_end) == (start, hunk.new_start, end)
         assert inside[-1].new_end == hunk.new_start + len(hunk.new_lines)
         assert all(two.old_start - one.old_end < context for one, two in itertools.pairwise(inside))
-        assert hunk.old_lines == tuple(old[start:end])
-        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
         assert hunk.context_before == tuple(old[max(0, start - context) : start])
         assert hunk.context_after == tuple(old[end : end + context])
 
@@ -233,6 +254,16 @@ def kept(old: list[int], new: list[int]) -> int:
     added = sum(place.new_end - place.new_start for place in ranges)
     assert len(old) - removed == len(new) - added
     return len(old) - removed
+
+
+@given(st.permutations(range(9)), st.integers(0, 9))
+def test_the_frame_is_the_longest_that_keeps_the_order(order: list[int], size: int) -> None:
+    """Of lines that stand once on both sides: as many as go the same way."""
+    pairs = list(enumerate(order[:size]))
+    frame = _longest_increasing(pairs)
+    assert [pair for pair in pairs if pair in frame] == frame
+    assert [new for _, new in frame] == sorted(new for _, new in frame)
+    assert len(frame) == longest_common(order[:size], sorted(order[:size]))
 
 
 @given(SEQUENCES, SEQUENCES)

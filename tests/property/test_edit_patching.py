@@ -160,6 +160,36 @@ def test_a04_how_far_a_look_alike_is_looked_for(off: int) -> None:
         assert both == "".join([*lines[: 10 + off], *lines[11 + off : 20], "that\n"]).encode()
 
 
+@pytest.mark.parametrize(("quoted", "there", "is_like"), [
+    (["p", "q", "r", "s"], [], False), (["p", "q", "r", "s"], ["p"], False), (["p", "q", "r", "s"], ["p", "q"], True),
+    (["p", "q", "r", "s"], ["x", "y", "r", " s"], True), (["p", "q", "r", "s"], ["x", "p", "q", "r"], True),
+    (["p", "", "q", " "], ["x", "", "y", ""], False), (["p", "", "q", " "], ["x", "", " q", "y"], True),
+    (["p", "q", "r"], ["p", "x", "y"], False), (["p"], [" p"], True),
+])  # fmt: skip
+def test_a04_half_of_the_lines_make_a_look_alike(quoted: list[str], there: list[str], is_like: bool) -> None:
+    """Blanks at the ends aside, and lines of blanks say nothing; near it another place is not taken."""
+    lines = [str(number) for number in range(20)] + quoted
+    lines[10 : 10 + len(there)] = there
+    block = Block((*(Row("-", line) for line in quoted), Row("+", "new")), old_start=11)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if is_like:
+        assert code_of(data, block) is ErrorCode.EDIT_NO_MATCH
+    else:
+        assert apply_blocks(data, [block], path="f") == "".join(f"{line}\n" for line in [*lines[:20], "new"]).encode()
+
+
+@pytest.mark.parametrize(("data", "rows_told", "result"), [
+    (b"a\nx", [Row("-", "x", ends=False)], b"a\n"), (b"a\nx", [Row(" ", "a"), Row("-", "x", ends=False)], b"a\n"),
+    (b"a\nx", [Row(" ", "a"), Row(" ", "x", ends=False), Row("+", "y")], b"a\nx\ny\n"),
+    (b"a\nx", [Row("-", "a"), Row(" ", "x", ends=False)], b"x"), (b"a\r\nx", [Row("-", "a"), Row("+", "b")], b"b\r\nx"),
+    (b"a\nx\n", [Row(" ", "x"), Row("+", "y", ends=False)], b"a\nx\ny"),
+    (b"a\nx\n", [Row("-", "x"), Row("+", "y", ends=False)], b"a\ny"),
+])  # fmt: skip
+def test_a03_where_no_newline_follows_is_told_of_one_line(data: bytes, rows_told: list[Row], result: bytes) -> None:
+    """Of the last of the old text or of the last of the new one, each by itself."""
+    assert apply_blocks(data, [Block(tuple(rows_told))], path="f") == result
+
+
 def test_anchors_say_what_a_block_lies_in() -> None:
     """The block is looked for in what the anchor opens; an anchor that stands twice is refused."""
     block = Block(rows("-    return x\n+    return 2"), ("def b():",))
@@ -287,6 +317,8 @@ def test_a01_a_diff_that_quotes_carriage_returns_is_taken_literally() -> None:
     to_lf = Block(rows("-alpha\r\n+alpha\n beta\r"))
     assert apply_blocks(base, [literal], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [plain], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
+    ended = Block(rows(" alpha\n+mid\r\n beta"))
+    assert apply_blocks(base, [ended], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [to_lf], path="f") == b"alpha\nbeta\r\n"
     mixed = b"a\r\nb\nprog 1%\rprog 2%\n"
     assert apply_blocks(mixed, [Block(rows("-b\n+B"))], path="f") == b"a\r\nB\nprog 1%\rprog 2%\n"
@@ -314,6 +346,26 @@ def test_a_patch_costs_no_more_than_its_bound() -> None:
     error = refusal(same, block)
     assert error.code is ErrorCode.LIMIT
     assert str(SEARCH_STEPS_MAX) in error.message
+
+
+@pytest.mark.parametrize(("data", "blocks", "steps"), [
+    (b"a\nb\nc\n", [Block(rows("-b\n+x"))], 3 + 1),
+    (b"a\nb\na\nc\n", [Block(rows(" a\n-c"))], 4 + 1 + 2),
+    (b"a\n b\n c\n", [Block(rows("- b"), ("a",)), Block(rows("- c"))], 3 + 2 + 1 + (1 + 1)),
+    (b"x\na\n b\n  c\n", [Block(rows("+  d"), ("a", "b"))], 4 + 2),
+    (b"x\n", [Block(rows("+y"), at_end=True)], 0),
+])  # fmt: skip
+def test_each_line_that_is_looked_at_is_counted(
+    data: bytes, blocks: list[Block], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for its place, and once for each line that was equal there; the bound itself may be reached."""
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps)
+    assert apply_blocks(data, blocks, path="f") != data
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps - 1)
+    if steps:
+        error = refusal(data, *blocks)
+        assert (error.code, error.data) == (ErrorCode.LIMIT, {"path": "f"})
+        assert error.message == f"f: the patch needs more than {steps - 1} comparisons; send it in parts"
 
 
 PATCH = """*** Begin Patch
@@ -558,11 +610,14 @@ def test_a_refusal_names_the_block_and_at_most_eight_places() -> None:
     assert anchored.message == "f: the patch: the line after @@ occurs 2 times"
 
 
-def test_more_blocks_than_may_be_are_refused() -> None:
+def test_more_blocks_than_may_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of the limit."""
     block = Block(rows("-a"))
     error = refusal(b"a\n", *[block] * (BLOCKS_MAX + 1))
-    assert (error.code, str(BLOCKS_MAX) in error.message) == (ErrorCode.TOOL_ARGUMENTS, True)
+    assert (error.code, error.data) == (ErrorCode.TOOL_ARGUMENTS, {"path": "f"})
+    assert error.message == f"f: more than {BLOCKS_MAX} blocks in one patch"
+    monkeypatch.setattr("gloveport.server.edit.patching.BLOCKS_MAX", 2)
+    assert apply_blocks(b"a\nb\n", [block, Block(rows("-b"))], path="f") == b""
 
 
 def test_a03_the_mark_goes_with_the_whole_text_only() -> None:

@@ -169,6 +169,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the place follows a byte of unknown encoding; quote from further left",
         {},
     ),
+    "legacy text, several places": (
+        replaced(LEGACY * 2, "e 1", "e 2"),
+        ErrorCode.EDIT_AMBIGUOUS,
+        "f: the quoted text occurs 2 times",
+        {"candidates": [(1, "stra\ufffde 1"), (3, "stra\ufffde 1")]},
+    ),
     "a NUL": (replaced(LINES, "one", "\0"), ErrorCode.EDIT_ENCODING, "f: the text holds a NUL character", {}),
     "half a letter": (
         replaced(LINES, "one", "\ud800"),
@@ -512,7 +518,8 @@ def test_names_of_hunks_last() -> None:
     (hunk,) = diff_hunks(base, result, "f")
     assert (hunk.digest, hunk.hunk_id) == (DIGEST, f"hunk-{DIGEST[:24]}")
     (other,) = diff_hunks(base, result, "g")
-    assert other.digest != hunk.digest
+    (strange,) = diff_hunks(base, result, "\udcff")  # a name whose bytes are no letters
+    assert len({hunk.digest, other.digest, strange.digest}) == 3
     part = b"a\nb\nc\nOLD\na\nb\nc\n"
     one, two = diff_hunks(part * 2, (part * 2).replace(b"OLD", b"NEW"), "f")
     assert one.digest != two.digest

@@ -166,6 +166,23 @@ def test_a02_utf16_is_known_without_a_mark_by_what_else_it_could_not_be(text: st
         assert utf16_order(data) in (None, Encoding(order))
 
 
+@pytest.mark.parametrize(("data", "encoding", "bom"), [
+    (b"", "utf-8", b""), (b"a", "utf-8", b""), (BOM, "utf-8", BOM), (BOM + "é".encode(), "utf-8", BOM),
+    (b"\x99", "legacy", b""), (BOM + b"\x99", "legacy", b""), (b"a\0", "binary", b""), (BOM + b"a\0", "binary", b""),
+    (b"\xff\xfe", "utf-16-le", b"\xff\xfe"), (b"\xfe\xff", "utf-16-be", b"\xfe\xff"),
+    (b"\xff\xfea\0", "utf-16-le", b"\xff\xfe"), (b"\xfe\xff\0a", "utf-16-be", b"\xfe\xff"),
+    (b"\xff\xfea", "binary", b""), (b"\xff\xfe\0\xd8", "binary", b""), (b"\xff\xfe\0\0a\0\0\0", "binary", b""),
+    (b"a\0b\0c\0d\0", "utf-16-le", b""), (b"\0a\0b\0c\0d", "utf-16-be", b""), (b"a\0b\0c\0", "binary", b""),
+    (b"\0\0\0\0\0\0\0\0", "binary", b""), (b"a\0b\0c\0\n\0", "utf-16-le", b""), (b"abcdefgh", "utf-8", b""),
+])  # fmt: skip
+def test_a02_what_bytes_are(data: bytes, encoding: str, bom: bytes) -> None:
+    """By their mark, else by what else they could not be; torn or without a letter they are bytes."""
+    form = sniff_form(data)
+    assert form == TextForm(Encoding(encoding), bom)
+    assert form.editable is encoding.startswith("utf")
+    assert form.words == f"{encoding} {'with' if bom else 'without'} byte order mark"
+
+
 def test_a02_half_of_the_units_may_be_other_letters() -> None:
     """One more, and the bytes are not taken for two-byte text."""
     for order in ("utf-16-le", "utf-16-be"):
@@ -260,7 +277,7 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(
 ) -> None:
     """In any mixture: a line that stays ends as it did, a new one as the line above it, the first as most lines do."""
     before = [(number, ending) for number, (what, ending) in enumerate(steps) if what != "new"]
-    body = b"".join(b"%d is here" % number + ending for number, ending in before)
+    body = b"".join(b"%d. MIX" % number + ending for number, ending in before)
     if before and not had_end:
         body = body.removesuffix(before[-1][1])
     counted = [ending for _, ending in before][: None if had_end else -1]
@@ -272,12 +289,18 @@ def test_rewriting_keeps_the_endings_of_lines_that_stay(
             after.append((b"a new line", above))
         elif what == "keep":
             ended = had_end or number != before[-1][0]
-            after.append((b"%d is here" % number, ending if ended else above))
+            after.append((b"%d. MIX" % number, ending if ended else above))
     wanted = "".join(f"{text.decode()}\n" for text, _ in after)
     result = b"".join(text + ending for text, ending in after)
     if after and not has_end:
         wanted, result = wanted.removesuffix("\n"), result.removesuffix(after[-1][1])
     assert rewrite_text(body, wanted, path="f") == (result if body else wanted.encode())
+
+
+def test_a02_a_new_file_begins_as_it_was_written() -> None:
+    """A mark that was sent is kept where there is no file, or an empty one, that could say otherwise."""
+    for existing in (None, b""):
+        assert rewrite_text(existing, "\ufeffa\r\nb\n", path="f") == BOM + b"a\r\nb\n"
 
 
 @pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])

@@ -114,6 +114,9 @@ def test_counted_uses_and_a_short_life_of_an_option_are_held() -> None:
     assert answer(few, narrowed_to={"uses": 2}).uses_left == 2
     with pytest.raises(TooWideError):
         answer(few, narrowed_to={"uses": 4})
+    shown = card()
+    endless = {**shown, "options": [{**shown["options"][0], "uses": None}]}
+    assert answer(endless, Scope.once).uses_left == 1, "once is once, whatever the option says"
     short = option(card(), lifetime_s=60)
     assert answer(short).expires_at == NOW + 60 * SECOND
     with pytest.raises(TooWideError):

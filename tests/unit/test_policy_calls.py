@@ -12,7 +12,7 @@ from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.server.policy.awaited import AWAITED_KINDS, MIGRATIONS, is_migration, stop_class_of
 from gloveport.server.policy.effects import Effect, EffectKind
-from gloveport.server.policy.intake import request_from_plan
+from gloveport.server.policy.intake import carries_words_alone, request_from_plan
 from gloveport.server.policy.intent import TYPED_CHARACTERS_MAX, VERBS, intent_of
 from gloveport.server.policy.labels import (
     BOTTOM,
@@ -69,6 +69,16 @@ def test_what_is_sent_is_a_fact_of_what_leaves_alone(kind: EffectKind) -> None:
     leaves = kind in {EffectKind.network, EffectKind.publish, EffectKind.message}
     assert request_from_plan(**plan).effects == (Effect(kind, "t", (("data", "GET x"),) if leaves else ()),)
     assert request_from_plan(**{**plan, "sends": ""}).effects == (Effect(kind, "t"),)
+
+
+def test_a_call_carries_words_alone_where_all_of_it_leaves_and_nothing_starts() -> None:
+    leaves = [EffectRecord(kind=kind, target="x") for kind in ("network", "publish", "message")]
+    assert carries_words_alone(leaves, None)
+    assert not carries_words_alone([], None)
+    assert not carries_words_alone(leaves, ())
+    for kind in (*EffectKind, "beam"):
+        one = EffectRecord(kind=str(kind), target="x")
+        assert carries_words_alone([*leaves, one], None) is (kind in {"network", "publish", "message"})
 
 
 def test_unknown_effects_are_kept_once_and_in_order() -> None:

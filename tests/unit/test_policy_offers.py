@@ -18,6 +18,8 @@ from gloveport.server.policy.grant import Bound, Grant
 from gloveport.server.policy.labels import Integrity
 from gloveport.server.policy.offers import LIFETIME_S, OPTIONS_MAX, SCOPE_WORDS, Offer, Refusal, sentence_of, suggest
 from gloveport.server.policy.request import Request, request_digest
+from gloveport.server.policy.rules.rule import Rule, Source, Verdict
+from gloveport.server.policy.rules.ruleset import build_ruleset
 
 SHA = Sha256("a" * 64)
 
@@ -114,6 +116,17 @@ def test_what_cannot_be_named_safely_is_said_so() -> None:
     assert [one.scope for one in offers] == [Scope.once]
     assert refused == tuple(Refusal(scope, NARROW) for scope in (Scope.turn, Scope.session, Scope.workspace))
     assert suggest(call, replace(decision, need=None), context()) == ((), ())
+
+
+def test_what_no_lasting_right_may_hold_is_not_offered_though_the_rules_would_let_it_last() -> None:
+    """A shell whose text only looks is asked about by a rule of the user's alone."""
+    rule = Rule("mine", Source.user, frozenset({EffectKind.execute}), Verdict.ask, "Mine.", ceiling=Scope.workspace)
+    for argv, lasts in ((("bash", "-c", "ls"), False), (("ls",), True)):
+        decision = judge(command(*argv), rules=build_ruleset([rule]))
+        assert decision.need is not None
+        assert decision.need.ceiling is Scope.workspace
+        offers, _ = suggest(command(*argv), decision, context())
+        assert (len(offers) > 1) is lasts
 
 
 def test_an_offer_whole() -> None:

@@ -119,6 +119,7 @@ def nodes(text: str, *path: int) -> tuple[Node, ...]:
 
 
 X = Simple(("x",), is_step=True)
+SET = Node("variable_assignment", 0, 3, (Node("variable_name", 0, 1), Node("=", 1, 2), Node("number", 2, 3)))
 HERE = "x <<'E' >a\nhi\nE\n"
 UNREADABLE = "the command text can't be read as shell text"
 JOINED = "commands are joined in a way that is not known"
@@ -133,49 +134,50 @@ NO_WORD = "it holds characters that belong to no word"
 @pytest.mark.parametrize(
     ("script", "doubt"),
     [
-        (read_script(None), "the command text can't be taken apart"),
-        (read_script(Tree(b"x", None)), "the command text can't be taken apart"),
-        (read_script(tree("# c")), "the command text holds no command"),
-        (edited("x", kind="list"), UNREADABLE),
-        (edited("x", broken=True), UNREADABLE),
-        (edited("x", 0, kind="odd_thing"), "it holds odd thing"),
-        (edited("x", 0, kind="subshell"), "it holds a subshell"),
-        (edited("x y", 0, 1, kind="odd_thing"), "it holds odd thing"),
-        (edited("x y", 0, 1, kind="expansion"), "it holds a variable"),
-        (edited("x && y", 0, 1, kind="&"), JOINED),
-        (edited("x && y", 0, children=nodes("x && y", 0)[:2]), NO_WORD),
-        (edited("x&&y", 0, children=nodes("x&&y", 0) + nodes("x&&y", 0)[2:]), JOINED),
-        (edited("x | y", 0, 1, kind="|&"), "it holds |&"),
-        (edited("! x", 0, 0, kind="?"), "it holds negated command"),
-        (edited("x >a", 0, 0, kind="subshell"), "something is redirected that is no command"),
-        (edited("x >a", 0, 1, kind="odd_redirect"), "it holds odd redirect"),
-        (edited("x >a", 0, 1, 0, kind=">?"), "it redirects with >?"),
-        (edited("x >&a", 0, 1, 0, kind=">&"), "it redirects with >&"),
-        (edited("x >a", 0, 1, 1, kind="file_descriptor"), FILES),
-        (edited("x 2>a", 0, 1, 1, kind="file_descriptor"), FILES),
-        (edited("x y", 0, 0, kind="word"), NAMELESS),
-        (edited("x", 0, children=()), NO_WORD),
-        (edited("A=1 x", 0, 1, kind="variable_assignment"), VARIABLE),
-        (edited("A=1 x", 0, 0, 0, kind="subscript"), VARIABLE),
-        (edited("A=1 x", 0, 0, 1, kind="+="), VARIABLE),
-        (edited(HERE, 0, 1, 0, kind="<<-"), HANDED),
-        (edited(HERE, 0, 1, 1, kind="heredoc_end"), HANDED),
-        (edited(HERE, 0, 1, 3, children=(Node("x", 11, 12),)), ENDS),
-        (edited(HERE, 0, 1, 1, start=5), NO_WORD),
-        (read_script(tree("x <<$E\nhi\n$E\n")), "a text that is handed over may be expanded"),
-        (read_script(tree("x <<E\n$hi\nE\n")), "a text that is handed over may be expanded"),
-        (read_script(tree("x <<'E'\n$hi\nE\n")), "a text that is handed over may be expanded"),
-        (read_script(tree("x; # c\\\ny")), "where a comment ends can't be told"),
-        (read_script(tree("if x")), UNREADABLE),
-        (read_script(tree('x "!y"')), "a quoted text holds something that the shell expands"),
-        (read_script(tree("x a'b'*c")), "the shell may expand '*c'"),
-        (read_script(tree(f"x {'*' * 90}")), f"the shell may expand '{'*' * 59}"),
-        (read_script(tree("x>a")), "a redirect touches what stands before it"),
+        (lambda: read_script(None), "the command text can't be taken apart"),
+        (lambda: read_script(Tree(b"x", None)), "the command text can't be taken apart"),
+        (lambda: read_script(tree("# c")), "the command text holds no command"),
+        (lambda: edited("x", kind="list"), UNREADABLE),
+        (lambda: edited("x", broken=True), UNREADABLE),
+        (lambda: edited("x", 0, kind="odd_thing"), "it holds odd thing"),
+        (lambda: edited("x", 0, kind="subshell"), "it holds a subshell"),
+        (lambda: edited("x y", 0, 1, kind="odd_thing"), "it holds odd thing"),
+        (lambda: edited("x y", 0, 1, kind="expansion"), "it holds a variable"),
+        (lambda: edited("x && y", 0, 1, kind="&"), JOINED),
+        (lambda: edited("x && y", 0, children=nodes("x && y", 0)[:2]), NO_WORD),
+        (lambda: edited("x&&y", 0, children=nodes("x&&y", 0) + nodes("x&&y", 0)[2:]), JOINED),
+        (lambda: edited("x | y", 0, 1, kind="|&"), "it holds |&"),
+        (lambda: edited("! x", 0, 0, kind="?"), "it holds negated command"),
+        (lambda: edited("x >a", 0, 0, kind="subshell"), "something is redirected that is no command"),
+        (lambda: edited("x >a", 0, 1, kind="odd_redirect"), "it holds odd redirect"),
+        (lambda: edited("x >a", 0, 1, 0, kind=">?"), "it redirects with >?"),
+        (lambda: edited("x >&a", 0, 1, 0, kind=">&"), "it redirects with >&"),
+        (lambda: edited("x >a", 0, 1, 1, kind="file_descriptor"), FILES),
+        (lambda: edited("x 2>a", 0, 1, 1, kind="file_descriptor"), FILES),
+        (lambda: edited("x y", 0, 0, kind="word"), NAMELESS),
+        (lambda: edited("x", 0, children=()), NO_WORD),
+        (lambda: read_script(Tree(b"A=1", Node("program", 0, 3, (Node("command", 0, 3, (SET,)),)))), NAMELESS),
+        (lambda: edited("A=1 x", 0, 1, kind="variable_assignment"), VARIABLE),
+        (lambda: edited("A=1 x", 0, 0, 0, kind="subscript"), VARIABLE),
+        (lambda: edited("A=1 x", 0, 0, 1, kind="+="), VARIABLE),
+        (lambda: edited(HERE, 0, 1, 0, kind="<<-"), HANDED),
+        (lambda: edited(HERE, 0, 1, 1, kind="heredoc_end"), HANDED),
+        (lambda: edited(HERE, 0, 1, 3, children=(Node("x", 11, 12),)), ENDS),
+        (lambda: edited(HERE, 0, 1, 1, start=5), NO_WORD),
+        (lambda: read_script(tree("x <<$E\nhi\n$E\n")), "a text that is handed over may be expanded"),
+        (lambda: read_script(tree("x <<E\n$hi\nE\n")), "a text that is handed over may be expanded"),
+        (lambda: read_script(tree("x <<'E'\n$hi\nE\n")), "a text that is handed over may be expanded"),
+        (lambda: read_script(tree("x; # c\\\ny")), "where a comment ends can't be told"),
+        (lambda: read_script(tree("if x")), UNREADABLE),
+        (lambda: read_script(tree('x "!y"')), "a quoted text holds something that the shell expands"),
+        (lambda: read_script(tree("x a'b'*c")), "the shell may expand '*c'"),
+        (lambda: read_script(tree(f"x {'*' * 90}")), f"the shell may expand '{'*' * 59}"),
+        (lambda: read_script(tree("x>a")), "a redirect touches what stands before it"),
     ],
-    ids=range(38),
+    ids=range(39),
 )
-def test_a_doubt_in_its_words(script: Script, doubt: str) -> None:
-    assert script.doubts == (doubt,)
+def test_a_doubt_in_its_words(script: Callable[[], Script], doubt: str) -> None:
+    assert script().doubts == (doubt,)
 
 
 def test_what_was_found_before_a_doubt_is_kept() -> None:
@@ -246,3 +248,29 @@ def test_a_text_of_a_node_is_its_bytes() -> None:
     found = tree("x é y")
     assert found.text(Node("word", 2, 4)) == "é"
     assert found.text(Node("word", 2, 3)) == "\ufffd"
+
+
+@pytest.mark.parametrize("word", ['"a"b"', '"a"b', 'a"', '"', '""a"', '"$a"', '"`"', '"\\\\"', '"a\\"', '"!a"'])
+def test_what_is_said_to_be_quoted_is_looked_at_as_it_stands(word: str) -> None:
+    """Whatever a parser says where a text in quotes begins and ends."""
+    source = f"x {word}".encode()
+    name = Node("command_name", 0, 1, (Node("word", 0, 1),))
+    command = Node("command", 0, len(source), (name, Node("string", 2, len(source))))
+    script = read_script(Tree(source, Node("program", 0, len(source), (command,))))
+    assert script.doubts == ("a quoted text holds something that the shell expands",)
+
+
+EXPANDED = (
+    "~a", "#a", "!a", "a*", "a?", "a[", "{a", "a}", "$a", "`", "a'", 'a"', "(", "<", "|", "&", ";", "a=~b", "a:~b",
+    "\\a", "é\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", EXPANDED)
+def test_what_is_said_to_be_a_plain_word_is_looked_at_as_it_stands(word: str) -> None:
+    for kind in ("word", "number"):
+        source = f"x {word}".encode()
+        name = Node("command_name", 0, 1, (Node("word", 0, 1),))
+        command = Node("command", 0, len(source), (name, Node(kind, 2, len(source))))
+        script = read_script(Tree(source, Node("program", 0, len(source), (command,))))
+        assert script.doubts == (f"the shell may expand {word!r}",)
