@@ -240,6 +240,14 @@ export interface FactorInfo {
   readonly words: string;
 }
 
+/** A session that was found; `messages` of it hold the words, `hits` are the newest of these. */
+export interface FoundSession {
+  readonly session: SessionInfo;
+  readonly titleFits: boolean;
+  readonly messages: number;
+  readonly hits: readonly SearchHit[];
+}
+
 /** A right in force, and in which session it was given, when. */
 export interface GrantInfo {
   readonly grantId: string;
@@ -561,6 +569,14 @@ export interface SandboxListResult {
   readonly sandboxes: readonly SandboxInfo[];
 }
 
+/** A message or answer in which the words are: its item, and one redacted line of it around them. */
+export interface SearchHit {
+  readonly itemId: string;
+  readonly at: number;
+  readonly who: "you" | "agent";
+  readonly words: string;
+}
+
 /** What is decided: a proposal by its digest; with `hunk_digests` only those hunks. A conflicted hunk is accepted where `replaces` names what the user has there; anything newer refuses. */
 export interface Selection {
   readonly changeId: string;
@@ -659,6 +675,20 @@ export interface SessionRenameParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly title: string;
+}
+
+/** Sessions with every word of `text` in the title or in one message, newest first; `root`: of one workspace. */
+export interface SessionSearchParams {
+  readonly text: string;
+  readonly root?: string | null;
+  readonly limit?: number;
+}
+
+/** What was found in the `looked` newest sessions; not `complete`: older or damaged ones are left. */
+export interface SessionSearchResult {
+  readonly found: readonly FoundSession[];
+  readonly looked: number;
+  readonly complete: boolean;
 }
 
 /** Begin a session on the folder `root`. */
@@ -1028,6 +1058,7 @@ export interface WorkspaceTrustParams {
 export interface Methods {
   readonly "session/start": { readonly params: SessionStartParams; readonly result: SessionInfo };
   readonly "session/list": { readonly params: SessionListParams; readonly result: SessionListResult };
+  readonly "session/search": { readonly params: SessionSearchParams; readonly result: SessionSearchResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };

@@ -45,6 +45,21 @@ export interface SessionRow {
   readonly updatedAt: number;
 }
 
+/** A session in which words were said: where, and one line of it. */
+export interface FoundRow {
+  readonly session: SessionRow;
+  readonly itemId: string;
+  readonly who: "you" | "agent";
+  readonly words: string;
+}
+
+/** What a search found; `note` says what was not looked at. */
+export interface Found {
+  readonly text: string;
+  readonly rows: readonly FoundRow[];
+  readonly note: string;
+}
+
 export interface FileRow {
   readonly changeId: string;
   readonly path: string;
@@ -123,6 +138,9 @@ export type ToPanel =
   | { readonly type: "focus"; readonly what: "composer" | "approval" }
   | { readonly type: "attach"; readonly attachment: Attachment }
   | { readonly type: "draft"; readonly words: string }
+  | { readonly type: "found"; readonly found: Found }
+  /** Bring an item of this session into view, as soon as the session is loaded. */
+  | { readonly type: "reveal"; readonly sessionId: string; readonly itemId: string }
   | { readonly type: "sent"; readonly ok: boolean; readonly text: string };
 
 export type SteeringKind = "supplement" | "correct" | "replace" | "ask";
@@ -153,7 +171,8 @@ export type FromPanel =
   | { readonly type: "answer"; readonly answer: Answer }
   | { readonly type: "files"; readonly action: "keep" | "undo" | "review"; readonly changeIds: readonly string[] }
   | { readonly type: "openFile"; readonly path: string; readonly line: number | null }
-  | { readonly type: "openSession"; readonly sessionId: string }
+  | { readonly type: "openSession"; readonly sessionId: string; readonly itemId?: string }
+  | { readonly type: "search"; readonly text: string }
   | { readonly type: "openOutput"; readonly itemId: string }
   | { readonly type: "openLink"; readonly target: string }
   | { readonly type: "copy"; readonly text: string }

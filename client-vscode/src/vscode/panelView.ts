@@ -107,7 +107,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   post(message: ToPanel): void {
     if (this.ready && this.view !== null) {
       void this.view.webview.postMessage(message);
-    } else if (message.type === "focus" || message.type === "attach" || message.type === "draft") {
+    } else if (["focus", "attach", "draft", "reveal"].includes(message.type)) {
       this.waiting.push(message);
     }
   }
@@ -131,6 +131,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   async draft(words: string): Promise<void> {
     await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
     this.post({ type: "draft", words });
+  }
+
+  /** Show a session, at an item of it where one is meant. */
+  async openSession(sessionId: string, itemId: string | undefined): Promise<void> {
+    await this.sessions.show(sessionId);
+    if (itemId !== undefined) {
+      this.post({ type: "reveal", sessionId, itemId });
+    }
   }
 
   /** Send the picture around the conversation, a few times a second at most. */
@@ -232,7 +240,10 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await this.actions.openFile(message.path, message.line);
         break;
       case "openSession":
-        await this.sessions.show(message.sessionId);
+        await this.openSession(message.sessionId, message.itemId);
+        break;
+      case "search":
+        this.post({ type: "found", found: await this.actions.search(message.text) });
         break;
       case "openOutput":
         await this.openOutput(message.itemId);

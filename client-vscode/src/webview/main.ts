@@ -197,6 +197,14 @@ function focusOn(what: "composer" | "approval"): void {
   }
 }
 
+/** Bring an item into view, where it is among those that are loaded. */
+function reveal(of: string, itemId: string): void {
+  if (of === sessionId) {
+    paint();
+    list.reveal(itemId)?.focus({ preventScroll: true });
+  }
+}
+
 function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
@@ -251,6 +259,12 @@ function receive(message: ToPanel): void {
       break;
     case "draft":
       composer.draft(message.words);
+      break;
+    case "found":
+      chrome.showFound(message.found);
+      break;
+    case "reveal":
+      reveal(message.sessionId, message.itemId);
       break;
     case "hello":
       send({ type: "ready" });

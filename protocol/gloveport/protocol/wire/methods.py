@@ -30,6 +30,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     {
         "session/start": Method(session.SessionStartParams, session.SessionInfo),
         "session/list": Method(session.SessionListParams, session.SessionListResult),
+        "session/search": Method(session.SessionSearchParams, session.SessionSearchResult),
         "session/show": Method(SessionParams, session.SessionDetail),
         "session/rename": Method(session.SessionRenameParams, Empty),
         "session/thaw": Method(session.SessionThawParams, Empty, decides=True),

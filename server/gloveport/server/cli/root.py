@@ -85,7 +85,16 @@ def command_line(doors: Doors) -> typer.Typer:
         ),
         (
             LOOK,
-            (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),
+            (
+                sessions.sessions,
+                sessions.search,
+                sessions.show,
+                approvals.why,
+                views.transcript,
+                views.plan,
+                views.task,
+                views.usage,
+            ),
         ),
         (SET_UP, (choices.trust, doctor.doctor, deleting.delete, thawing.thaw)),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),

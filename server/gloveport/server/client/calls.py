@@ -53,6 +53,8 @@ from gloveport.protocol.wire.session import (
     SessionListParams,
     SessionListResult,
     SessionRenameParams,
+    SessionSearchParams,
+    SessionSearchResult,
     SessionStartParams,
     SessionThawParams,
     SubscribeParams,
@@ -118,6 +120,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/list"], params: SessionListParams, *, timeout_s: float | None = None
     ) -> SessionListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/search"], params: SessionSearchParams, *, timeout_s: float | None = None
+    ) -> SessionSearchResult: ...
 
     @overload
     async def call(

@@ -62,6 +62,7 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "session/item/list": session.items,
         "session/export": session.export,
         "session/transcript": _projected("session/transcript"),
+        "session/search": _projected("session/search"),
         "task/show": _projected("task/show"),
         "plan/show": _projected("plan/show"),
         "usage/show": _projected("usage/show"),

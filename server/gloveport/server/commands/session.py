@@ -157,12 +157,13 @@ async def listed(house: House, params: SessionListParams, caller: Caller) -> Ses
     shown = rows[params.offset : params.offset + params.limit]
     more = len(rows) > params.offset + params.limit
     return SessionListResult(
-        sessions=tuple(_row(house, row) for row in shown),
+        sessions=tuple(row_info(house, row) for row in shown),
         next_offset=params.offset + params.limit if more else None,
     )
 
 
-def _row(house: House, row: SessionRow) -> SessionInfo:
+def row_info(house: House, row: SessionRow) -> SessionInfo:
+    """A session of the index as a row, with more of it where it is in memory."""
     actor = house.sessions.loaded(row.session_id)
     if actor is not None:
         return info_of(actor, row.updated_at)

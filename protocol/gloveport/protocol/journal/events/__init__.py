@@ -34,12 +34,14 @@ from gloveport.protocol.journal.events.grant import (
     PolicyDecided,
 )
 from gloveport.protocol.journal.events.label import (
+    ArtifactSuspected,
     ContentLabelled,
     Hint,
     InjectionSuspected,
     LabelledFile,
     ReleaseIssued,
     ReleaseUsed,
+    SecretPlace,
 )
 from gloveport.protocol.journal.events.model import (
     ModelRequestAccepted,
@@ -119,7 +121,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
-    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
+    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
 )  # fmt: skip
 
@@ -129,6 +131,7 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "ArtifactSuspected",
     "BreakerClosed",
     "BreakerOpened",
     "CallFate",
@@ -177,6 +180,7 @@ __all__ = [
     "RetryScheduled",
     "RetryStarted",
     "SandboxChosen",
+    "SecretPlace",
     "SessionCreated",
     "SessionDeleted",
     "SessionFrozen",
