@@ -25,6 +25,19 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** A file that came out of a sandbox holds what its base did not: likely secrets, or text that speaks to agents. Written beside its proposal, whose label says who may read it. `looked_at`: false where it is too large for a look. */
+export interface ArtifactSuspected {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly change_id: string;
+  readonly path: string;
+  readonly secrets: readonly SecretPlace[];
+  readonly hints: readonly Hint[];
+  readonly left_out: number;
+  readonly looked_at: boolean;
+}
+
 /** It answers again. */
 export interface BreakerClosed {
   readonly kind: "provider" | "mcp" | "sandbox";
@@ -498,6 +511,12 @@ export interface SandboxChosen {
   readonly image: string;
 }
 
+/** Where something has the shape of a secret, or is a known one: its kind and its line, from 1. Never the value. */
+export interface SecretPlace {
+  readonly kind: string;
+  readonly line: number;
+}
+
 /** A session began on a workspace; `root` is the absolute path as the user named it. */
 export interface SessionCreated {
   readonly session_id: string;
@@ -818,6 +837,7 @@ export interface Events {
   readonly "ReleaseIssued": ReleaseIssued;
   readonly "ReleaseUsed": ReleaseUsed;
   readonly "InjectionSuspected": InjectionSuspected;
+  readonly "ArtifactSuspected": ArtifactSuspected;
   readonly "SessionFrozen": SessionFrozen;
   readonly "SessionThawed": SessionThawed;
   readonly "BudgetSet": BudgetSet;

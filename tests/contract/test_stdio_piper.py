@@ -294,6 +294,20 @@ def test_a_daemon_that_fails_is_told_with_its_last_words() -> None:
         assert str(places.log) in told.value.hint
 
 
+@pytest.mark.timeout(100)
+def test_a_daemon_that_fails_is_told_at_once_where_one_ended_before() -> None:
+    """The one before let go of its lock: it is nobody who is still on the way up."""
+    with fresh_home() as places:
+        places.data_dir.mkdir(mode=0o700)
+        DataLease.acquire(places.data_dir).release()
+        owner = read_owner(places.data_dir)
+        assert owner is not None
+        assert owner.pid == 0
+        failing = (sys.executable, "-c", "raise SystemExit('the settings are wrong')")
+        with pytest.raises(GloveportError, match="the settings are wrong"):
+            ensure_running(places, command=failing, timeout_s=3600.0)
+
+
 def test_the_daemons_environment_is_an_allowlist(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an editor's workspace may have set does not come along, nor do modules of the working folder."""
     with fresh_home() as places:

@@ -163,6 +163,7 @@ async def test_a_model_that_is_down_fails_the_turn_with_words(tmp_path: Path) ->
             await anext(follow)
             turn = next(item["fields"] for item in follow.view.items() if item["kind"] == "turn")
             assert turn["code"] == "model.unreachable"
+            assert "cannot be reached" in turn["message"]
             assert turn["hint"]
             assert any(item["fields"].get("text") == "hello" for item in follow.view.items())
     finally:

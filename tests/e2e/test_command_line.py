@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import RUN_S, SPENT, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
 from tests.kit.daemon import Daemon
 
 
@@ -83,10 +83,10 @@ def test_denied_by_option_the_turn_goes_on(cli: Cli, root: Path) -> None:
 
 
 def test_a_failed_turn_has_its_exit_code(cli: Cli, root: Path) -> None:
-    """Nobody answers at the model's address: 3, with words."""
-    lines = run_json(cli, root, "hello", "--model", "openai/down", code=3)
+    """The model's quota is used up: 3, with words."""
+    lines = run_json(cli, root, "hello", "--model", SPENT, code=3)
     assert lines[-1]["result"] == "failed"
-    assert "cannot be reached" in cli("show", cwd=root).stdout
+    assert "no money left" in cli("show", cwd=root).stdout
 
 
 def test_ctrl_c_stops_the_turn(cli: Cli, root: Path) -> None:
@@ -164,7 +164,7 @@ def test_doctor_as_json(cli: Cli) -> None:
     assert [rung["name"] for rung in told["sandboxes"]] == ["process"]
     assert done.returncode in (0, 1)
     assert told["daemon"]["pid"]
-    assert {model["model"] for model in told["models"]} >= {"test", "down"}
+    assert {model["model"] for model in told["models"]} >= {"test", "spent"}
     assert told["probes"]["process"]
 
 

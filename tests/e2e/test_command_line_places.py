@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.command_line import STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import SPENT, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
 
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.wire.methods import METHODS
@@ -141,10 +141,10 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
     listed = cli("models").stdout.splitlines()
     assert listed[0].startswith("scripted/test: ")
     assert listed[0].endswith("(used where none is named)")
-    assert any(line.startswith("openai/down: ") for line in listed)
+    assert any(line.startswith(f"{SPENT}: ") for line in listed)
     assert any(line.startswith("scripted/demo: ") and "only where it is named" in line for line in listed)
     run_json(cli, root, "hello")
-    assert "uses openai/down" in cli("models", "use", "openai/down", cwd=root).stdout
+    assert f"uses {SPENT}" in cli("models", "use", SPENT, cwd=root).stdout
     failed = cli("resume", "-m", "again", cwd=root, code=3)
     assert "resume -m" in failed.stdout
     assert "See gloveport models" in cli("models", "use", "none/none", cwd=root, code=1).stderr

@@ -23,6 +23,8 @@ import gloveport
 HOSTILE = "\x1b[2J\x1b]52;c;eA==\x07[bold]loud[/bold] \u202etxt.exe\u202c \u009b31m end"
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 RUN_S = 60.0
+SPENT = "scripted/spent"
+"""A model whose quota is used up: that does not pass by itself, so it is not asked again after pauses."""
 SETTINGS = """
 [[models]]
 provider = "scripted"
@@ -30,9 +32,9 @@ model = "test"
 script = "{script}"
 
 [[models]]
-provider = "openai"
-model = "down"
-base_url = "http://127.0.0.1:9/v1"
+provider = "scripted"
+model = "spent"
+script = "{spent}"
 
 [sandbox]
 trusted = "process"
@@ -116,7 +118,10 @@ def running_command_line(steps: list[dict[str, Any]]) -> Iterator[Cli]:
     daemon = Daemon(home)
     script = home / "script.json"
     script.write_text(json.dumps({"name": "cli", "steps": steps}))
-    daemon.write_settings(SETTINGS.format(script=script))
+    spent = home / "spent.json"
+    used_up = {"error": {"error_class": "quota", "message": "no money left"}}
+    spent.write_text(json.dumps({"name": "spent", "steps": [used_up]}))
+    daemon.write_settings(SETTINGS.format(script=script, spent=spent))
     try:
         daemon.start()
         yield Cli(daemon)

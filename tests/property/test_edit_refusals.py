@@ -169,6 +169,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the place follows a byte of unknown encoding; quote from further left",
         {},
     ),
+    "legacy text, several places": (
+        replaced(LEGACY * 2, "e 1", "e 2"),
+        ErrorCode.EDIT_AMBIGUOUS,
+        "f: the quoted text occurs 2 times",
+        {"candidates": [(1, "stra\ufffde 1"), (3, "stra\ufffde 1")]},
+    ),
     "a NUL": (replaced(LINES, "one", "\0"), ErrorCode.EDIT_ENCODING, "f: the text holds a NUL character", {}),
     "half a letter": (
         replaced(LINES, "one", "\ud800"),
@@ -223,6 +229,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         ErrorCode.EDIT_NO_MATCH,
         "f: the patch, at line 4, occurs at another line than it names",
         {"candidates": [(2, "b")]},
+    ),
+    "a line number and lines that are nowhere": (
+        patched(b"a\nb\nc\n", block("-c ", "+x", old_start=2)),
+        ErrorCode.EDIT_NO_MATCH,
+        "f: the patch, at line 2, does not occur as it is quoted",
+        {"candidates": [(3, "c")]},
     ),
     "no line number": (
         patched(b"a\nb\na\n", block("-a", "+x")),
@@ -399,6 +411,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: it is no notebook that can be read: the key 'a' stands twice",
         {},
     ),
+    "no number": (
+        lambda: read_notebook(b'{"a": Infinity}', path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: it is no notebook that can be read: not a JSON number",
+        {},
+    ),
     "nested too deeply": (
         lambda: read_notebook(b'{"a": ' + b"[" * 100_000, path="f"),
         ErrorCode.EDIT_ENCODING,
@@ -471,7 +489,8 @@ def test_places_that_adjoin_do_not_overlap() -> None:
 
 
 def test_a_legacy_letter_ends_before_what_cannot_be_its_second_byte() -> None:
-    """Below the digits no second byte lies."""
+    """Below the digits no second byte lies, nor behind the tilde."""
+    assert replace_exact(b"\x81\x7f\n", "\x7f", "1", path="f").result == b"\x811\n"
     assert replace_exact(b"\x81/\n", "/", "1", path="f").result == b"\x811\n"
 
 
@@ -499,7 +518,8 @@ def test_names_of_hunks_last() -> None:
     (hunk,) = diff_hunks(base, result, "f")
     assert (hunk.digest, hunk.hunk_id) == (DIGEST, f"hunk-{DIGEST[:24]}")
     (other,) = diff_hunks(base, result, "g")
-    assert other.digest != hunk.digest
+    (strange,) = diff_hunks(base, result, "\udcff")  # a name whose bytes are no letters
+    assert len({hunk.digest, other.digest, strange.digest}) == 3
     part = b"a\nb\nc\nOLD\na\nb\nc\n"
     one, two = diff_hunks(part * 2, (part * 2).replace(b"OLD", b"NEW"), "f")
     assert one.digest != two.digest

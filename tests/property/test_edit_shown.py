@@ -82,7 +82,7 @@ def test_nothing_is_hidden_in_a_shown_line() -> None:
     ("plain", "plain", "plain"), ("with space", "with space", "with space\t"), ("ünï", "ünï", "ünï"),
     ('q"x', '"%s/q\\"x"', '"%s/q\\"x"'), ("back\\s", '"%s/back\\\\s"', '"%s/back\\\\s"'),
     ("t\tn\n é", '"%s/t\\tn\\n \\303\\251"', '"%s/t\\tn\\n \\303\\251"'),
-    ("\x01\x7f", '"%s/\\001\\177"', '"%s/\\001\\177"'),
+    ("\x01\x7f", '"%s/\\001\\177"', '"%s/\\001\\177"'), ("\udcff", '"%s/\\377"', '"%s/\\377"'),
 ])  # fmt: skip
 def test_names_in_patches_are_quoted_as_programs_take_them(name: str, header: str, ended: str) -> None:
     """A name with a space ends with a tab; unusual characters are escaped, letters are not."""

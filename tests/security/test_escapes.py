@@ -24,21 +24,25 @@ from tests.kit.remotes import remote_machine
 from tests.kit.require import require
 from tests.kit.sandboxes import ENGINE_RUNGS, REMOTE_RUNGS
 from tests.security.escapes.catalogue import PRELUDE, Attempt, load
-from tests.security.escapes.driver import REMOTE
-from tests.security.escapes.field import PROJECT, Field, Outcome, try_bare, try_on
+from tests.security.escapes.driver import CARRIED, REMOTE, group_up, is_made
+from tests.security.escapes.field import PROJECT, Field, Outcome, profile_of, try_bare, try_on
 from tests.security.escapes.ordinary import ORDINARY_UID, PYTHON, readable_copies
 from tests.security.escapes.table import PAGE, render
 from tests.security.escapes.together import goes_together, try_together
 
+from gloveport.protocol.jail.requests import LinkPlan, RunRequest
 from gloveport.sandbox.backends.bubblewrap import find_binaries
 from gloveport.sandbox.backends.select import open_backend
-from gloveport.sandbox.contract import Claim
+from gloveport.sandbox.contract import Claim, Command
+from gloveport.sandbox.interpreter import find_interpreter
+from gloveport.sandbox.runner.rundir import read_request
 
 ATTEMPTS = load()
 RUNGS = ("process", "bubblewrap", "bubblewrap as another user", "docker", "gvisor", *REMOTE_RUNGS)
 """A further rung is one more name here, and its arguments below."""
 DRIVER = "tests.security.escapes.driver"
 DRIVE_S = 600
+NO_LINK = LinkPlan("", "", 0, "", "", "", "", "", "")
 pytestmark = [pytest.mark.timeout(DRIVE_S + 60)]
 
 
@@ -117,10 +121,65 @@ def test_the_table_is_fresh() -> None:
 def test_no_attempt_gets_out(rung: str, attempt: Attempt, driven: dict[str, dict[str, Any] | BaseException]) -> None:
     """Where the rung promises it; where it does not, it is not even made here: see the controls."""
     told = outcomes(driven, rung)
-    assert (attempt.id in told["outcomes"]) == (attempt.claim.value in told["holds"])
+    assert (attempt.id in told["outcomes"]) == (attempt.claim.value in told["holds"] and is_made(rung, attempt))
     if attempt.id in told["outcomes"]:
         outcome = Outcome(**told["outcomes"][attempt.id])
         assert not outcome.escaped, outcome
+
+
+def test_what_is_not_made_by_certificates_is_about_the_container_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By ssh and by every other rung all are made; by certificates those that share a run, and what the way carries."""
+    monkeypatch.setenv("GLOVEPORT_THOROUGH", "")
+    left = {rung: [one for one in ATTEMPTS if not is_made(rung, one)] for rung in RUNGS}
+    assert {rung for rung, some in left.items() if some} == {"remote-tls"}
+    assert not any(goes_together(one) or one.id in CARRIED for one in left["remote-tls"])
+    assert {one.id for one in ATTEMPTS} >= CARRIED
+    monkeypatch.setenv("GLOVEPORT_THOROUGH", "1")
+    assert all(is_made("remote-tls", one) for one in ATTEMPTS)
+    for rung in RUNGS:
+        grouped = [one for group in group_up(rung, list(ATTEMPTS)) for one in group]
+        assert sorted(one.id for one in grouped) == sorted(one.id for one in ATTEMPTS)
+
+
+async def test_the_same_container_is_asked_for_by_either_way(tmp_path: Path) -> None:
+    """So that what holds inside by one way holds by the other: names and the way there are all that differs."""
+    by_ssh, by_tls = [await requests_of(rung, tmp_path / rung) for rung in REMOTE_RUNGS]
+    assert by_ssh == by_tls
+    assert by_ssh[0] != by_ssh[1]
+
+
+async def requests_of(rung: str, folder: Path) -> list[RunRequest]:
+    """What the supervisors of two runs are told, of a build's and of a small tool's, without names."""
+    field = Field(folder, secret="same", word="same")
+    remotes = {rung: remote_machine().choose(rung.removeprefix("remote-"))}
+    backend = open_backend(rung, field.folder / "runs", hidden=(field.data,), remotes=remotes)
+    found = []
+    try:
+        require((await backend.probe()).ok, f"{rung} does not work here")
+        field.reset()
+        for kind in ("build", "small"):
+            lease = await backend.prepare(replace(profile_of(ATTEMPTS[0], field), tool_kind=kind), kind)
+            try:
+                execution = await lease.start(Command((find_interpreter().path, "-V"), kind))
+                assert (await execution.result()).exit_code == 0
+                found.append(without_names(read_request(field.folder / "runs" / rung / kind)))
+            finally:
+                await lease.release()
+    finally:
+        await backend.close()
+        field.close()
+    return found
+
+
+def without_names(asked: RunRequest) -> RunRequest:
+    """What decides how a run is held."""
+    assert asked.engine is not None
+    assert asked.remote is not None
+    body = {**json.loads(asked.engine.create), "Labels": {}}
+    engine = replace(asked.engine, address="", name="", create=json.dumps(body))
+    parcels = tuple(replace(one, source="") for one in asked.remote.parcels)
+    remote = replace(asked.remote, link=NO_LINK, parcels=parcels, store="", owner="", memory="")
+    return replace(asked, run_id="", engine=engine, remote=remote, written=())
 
 
 async def control(attempt: Attempt, field: Field) -> Outcome:

@@ -128,6 +128,7 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
     ("line", "writes", "deletes"),
     [
         ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
+        ("cp a=b c", {"c", "c/a=b"}, set()),
         ("mv -t a b", {"a", "a/b"}, {"b"}),
         ("install -m 755 -t a b", {"a", "a/b"}, set()),
         ("scp a host:.git/b", set(), set()),
@@ -186,6 +187,17 @@ def test_b02_what_is_literal_by_its_quotes_is_not_asked_about() -> None:
     """A command in single quotes is text."""
     assert judge(command("bash", "-c", "echo '$(touch PWN)'")).verdict == "allow"
     assert judge(command("bash", "-c", 'echo "$(touch PWN)"')).verdict == "ask"
+
+
+@pytest.mark.parametrize("mark", ["'E'", "E", '"E"'])
+@pytest.mark.parametrize("line", [" E", "\tE", "E ", "E\t", "  E  "])
+def test_b02_a_text_that_is_handed_over_ends_where_its_mark_stands_alone(mark: str, line: str) -> None:
+    """A parser that takes a mark with blanks around it for the end sees text where the shell sees commands."""
+    text = f"cat <<{mark}\n{line}\nls <<'F'\nE\ntouch PWN\nF\n"
+    assert "where a text that is handed over ends can't be told" in understood(("bash", "-c", text)).doubts
+    assert judge(command("bash", "-c", text)).verdict == "ask"
+    for plain in (f"cat <<{mark}\nhi\nE\nls", f"cat <<{mark}\nE", f"cat <<{mark}\n\nE\n", f"cat <<{mark}\nhi\nE\n\n"):
+        assert judge(command("bash", "-c", plain)).verdict == "allow", plain
 
 
 def test_b01_each_command_meets_the_rules_by_itself() -> None:

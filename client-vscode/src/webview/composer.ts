@@ -257,7 +257,7 @@ export class Composer {
       ),
       state.session !== null &&
         button(
-          state.session.mode === "plan" ? "pick on" : "pick",
+          "pick mode",
           verb("chooseMode"),
           { title: "Mode of this session: what it may do" },
           h("span", {}, modeLabel(state.session.mode)),

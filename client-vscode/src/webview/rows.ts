@@ -162,7 +162,7 @@ function budgetView(fields: Fields): HTMLElement {
     { class: "pad" },
     h(
       "div",
-      { class: "ap", role: "group", label: "Budget reached" },
+      { class: "ap reached", role: "group", label: "Budget reached" },
       h(
         "div",
         { class: "sec first" },

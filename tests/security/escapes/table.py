@@ -24,10 +24,12 @@ PROMISES = {
 HEAD = """# What each sandbox stops
 
 Each row is an attempt to get out, made by a small program of ours (`tests/security/escapes`) on every rung that works
-on the machine, as root and as an ordinary user, and judged from outside. *stopped*: the rung promises it, and the test
-fails if one attempt succeeds. *open*: the rung does not promise it; where nothing else says so, it succeeds there. That
-each attempt can succeed at all is shown without the rung, or with the one limit lifted. What a rung promises on your
-machine says `gloveport doctor`: without control groups, Landlock or a known processor some promises are not made.
+on the machine, as root and as an ordinary user, and judged from outside; over TLS, which asks for the same container as
+ssh does, `make thorough` makes all of them and `make test` those about the way there. *stopped*: the rung promises it,
+and the test fails if one attempt succeeds. *open*: the rung does not promise it; where nothing else says so, it
+succeeds there. That each attempt can succeed at all is shown without the rung, or with the one limit lifted. What a
+rung promises on your machine says `gloveport doctor`: without control groups, Landlock or a known processor some
+promises are not made.
 
 None of them stops a flaw in the kernel that the rung shares with you. Attempts on the proxy have tests of their own.
 """

@@ -145,6 +145,16 @@ class RemotePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class UserPlan:
+    """A run under a user id that it alone has: mounts that wait for the started program, as `(source, place)`.
+
+    There what is root's shows as that user's, and what that user makes is root's.
+    """
+
+    mounts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
 
@@ -171,6 +181,7 @@ class RunRequest:
     engine: EnginePlan | None = None
     apart: bool = False
     remote: RemotePlan | None = None
+    user: UserPlan | None = None
 
 
 def encode_request(request: RunRequest) -> bytes:
@@ -194,6 +205,7 @@ def encode_request(request: RunRequest) -> bytes:
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
             "apart": request.apart,
             "remote": None if request.remote is None else _encode_remote(request.remote),
+            "user": None if request.user is None else {"mounts": [list(pair) for pair in request.user.mounts]},
         }
     )
 
@@ -221,6 +233,7 @@ def decode_request(raw: bytes) -> RunRequest:
         engine=_engine(body.inner("engine")),
         apart=body.flag_or_none("apart"),
         remote=_remote(body.inner("remote")),
+        user=_user(body.inner("user")),
     )
 
 
@@ -277,6 +290,10 @@ def _breaker(body: Fields | None) -> BreakerPlan | None:
 
 def _engine(body: Fields | None) -> EnginePlan | None:
     return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})
+
+
+def _user(body: Fields | None) -> UserPlan | None:
+    return None if body is None else UserPlan(body.pairs("mounts"))
 
 
 def _encode_remote(plan: RemotePlan) -> dict[str, object]:

@@ -168,7 +168,10 @@ def _wait_answer(places: Places, child: subprocess.Popen[bytes], timeout_s: floa
 def _owner_lives(data_dir: Path) -> bool:
     """Whether the lock file names a living process: then somebody else's daemon is on its way up."""
     try:
-        os.kill(int(json.loads((data_dir / LOCK_NAME).read_bytes())["pid"]), 0)
+        owner = int(json.loads((data_dir / LOCK_NAME).read_bytes())["pid"])
+        if owner <= 0:  # let go of; the number would mean our own group
+            return False
+        os.kill(owner, 0)
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True

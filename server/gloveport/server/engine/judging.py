@@ -24,14 +24,14 @@ from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.effects import EffectKind
 from gloveport.server.policy.grant import Grant
-from gloveport.server.policy.intake import request_from_plan
+from gloveport.server.policy.intake import carries_words_alone, request_from_plan
 from gloveport.server.policy.intent import intent_of
-from gloveport.server.policy.labels import Integrity
+from gloveport.server.policy.labels import Integrity, label_from_record
 from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.policy.together import put_together
-from gloveport.server.policy.typed import is_typed_look
+from gloveport.server.policy.typed import is_typed_look, nothing_read
 from gloveport.server.session.state import Call, SessionState
 from gloveport.server.tools.contract import ToolPlan
 from gloveport.server.turn.inputs import CallJudged, CardShown, Judgement, Plan
@@ -89,7 +89,7 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         call_id=call.call_id,
         tool=call.tool,
         effects=plan.effects,
-        labels=(state.label, plan.label),
+        labels=(call.label if carries_words_alone(plan.effects, plan.argv) else state.label, plan.label),
         arguments_digest=call.arguments_digest,
         goal_revision=call.goal_revision,
         argv=plan.argv,
@@ -102,7 +102,8 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
         understood=understood,
     )
     intent = intent_of(state.user_messages[-1:], request.effects)
-    typed = plan.argv is None and is_typed_look(state.unanswered_look, plan.sends)
+    unread = nothing_read(label_from_record(state.label))
+    typed = plan.argv is None and unread and is_typed_look(state.unanswered_look, plan.sends)
     return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan))
 
 

@@ -22,6 +22,7 @@ from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.hinting import hint_facts
+from gloveport.server.engine.ingest import looked_through, without_secrets
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import judge, together
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
@@ -231,13 +232,14 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         done = await _perform(actor, call, running, shower.show, attach=attach)
         await shower.finish()
     blob = await _kept(actor, done)
+    done = without_secrets(done, actor.room.redactor)
     done = replace(done, label=await result_label(actor, call, done))
     if not _may_change(call.started.effects):
         return await actor.submit(_ended(actor, call, running, done, blob, began))
     label = join_labels(done.label, written_label(actor))
     origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, label)
     async with actor.reviewing:
-        looked = await look(actor, origin)
+        looked = await looked_through(actor, call, await look(actor, origin))
         try:
             return await actor.submit(_ended(actor, call, running, done, blob, began, looked))
         except GloveportError as error:

@@ -245,7 +245,13 @@ def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
     if state.turn is None:
         return state
     call = Call(
-        body.call_id, body.provider_call_id, body.tool, body.arguments_json, body.arguments_digest, body.goal_revision
+        call_id=body.call_id,
+        provider_call_id=body.provider_call_id,
+        tool=body.tool,
+        arguments_json=body.arguments_json,
+        arguments_digest=body.arguments_digest,
+        goal_revision=body.goal_revision,
+        label=body.label,
     )
     return _turn(state, calls=(*state.turn.calls, call))
 

@@ -60,6 +60,8 @@ class Call:
     arguments_json: str
     arguments_digest: str
     goal_revision: int
+    label: LabelRecord
+    """Of all that the model had read when it made the call; those that stand beside it were not answered then."""
     stage: CallStage = CallStage.PROPOSED
     started: ToolExecutionStarted | None = None
     shown_utf16: int = 0

@@ -35,12 +35,14 @@ from gloveport.protocol.journal.events.grant import (
     PolicyDecided,
 )
 from gloveport.protocol.journal.events.label import (
+    ArtifactSuspected,
     ContentLabelled,
     Hint,
     InjectionSuspected,
     LabelledFile,
     ReleaseIssued,
     ReleaseUsed,
+    SecretPlace,
 )
 from gloveport.protocol.journal.events.model import (
     ModelRequestAccepted,
@@ -120,7 +122,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
-    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
+    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
 )  # fmt: skip
@@ -131,6 +133,7 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "ArtifactSuspected",
     "BreakerClosed",
     "BreakerOpened",
     "BudgetSet",
@@ -181,6 +184,7 @@ __all__ = [
     "RetryScheduled",
     "RetryStarted",
     "SandboxChosen",
+    "SecretPlace",
     "SessionCreated",
     "SessionDeleted",
     "SessionFrozen",

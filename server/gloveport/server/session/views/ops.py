@@ -232,6 +232,12 @@ def _suspected(body: ev.InjectionSuspected) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", hints=hints, hintsLeftOut=body.left_out),)
 
 
+def _artifact(body: ev.ArtifactSuspected) -> tuple[Op, ...]:
+    parts = {name: [one.model_dump(mode="json") for one in getattr(body, name)] for name in ("secrets", "hints")}
+    suspected = {**parts, "leftOut": body.left_out, "lookedAt": body.looked_at}
+    return (upsert(f"change/{body.change_id}", "change", suspected=suspected),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -369,6 +375,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ReleaseIssued: _released,
         ev.ReleaseUsed: _release_used,
         ev.InjectionSuspected: _suspected,
+        ev.ArtifactSuspected: _artifact,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,
