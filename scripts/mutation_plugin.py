@@ -5,9 +5,11 @@ Purpose: the fast part of `scripts/mutate`. Test modules are imported once; a mu
     touch few functions.
 Invariant: the job and its results are files named by MUTATION_JOB and MUTATION_RESULTS; a result is written when its
     child has ended. Mutants are chosen by the trampolines that `mutmut` wrote around each function.
-Must never: count a mutant as noticed that no test ran against, or shrink what a property found.
+Must never: count a mutant as noticed that no test ran against, let a test read what was remembered before the mutant,
+    or shrink what a property found.
 """
 
+import functools
 import gc
 import importlib
 import json
@@ -24,10 +26,12 @@ import hypothesis
 import pytest
 from _pytest.runner import runtestprotocol
 
-CPU_S_MIN = 5
-"""Processor time that a child has at least; an endless loop ends with it."""
+CPU_S_MIN = 3
+"""Processor time that a test of a child has at least; an endless loop ends with it."""
 CPU_TIMES = 10
-"""And so many times what its tests take without a mutant."""
+"""And so many times what it takes without a mutant."""
+MEMORY_BYTES = 1 << 30
+"""Address space of a child: a loop that collects without end fails its test before the machine has no memory left."""
 NOTICED, LEFT = 1, 0
 
 hypothesis.settings.register_profile(
@@ -77,8 +81,16 @@ def function_of(mutant: str) -> str:
     return mutant.rpartition("__mutmut_")[0]
 
 
-def fails(item: pytest.Item) -> bool:
+def remembered() -> list[Any]:
+    """Every cache of the code under test: what it found without a mutant says nothing of one."""
+    kept = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))
+    return [one for one in kept if str(one.__module__).startswith("gloveport.")]
+
+
+def fails(item: pytest.Item, caches: list[Any]) -> bool:
     """Run one test; whether it failed."""
+    for cache in caches:
+        cache.cache_clear()
     reports = runtestprotocol(item, log=False, nextitem=None)
     return any(report.failed for report in reports)
 
@@ -98,10 +110,11 @@ def learn(items: list[pytest.Item]) -> Known:
     trampoline.set_mutant_under_test("stats")
     touching: dict[str, list[int]] = defaultdict(list)
     seconds: list[float] = []
+    caches = remembered()
     for at, item in enumerate(items):
         touched.clear()
         began = time.process_time()
-        if fails(item):
+        if fails(item, caches):
             raise pytest.UsageError(f"{item.nodeid} fails without a mutant")
         seconds.append(time.process_time() - began)
         for name in touched:
@@ -109,13 +122,16 @@ def learn(items: list[pytest.Item]) -> Known:
     return Known(touching, seconds)
 
 
-def attempt(items: list[pytest.Item], chosen: list[int], mutant: str, cpu_s: int, pipe: int) -> None:
+def attempt(
+    items: list[pytest.Item], caches: list[Any], chosen: list[int], seconds: list[float], mutant: str, pipe: int
+) -> None:
     """In a child: run the chosen tests against the mutant up to the first that fails, and tell which."""
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     importlib.import_module("mutmut.mutation.trampoline").set_mutant_under_test(mutant)
     for at in chosen:
-        if fails(items[at]):
+        signal.setitimer(signal.ITIMER_PROF, CPU_S_MIN + CPU_TIMES * seconds[at])
+        if fails(items[at], caches):
             say(pipe, at)
     say(pipe, None)
 
@@ -146,7 +162,8 @@ def answer_of(pipe: int) -> str:
 def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], results: Path) -> None:
     """One child after the other, so many at a time as the job says."""
     under_way: dict[int, tuple[str, int]] = {}
-    mutants = list(job["mutants"])
+    mutants, caches = list(job["mutants"]), remembered()
+    gc.freeze()  # children share what is there
     until = time.monotonic() + job["minutes"] * 60
     with results.open("a", encoding="utf-8") as out:
         while mutants or under_way:
@@ -158,8 +175,7 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
                 if not chosen:
                     print(json.dumps({"mutant": mutant, "state": "no tests", "test": None}), file=out, flush=True)
                     continue
-                cpu_s = CPU_S_MIN + int(CPU_TIMES * sum(known.seconds[at] for at in chosen))
-                pid, pipe = forked(attempt, items, chosen, mutant, cpu_s)
+                pid, pipe = forked(attempt, items, caches, chosen, known.seconds, mutant)
                 under_way[pid] = (mutant, pipe)
                 continue
             if not under_way:
@@ -171,7 +187,7 @@ def run_mutants(items: list[pytest.Item], known: Known, job: dict[str, Any], res
             answer = answer_of(pipe)
             test = json.loads(answer) if answer else None
             state = "survived" if answer and test is None else "killed"
-            if not answer and os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}:
+            if not answer and os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGPROF, signal.SIGKILL}:
                 state = "timeout"
             if test is not None and test not in (noticed := known.noticed_by[function_of(mutant)]):
                 noticed.insert(0, test)
@@ -186,6 +202,5 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     known = learn(session.items)
     print(f"{len(session.items)} tests, {sum(known.seconds):.0f} s", flush=True)
     gc.collect()
-    gc.freeze()  # children share what is there
     run_mutants(session.items, known, job, Path(os.environ["MUTATION_RESULTS"]))
     return True

@@ -73,6 +73,25 @@ test("the sandbox is chosen from rungs that say what they mean, and the status b
   await window.shot("42-status");
 });
 
+test("a session is found by what was said in it, in the panel and by the keyboard's list", async () => {
+  await window.openPanel();
+  await window.panel.getByRole("button", { name: /shop/ }).first().click();
+  const field = window.panel.getByRole("textbox", { name: "Find a session" });
+  await field.pressSequentially("THAT is all");
+  const hit = window.panel.locator(".srow.hit", { hasText: "That is all." });
+  await hit.waitFor();
+  await window.shot("42-search");
+  await hit.click();
+  await window.panel.locator(".say:focus", { hasText: "That is all." }).waitFor();
+  await window.command("Gloveport: Find a Session");
+  const box = window.page.locator(".quick-input-widget input");
+  await box.fill("that is all");
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "That is all." }).first().waitFor();
+  await box.fill("zebra");
+  await window.page.locator(".quick-input-list .monaco-list-row").first().waitFor({ state: "detached" });
+  await window.page.keyboard.press("Escape");
+});
+
 test("results of the agent's test run stand in the Test Explorer", async () => {
   await window.page.keyboard.press("Escape");
   await window.show("Testing");

@@ -25,6 +25,19 @@ export interface ApprovalResolved {
   readonly by: string;
 }
 
+/** A file that came out of a sandbox holds what its base did not: likely secrets, or text that speaks to agents. Written beside its proposal, whose label says who may read it. `looked_at`: false where it is too large for a look. */
+export interface ArtifactSuspected {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly change_id: string;
+  readonly path: string;
+  readonly secrets: readonly SecretPlace[];
+  readonly hints: readonly Hint[];
+  readonly left_out: number;
+  readonly looked_at: boolean;
+}
+
 /** It answers again. */
 export interface BreakerClosed {
   readonly kind: "provider" | "mcp" | "sandbox";
@@ -38,6 +51,13 @@ export interface BreakerOpened {
   readonly failures: number;
   readonly until_at: number;
   readonly reason: string;
+}
+
+/** The most tokens (input and output, as providers count them) of one turn and of the session; null = no limit. */
+export interface BudgetSet {
+  readonly turn_tokens: number | null;
+  readonly session_tokens: number | null;
+  readonly by: string;
 }
 
 /** What a message does to one call that has not ended. */
@@ -301,6 +321,12 @@ export interface LabelledFile {
   readonly label: LabelRecord;
 }
 
+/** From the next call on the session works in this mode. */
+export interface ModeChosen {
+  readonly mode: "agent" | "plan";
+  readonly by: string;
+}
+
 /** The provider's headers arrived; with its request id a lost answer can be asked for. */
 export interface ModelRequestAccepted {
   readonly turn_id: string;
@@ -483,6 +509,12 @@ export interface SandboxChosen {
   readonly trust_level: string;
   readonly statement: string;
   readonly image: string;
+}
+
+/** Where something has the shape of a secret, or is a known one: its kind and its line, from 1. Never the value. */
+export interface SecretPlace {
+  readonly kind: string;
+  readonly line: number;
 }
 
 /** A session began on a workspace; `root` is the absolute path as the user named it. */
@@ -805,8 +837,11 @@ export interface Events {
   readonly "ReleaseIssued": ReleaseIssued;
   readonly "ReleaseUsed": ReleaseUsed;
   readonly "InjectionSuspected": InjectionSuspected;
+  readonly "ArtifactSuspected": ArtifactSuspected;
   readonly "SessionFrozen": SessionFrozen;
   readonly "SessionThawed": SessionThawed;
+  readonly "BudgetSet": BudgetSet;
+  readonly "ModeChosen": ModeChosen;
 }
 
 export type EventType = keyof Events;

@@ -240,6 +240,14 @@ export interface FactorInfo {
   readonly words: string;
 }
 
+/** A session that was found; `messages` of it hold the words, `hits` are the newest of these. */
+export interface FoundSession {
+  readonly session: SessionInfo;
+  readonly titleFits: boolean;
+  readonly messages: number;
+  readonly hits: readonly SearchHit[];
+}
+
 /** A right in force, and in which session it was given, when. */
 export interface GrantInfo {
   readonly grantId: string;
@@ -561,12 +569,28 @@ export interface SandboxListResult {
   readonly sandboxes: readonly SandboxInfo[];
 }
 
+/** A message or answer in which the words are: its item, and one redacted line of it around them. */
+export interface SearchHit {
+  readonly itemId: string;
+  readonly at: number;
+  readonly who: "you" | "agent";
+  readonly words: string;
+}
+
 /** What is decided: a proposal by its digest; with `hunk_digests` only those hunks. A conflicted hunk is accepted where `replaces` names what the user has there; anything newer refuses. */
 export interface Selection {
   readonly changeId: string;
   readonly digest: string;
   readonly hunkDigests?: readonly string[] | null;
   readonly replaces?: readonly Replaced[];
+}
+
+/** Set the most tokens of a turn and of the session, both at once; null = no limit. */
+export interface SessionBudgetParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly turnTokens?: number | null;
+  readonly sessionTokens?: number | null;
 }
 
 /** Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched. Proposals that wait for a decision go with it; `even_undecided` says that this is known. */
@@ -581,7 +605,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -593,6 +617,10 @@ export interface SessionDetail {
   readonly cursor: string;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  readonly mode?: "agent" | "plan";
+  readonly turnTokens?: number;
+  readonly turnTokensMax?: number | null;
+  readonly sessionTokensMax?: number | null;
 }
 
 /** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
@@ -649,6 +677,13 @@ export interface SessionListResult {
   readonly nextOffset: number | null;
 }
 
+/** Let the session work (`agent`), or look and say what it would do (`plan`), from the next call on. */
+export interface SessionModeParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly mode: "agent" | "plan";
+}
+
 /** Parameters of a method about one session. */
 export interface SessionParams {
   readonly sessionId: string;
@@ -659,6 +694,20 @@ export interface SessionRenameParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly title: string;
+}
+
+/** Sessions with every word of `text` in the title or in one message, newest first; `root`: of one workspace. */
+export interface SessionSearchParams {
+  readonly text: string;
+  readonly root?: string | null;
+  readonly limit?: number;
+}
+
+/** What was found in the `looked` newest sessions; not `complete`: older or damaged ones are left. */
+export interface SessionSearchResult {
+  readonly found: readonly FoundSession[];
+  readonly looked: number;
+  readonly complete: boolean;
 }
 
 /** Begin a session on the folder `root`. */
@@ -1028,8 +1077,11 @@ export interface WorkspaceTrustParams {
 export interface Methods {
   readonly "session/start": { readonly params: SessionStartParams; readonly result: SessionInfo };
   readonly "session/list": { readonly params: SessionListParams; readonly result: SessionListResult };
+  readonly "session/search": { readonly params: SessionSearchParams; readonly result: SessionSearchResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
+  readonly "session/budget": { readonly params: SessionBudgetParams; readonly result: Empty };
+  readonly "session/mode": { readonly params: SessionModeParams; readonly result: Empty };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
@@ -1093,6 +1145,8 @@ export interface Notifications {
 
 /** Calls that need the decision token. */
 export const DECIDING_METHODS: readonly MethodName[] = [
+  "session/budget",
+  "session/mode",
   "session/thaw",
   "session/delete",
   "approval/resolve",
@@ -1176,6 +1230,7 @@ export const ERROR_CODES = {
   "policy.denied": -32110,
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,
+  "budget.reached": -32121,
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

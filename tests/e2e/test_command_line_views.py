@@ -120,6 +120,15 @@ def test_the_log_tells_the_same_without_a_daemon(cli: Cli, root: Path) -> None:
     assert "no session" in cli("usage", "nope", code=1).stderr
 
 
+def test_sessions_are_found_by_what_was_said(cli: Cli, root: Path) -> None:
+    """In words and as JSON, in this folder alone; a word that nobody said is told as such."""
+    session = run_json(cli, root, "edit the gazebo")[-1]["sessionId"]
+    (told,) = lines_of(cli("search", "GAZEBO", "--root", str(root), "--json"))
+    assert [one["session"]["sessionId"] for one in told["found"]] == [session]
+    assert "› edit the gazebo" in cli("search", "gazebo", "edit").stdout
+    assert "None of" in cli("search", "gazebo", "--root", str(root.parent)).stdout
+
+
 def test_metrics_of_all_sessions_together(cli: Cli, root: Path) -> None:
     """As many sessions as there are; rates with both counts."""
     run_json(cli, root, "edit")

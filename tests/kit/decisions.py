@@ -98,6 +98,9 @@ STATES: Final[Mapping[str, Callable[[], Story]]] = {
 KINDS: Final[tuple[SteeringKind, ...]] = ("ask", "supplement", "correct", "replace")
 
 
+FROM_OUTSIDE = inp.FreezeSession("audit-7", "line 7 was edited", "Look at it.")
+
+
 def inputs(state: SessionState) -> dict[str, inp.Input]:
     """Every input, about what the state holds or might."""
     turn = state.turn
@@ -122,7 +125,7 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
         "interrupt": inp.InterruptMessage("m8", "t8", turn_id, "that", "the CLI"),
         "interrupt with what is queued": inp.InterruptMessage("m2", "t2", turn_id, None, "the CLI"),
         "stop": inp.CancelTurn(turn_id, "the CLI"),
-        "stop another": inp.CancelTurn("t99", "the CLI"), "thaw": inp.ThawSession("the CLI"),
+        "stop another": inp.CancelTurn("t99", "the CLI"), "thaw": inp.ThawSession("the CLI"), "freeze": FROM_OUTSIDE,
         "accepted": inp.RequestAccepted(request_id, "req_5"),
         "text": inp.TextArrived(request_id, "more 😀"),
         "answered": inp.ResponseEnded(request_id, (), "length", 11, 12, 3),

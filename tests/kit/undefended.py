@@ -98,6 +98,27 @@ def _provider() -> None:
     replace(model_run, _check_reader=lambda _state: None)
 
 
+def _carried() -> None:
+    """What a program or a mail could take along from files is not looked at."""
+    from gloveport.server.engine import tool_run
+    from gloveport.server.policy.labels import BOTTOM
+
+    async def nothing(*_args: Any) -> Any:
+        return BOTTOM
+
+    replace(tool_run, beside_it=nothing)
+
+
+def _artifacts() -> None:
+    """What a program left is not looked through."""
+    from gloveport.server.engine import tool_run
+
+    async def as_it_is(_actor: Any, _call: Any, looked: Any) -> Any:
+        return looked
+
+    replace(tool_run, looked_through=as_it_is)
+
+
 HOLES: Final[Mapping[str, Callable[[], None]]] = {
     "carry": _carry,
     "results": _results,
@@ -106,6 +127,8 @@ HOLES: Final[Mapping[str, Callable[[], None]]] = {
     "scan": _scan,
     "web": _web,
     "provider": _provider,
+    "artifacts": _artifacts,
+    "carried": _carried,
 }
 
 

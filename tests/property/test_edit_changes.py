@@ -1,5 +1,8 @@
 """Change sets of any two trees: every kind, decided in any order, exactly."""
 
+import itertools
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +22,15 @@ from gloveport.server.edit.changes import (
 )
 from gloveport.server.edit.lines import split_lines
 from gloveport.server.edit.names import fold_path
-from gloveport.server.edit.renames import LIKENESS_BYTES_MAX, LIKENESS_PAIRS_MAX, likeness
+from gloveport.server.edit.renames import (
+    LIKENESS_BYTES_MAX,
+    LIKENESS_MIN,
+    LIKENESS_PAIRS_MAX,
+    Mark,
+    find_renames,
+    likeness,
+)
+from gloveport.server.edit.replace import hash_of
 
 PATHS = st.sampled_from(["a", "b.txt", "B.txt", "d/a", "d/c.py", "e", "e/f", "long/way/down"])
 FILE = st.builds(Entry, st.just("file"), CONTENTS, st.sampled_from([0o644, 0o755]))
@@ -62,6 +73,15 @@ def test_all_taken_is_the_result_and_all_left_the_base(trees: tuple[Tree, Tree])
     assert sum(len(names(change)) for change in changes) == len(set().union(*map(names, changes)) if changes else ())
     assert bool(changes) == (base != result)
     assert [change.path for change in changes] == sorted(change.path for change in changes)
+
+
+@given(st.one_of(FILE, LINK), st.data())
+def test_of_what_is_made_or_removed_a_part_is_the_whole(entry: Entry, data: st.DataObject) -> None:
+    """There is no file that could hold some of its lines."""
+    for change in (describe("p", None, entry), describe("p", entry, None)):
+        chosen = data.draw(st.lists(st.sampled_from(change.hunks), unique=True)) if change.hunks else []
+        assert taken(change, chosen) == taken(change) == {"p": change.result}
+        assert left(change, chosen) == left(change) == {"p": change.base}
 
 
 @given(two_trees(), st.data())
@@ -117,7 +137,10 @@ TEXT = b"".join(b"line %d\n" % number for number in range(20))
 
 @pytest.mark.parametrize(("base", "result", "kind", "origin"), [
     (None, file(b""), "create", None), (file(b""), None, "delete", None),
-    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"a", 0o755), "mode", None),
+    (file(b"\0a"), file(b"\0b"), "binary", None), (file(b"a"), file(b"\0b"), "binary", None),
+    (file(b"\0a"), file(b"b"), "binary", None), (None, file(b"\0a"), "create", None),
+    (file(b"\0a"), None, "delete", None), (file(b"\0a"), file(b"b"), "rename", "old"),
+    (file(b"a"), None, "delete", None), (file(b"a"), file(b"a", 0o755), "mode", None),
     (file(b"\0a"), file(b"\0a", 0o755), "mode", None), (file(b"a"), Entry("link", b"a", 0), "symlink", None),
     (None, Entry("link", b"a", 0), "symlink", None), (Entry("link", b"a", 0), None, "symlink", None),
     (file(b"a"), file(b"b"), "modify", None), (file(b"a"), file(b"b"), "rename", "old"),
@@ -163,6 +186,59 @@ def test_renames_that_are_known() -> None:
     assert renames({"a": TEXT}, {"b": TEXT}, {"b": "gone"}) == {"b": "a"}
 
 
+OLD = st.sampled_from(["old/a", "old/x/b", "A", "é/A.py", "q/x/c", "new"])
+NEW = st.sampled_from(["new/a", "new/x/b", "a", "É/a.PY", "x/c", "new/d"])
+MARK = st.builds(
+    Mark, st.sampled_from(["file", "file", "link"]), st.sampled_from([hash_of(b""), hash_of(b"1"), hash_of(b"2")])
+)
+LIKE = st.sampled_from([0.0, LIKENESS_MIN - 0.01, LIKENESS_MIN, 0.7, 1.0])
+
+
+def far(new: str, old: str) -> int:
+    """How many parts from the end two paths share, the fewer the farther."""
+    shared = itertools.takewhile(
+        lambda two: two[0] == two[1], zip(new.split("/")[::-1], old.split("/")[::-1], strict=False)
+    )
+    return -len(list(shared))
+
+
+@given(
+    st.dictionaries(OLD, MARK, max_size=5), st.dictionaries(NEW, MARK, max_size=5),
+    st.dictionaries(NEW, OLD, max_size=2), st.lists(LIKE, min_size=9, max_size=9),
+)  # fmt: skip
+def test_every_pair_has_a_reason_and_no_better_one_was_left(
+    base: dict[str, Mark], result: dict[str, Mark], told: dict[str, str], likes: list[float]
+) -> None:
+    """Told, else one name, else equal content, else like lines: each kind goes before the next, the nearest first."""
+    digests = sorted({mark.digest for mark in (*base.values(), *result.values())})
+
+    def like(old: str, new: str) -> float:
+        return likes[digests.index(old) * 3 + digests.index(new)]
+
+    def ranked(new: str, old: str) -> tuple[Any, ...] | None:
+        """Why these may be one, the best reason first; None when they may not."""
+        if base[old].kind != result[new].kind or new.startswith(f"{old}/") or old.startswith(f"{new}/"):
+            return None
+        if told.get(new) == old:
+            return (0, new)
+        if fold_path(new) == fold_path(old):
+            return (1, new)
+        if base[old] == result[new] and base[old].digest != hash_of(b""):
+            return (2, far(new, old), new, old)
+        share = like(base[old].digest, result[new].digest) if base[old].kind == "file" else 0.0
+        return (3, -share, far(new, old), new, old) if share >= LIKENESS_MIN else None
+
+    gone, made = set(base) - set(result), set(result) - set(base)
+    wanted: dict[str, str] = {}
+    every = [(rank, new, old) for new in made for old in gone if (rank := ranked(new, old)) is not None]
+    for _, new, old in sorted(every):
+        if new in made and old in gone:
+            wanted[new] = old
+            made.remove(new)
+            gone.remove(old)
+    assert find_renames(base, result, told, like) == wanted
+
+
 @given(PAIRS)
 def test_likeness_is_a_share(pair: tuple[bytes, bytes]) -> None:
     """Between nothing and all, the same from either side; a text is all like itself."""
@@ -171,6 +247,14 @@ def test_likeness_is_a_share(pair: tuple[bytes, bytes]) -> None:
     if b"\0" not in one and one:
         assert likeness(one, one) == 1.0
     assert likeness(b"\0" + one, two) in (0.0, likeness(two, b"\0" + one))
+
+
+def test_so_like_and_no_less() -> None:
+    """The least share that makes a rename is enough."""
+    base, result = {"a": Mark("file", hash_of(b"1"))}, {"b": Mark("file", hash_of(b"2"))}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN) == {"b": "a"}
+    assert find_renames(base, result, {}, lambda _old, _new: LIKENESS_MIN - 0.001) == {}
+    assert likeness(b"a\nb\n", b"a\nc\n") == likeness(b"a\n", b"a\nc\n") == LIKENESS_MIN
 
 
 def test_looking_for_renames_is_bounded() -> None:

@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+from collections.abc import Iterable
 
 import pytest
 import unidiff
@@ -13,9 +14,18 @@ from tests.kit.byte_texts import CONTENTS, PAIRS
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
-from gloveport.server.edit.hunks import diff_hunks
-from gloveport.server.edit.lines import split_lines
-from gloveport.server.edit.matching import SEARCH_STEPS_MAX, Range, _Search, changed_ranges
+from gloveport.server.edit.hunks import _middle, diff_hunks
+from gloveport.server.edit.lines import same_units, split_lines
+from gloveport.server.edit.matching import (
+    EDITS_PER_REGION_MAX,
+    FRAME_DEPTH_MAX,
+    SEARCH_STEPS_MAX,
+    Range,
+    _longest_increasing,
+    _Region,
+    _Search,
+    changed_ranges,
+)
 from gloveport.server.edit.render import diff_rows, unified_diff
 
 
@@ -40,6 +50,24 @@ def test_two_byte_texts_are_cut_at_their_own_line_feeds(text: str, form: tuple[s
     assert split_lines(mark + text.encode(order) + torn) == lines
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_two_byte_texts_without_a_mark_are_cut_too(order: str) -> None:
+    """Also where the first letter is the end of a line, or the last is none."""
+    for lines in (["\n", "\r\n", "abc\n", "\n"], ["abc\n", "\n", "def"]):
+        assert split_lines("".join(lines).encode(order)) == [line.encode(order) for line in lines]
+
+
+def test_as_many_lines_as_may_be_matched_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one more, on either side, what lies between the first change and the last is one hunk."""
+    monkeypatch.setattr("gloveport.server.edit.hunks.DIFF_LINES_MAX", 10)
+    old = [b"%d\n" % number for number in range(10)]
+    new = [b"new\n", *old[1:9], b"end\n"]
+    assert len(diff_hunks(b"".join(old), b"".join(new), "f")) == 2
+    for more in ([b"x\n"], []):
+        (hunk,) = diff_hunks(b"".join([*old[:5], *more, *old[5:]]), b"".join([*new, *([] if more else [b"x\n"])]), "f")
+        assert (hunk.old_start, len(hunk.old_lines)) == (0, 10 + len(more))
+
+
 @given(PAIRS)
 def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) -> None:
     """Accept all = result, reject all = base (A01, A03)."""
@@ -49,6 +77,10 @@ def test_all_hunks_give_the_result_and_none_the_base(pair: tuple[bytes, bytes]) 
     assert revert_hunks(result, hunks) == base
     assert apply_hunks(base, ()) == base
     assert bool(hunks) == (base != result)
+    old, new = split_lines(base), split_lines(result)
+    for hunk in hunks:
+        assert hunk.old_lines == tuple(old[hunk.old_start : hunk.old_start + len(hunk.old_lines)])
+        assert hunk.new_lines == tuple(new[hunk.new_start : hunk.new_start + len(hunk.new_lines)])
 
 
 @given(PAIRS, st.data())
@@ -90,6 +122,22 @@ def test_hunks_do_not_touch_each_other(pair: tuple[bytes, bytes]) -> None:
         assert one.old_start + len(one.old_lines) <= two.old_start - len(two.context_before)
 
 
+@given(PAIRS, st.integers(0, 5))
+def test_a_hunk_is_as_small_as_it_can_be_and_knows_its_surroundings(pair: tuple[bytes, bytes], context: int) -> None:
+    """It begins and ends with a change, holds no run of equal lines that would part it, and has its full context."""
+    base, result = pair
+    old, new = split_lines(base), split_lines(result)
+    places = changed_ranges(old, new)
+    for hunk in diff_hunks(base, result, "f", context) if same_units(base, result) else ():
+        start, end = hunk.old_start, hunk.old_start + len(hunk.old_lines)
+        inside = [each for each in places if start <= each.old_start and each.old_end <= end]
+        assert (inside[0].old_start, inside[0].new_start, inside[-1].old_end) == (start, hunk.new_start, end)
+        assert inside[-1].new_end == hunk.new_start + len(hunk.new_lines)
+        assert all(two.old_start - one.old_end < context for one, two in itertools.pairwise(inside))
+        assert hunk.context_before == tuple(old[max(0, start - context) : start])
+        assert hunk.context_after == tuple(old[end : end + context])
+
+
 @given(PAIRS, st.text(min_size=1, max_size=5))
 def test_a_hunk_is_refused_where_its_lines_are_not(pair: tuple[bytes, bytes], other: str) -> None:
     """No place is guessed (A04)."""
@@ -120,6 +168,18 @@ def rebuilt(old: list[int], new: list[int]) -> list[int]:
     return built + old[at:]
 
 
+@given(st.lists(st.sampled_from([b"a", b"b"])), st.lists(st.sampled_from([b"a", b"b"])))
+def test_the_changed_middle_is_what_lies_between_equal_ends(old: list[bytes], new: list[bytes]) -> None:
+    """As large a head as there is, then as large a tail as is left."""
+
+    def alike(pairs: Iterable[tuple[bytes, bytes]]) -> int:
+        return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    head = alike(zip(old, new, strict=False))
+    tail = alike(zip(reversed(old[head:]), reversed(new[head:]), strict=False))
+    assert _middle(old, new) == Range(head, len(old) - tail, head, len(new) - tail)
+
+
 @given(st.lists(st.integers(0, 5)), st.lists(st.integers(6, 9)))
 def test_texts_without_a_common_line_are_told_apart_at_once(old: list[int], new: list[int]) -> None:
     """A file that was written anew costs its reading, not a search."""
@@ -136,11 +196,38 @@ def test_the_last_step_of_the_budget_may_be_spent() -> None:
     whole = _Search(old, new)
     whole.run()
     needed = SEARCH_STEPS_MAX - whole.steps_left
+    assert needed == (1 + 3 + 5) + (3 + 3)  # a round of n edits looks at 2 n + 1 ways; each equal line is one more
     for budget, pairs in ((needed, whole.pairs), (needed - 1, {})):
         search = _Search(old, new)
         search.steps_left = budget
         search.run()
         assert (search.pairs, bool(pairs)) == (pairs, budget == needed)
+
+
+def test_the_last_edit_of_a_region_may_be_made() -> None:
+    """So many lines taken out and put in around equal ones; with one more the region is changed as a whole."""
+    around = EDITS_PER_REGION_MAX // 4
+    old = [1] * around + [0, 0] + [1] * around
+    new = [2] * around + [0, 0] + [2] * around
+    assert kept(old, new) == kept(new, old) == 2
+    assert changed_ranges(old, [*new, 2]) == [Range(0, len(old), 0, len(new) + 1)]
+
+
+def test_frames_within_frames_end_at_a_depth() -> None:
+    """Each line is unique only between two that were matched before; below the last frame the search goes on."""
+    depths: list[int] = []
+
+    class Watched(_Search):
+        def _anchors(self, region: _Region) -> list[tuple[int, int]]:
+            depths.append(region.depth)
+            return super()._anchors(region)
+
+    size = FRAME_DEPTH_MAX + 4
+    sides = [[mark, 1, *(line for at in range(2, size) for line in (at, at - 1, mark))] for mark in (-1, -2)]
+    search = Watched(*sides)
+    search.run()
+    assert (min(depths), max(depths)) == (0, FRAME_DEPTH_MAX - 1)
+    assert rebuilt(*sides) == sides[1]
 
 
 def longest_common(old: list[int], new: list[int]) -> int:
@@ -167,6 +254,16 @@ def kept(old: list[int], new: list[int]) -> int:
     added = sum(place.new_end - place.new_start for place in ranges)
     assert len(old) - removed == len(new) - added
     return len(old) - removed
+
+
+@given(st.permutations(range(9)), st.integers(0, 9))
+def test_the_frame_is_the_longest_that_keeps_the_order(order: list[int], size: int) -> None:
+    """Of lines that stand once on both sides: as many as go the same way."""
+    pairs = list(enumerate(order[:size]))
+    frame = _longest_increasing(pairs)
+    assert [pair for pair in pairs if pair in frame] == frame
+    assert [new for _, new in frame] == sorted(new for _, new in frame)
+    assert len(frame) == longest_common(order[:size], sorted(order[:size]))
 
 
 @given(SEQUENCES, SEQUENCES)

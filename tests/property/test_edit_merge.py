@@ -13,7 +13,7 @@ from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import Hunk, diff_hunks
 from gloveport.server.edit.lines import same_units, split_lines
 from gloveport.server.edit.matching import changed_ranges
-from gloveport.server.edit.merge import merge_texts, met_digest, take_hunks
+from gloveport.server.edit.merge import merge_texts, met_digest, take_again, take_hunks
 from gloveport.server.edit.shift import touching
 
 
@@ -86,7 +86,7 @@ def test_named_lines_give_way_and_no_others(pair: tuple[bytes, bytes], user: byt
     expected = split_lines(base)
     for start, end, new in sorted(pieces, key=lambda piece: piece[:2], reverse=True):
         expected[start:end] = new
-    assert taken == b"".join(expected)
+    assert taken == b"".join(expected) == take_again(base, chosen, user, path="f")
     assert take_hunks(base, hunks, base, {}, path="f") == apply_hunks(base, hunks) == result
 
 

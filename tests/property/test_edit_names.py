@@ -51,6 +51,33 @@ def test_neighbours_of_git_are_ordinary(name: str) -> None:
     assert split_path(f"a/{name}") == ("a", name)
 
 
+UNSEEN = [
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180F, 0x3164, 0xFE00, 0xFE0F, 0xFFA0, 0xE0000, 0xE0FFF,
+]  # fmt: skip
+BESIDE = [
+    0x034E,
+    0x0350,
+    0x115E,
+    0x1161,
+    0x17B3,
+    0x17B6,
+    0x180A,
+    0x1810,
+    0x3165,
+    0xFDFF,
+    0xFE10,
+    0xFFA1,
+    0xDFFFF,
+    0xE1000,
+]
+
+
+def test_letters_that_some_file_system_passes_over_are_passed_over() -> None:
+    """The first and the last of each range, and not those beside them."""
+    assert [point for point in UNSEEN if fold_name(f"A{chr(point)}b") != "ab"] == []
+    assert [point for point in BESIDE if fold_name(f"A{chr(point)}b") == "ab"] == []
+
+
 @pytest.mark.parametrize(
     "path", ["", "/a", "a//b", "a/", "./a", "a/../b", "..", ".", "a\0b", "x" * 300, "a/" * 3000 + "b"]
 )

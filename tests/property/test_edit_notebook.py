@@ -1,6 +1,7 @@
 """Notebooks in every style of JSON: one cell changes, every other byte stays; any hunks leave a notebook."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,12 @@ from gloveport.server.edit.apply import apply_hunks, revert_hunks
 from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.json_spans import elements, members, whole
-from gloveport.server.edit.notebook import edit_cell, read_notebook
+from gloveport.server.edit.notebook import Action, Notebook, _check, cell_layout, edit_cell, read_notebook
+from gloveport.server.edit.patch import exact_patch
+from gloveport.server.edit.patching import apply_blocks
+from gloveport.server.edit.render import diff_rows
+from gloveport.server.edit.replace import CANDIDATES_MAX, SNIPPET_CHARS_MAX
+from gloveport.server.tools.unified import parse_unified
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAA" * 40
 TEXTS = st.sampled_from(["", "x = 1", "a\nb\n", "é漢🙂\n\n\tq", 'say("\\"")\n', "\u2028", "print(1)\r\n"])
@@ -116,6 +122,38 @@ def test_any_subset_of_hunks_is_a_notebook(data: bytes, draw: st.DataObject) -> 
         assert isinstance(cells_of(mixed), list)
 
 
+@given(notebooks())
+def test_cells_stand_on_the_lines_that_are_told(data: bytes) -> None:
+    """Each on the line of its first letter; behind the last one that after its last letter."""
+    notebook, layout = read_notebook(data, path="n"), cell_layout(data, path="n")
+    assert layout.starts == tuple(notebook.text.count("\n", 0, cell.span.start) for cell in notebook.cells)
+    last = [notebook.text.count("\n", 0, cell.span.end) + 1 for cell in notebook.cells[-1:]]
+    assert layout.end == (last[0] if last else 0)
+    assert layout.keys == tuple(json.loads(data.decode("utf-8-sig")))
+
+
+def patched(base: bytes, result: bytes) -> bytes:
+    """The base with the patch of both put on it, as another program would."""
+    patch = exact_patch(("a.ipynb", "a.ipynb"), diff_hunks(base, result, "a.ipynb"), "100644", "100644")
+    (file,) = parse_unified(patch.decode())
+    return apply_blocks(base, file.blocks, path="a.ipynb")
+
+
+def test_the_lines_of_a_cell_that_stay_are_shown_as_such() -> None:
+    """A hunk of a whole cell has equal lines before and behind what changed."""
+    body = {"cells": [cell(number, ["x\n", "y\n"], "markdown") for number in range(2)], "metadata": {}, "nbformat": 4}
+    data = json.dumps(body, indent=1).encode()
+    result = edit_cell(data, "replace", 1, path="n", source="x\nz\n")
+    (hunk,) = diff_hunks(data, result, "a.ipynb")
+    shown = [row.kind for row in diff_rows(hunk)]
+    assert (shown.count("-"), shown.count("+"), len(hunk.old_lines)) == (1, 1, 13)
+    assert shown[:3] == shown[-3:] == [" "] * 3
+    assert [row.text for row in diff_rows(hunk) if row.kind == "+"] == ['    "z\\n"']
+    rows = exact_patch(("n", "n"), [hunk], "100644", "100644").decode().split("\n")[4:-1]
+    assert rows == [row.kind + row.text for row in diff_rows(hunk)]
+    assert patched(data, result) == result
+
+
 def test_hunks_are_one_a_cell() -> None:
     """An insertion at the top touches no other cell; cells apart are decided apart; broken JSON falls back to lines."""
     body = {"cells": [cell(number, ["x\n", "y\n"]) for number in range(6)], "metadata": {}, "nbformat": 4}
@@ -126,10 +164,13 @@ def test_hunks_are_one_a_cell() -> None:
     hunks = diff_hunks(data, result, "a.ipynb")
     assert [len(hunk.old_lines) > 0 for hunk in hunks] == [False, True, True]
     assert all(json.loads(apply_hunks(data, [hunk])) for hunk in hunks)
+    assert patched(data, result) == result
     broken = result[:-1]
     assert apply_hunks(data, diff_hunks(data, broken, "a.ipynb")) == broken
     moved = json.dumps({"nbformat": 4, "cells": body["cells"][1:], "metadata": {}}, indent=1).encode()
-    assert len(diff_hunks(data, moved, "a.ipynb")) == 1
+    (whole_file,) = diff_hunks(data, moved, "a.ipynb")
+    assert (whole_file.old_start, whole_file.new_start) == (0, 0)
+    assert b"".join(whole_file.old_lines) == data
 
 
 def code_of(data: bytes, **more: Any) -> ErrorCode:
@@ -159,7 +200,7 @@ def test_a_cell_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 @pytest.mark.parametrize("data", [
     b"", b"{", b"[]", b"{}", b'{"cells": {}}', b'{"cells": [1]}', b'{"cells": [{}]} x', b'{"cells": [], "cells": []}',
-    b'{"cells": [{"source": NaN}]}', b'{"cells": [{"source": 1}]}', b'{"cells": [{}]}',
+    b'{"cells": [{"source": NaN}]}', b'{"cells": [{"source": 1}]}', b'{"cells": [{}]}', b'{"cells" []}', b'{"cells"',
     b"\xff\xfe{\0}\0", b'{"a": "\x99"}',
     b'{"cells": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}", b'{"cells": [{"source": "a", "source": "b"}]}',
 ])  # fmt: skip
@@ -176,7 +217,16 @@ def test_numbers_of_any_length_are_left_alone() -> None:
 
 def test_ids_are_made_where_the_format_has_them() -> None:
     """By what the other cells do, else by the version."""
-    for version, has in (([4, 5], True), ([4, 4], False), ([5, 0], True), ([], False)):
+    for version, has in (
+        ([4, 5], True),
+        ([4, 4], False),
+        ([5, 0], True),
+        ([3, 9], False),
+        ([4, 10], True),
+        ([4, 5.5], False),
+        ([4], False),
+        ([], False),
+    ):
         keys = dict(zip(("nbformat", "nbformat_minor"), version, strict=False))
         data = json.dumps({"cells": [], **keys}).encode()
         assert ("id" in cells_of(edit_cell(data, "insert", 1, path="n", source="x"))[0]) is has
@@ -187,17 +237,24 @@ def test_ids_are_made_where_the_format_has_them() -> None:
 @given(st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
     lambda each: st.one_of(st.lists(each, max_size=4), st.dictionaries(st.text(max_size=3), each, max_size=4)),
-), st.sampled_from([None, 1, "\t"]))  # fmt: skip
-def test_spans_are_the_parts(value: Any, indent: Any) -> None:
-    """Each member and element lies where it is said to lie."""
-    text = f"  {json.dumps(value, indent=indent)}\n "
+), st.sampled_from([None, 1, "\t"]), st.sampled_from([None, (",", ":"), (" ,\r\n", "\t:")]))  # fmt: skip
+def test_spans_are_the_parts(value: Any, indent: Any, marks: tuple[str, str] | None) -> None:
+    """Each member and element lies where it is said to lie, however it is written."""
+    text = f"  {json.dumps(value, indent=indent, separators=marks)}\n "
     span = whole(text)
     assert json.loads(text[span.start : span.end]) == value
+    assert not {text[span.start], text[span.end - 1]} & set(" \t\r\n")
     if isinstance(value, dict):
         found = {key: json.loads(text[part.start : part.end]) for key, part in members(text, span.start).items()}
         assert found == value
     if isinstance(value, list):
         assert [json.loads(text[part.start : part.end]) for part in elements(text, span.start)] == value
+
+
+def test_an_object_that_was_not_read_whole_before_is_still_read_strictly() -> None:
+    """Its places are looked for by themselves; what is missing is named."""
+    with pytest.raises(ValueError, match=re.escape("':' is missing at 5")):
+        members('{"a" 1}', 0)
 
 
 @given(st.integers(1, 4), st.sampled_from([1, 2, 4, "\t"]), st.booleans(), st.data(), TEXTS)
@@ -220,9 +277,9 @@ def test_what_is_written_is_in_the_style_of_the_file(
     else:
         cells[at]["source"] = [f"é = {at}\n", "y"]
     where = draw.draw(st.integers(0, count))
-    data = edit_cell(data, "insert", where + 1, path="n", source="a\nb", cell_type="markdown")
+    data = edit_cell(data, "insert", where + 1, path="n", source="a\né", cell_type="markdown")
     cells.insert(where, {
-        "cell_type": "markdown", "id": cells_of(data)[where]["id"], "metadata": {}, "source": ["a\n", "b"],
+        "cell_type": "markdown", "id": cells_of(data)[where]["id"], "metadata": {}, "source": ["a\n", "é"],
     })  # fmt: skip
     assert data == written()
     gone = draw.draw(st.integers(0, count))
@@ -248,6 +305,55 @@ def test_a_first_cell_is_put_into_an_empty_notebook(indent: int | None) -> None:
     assert edit_cell(made, "delete", 1, path="n") == empty
 
 
+def written(*cells: dict[str, Any], **top: Any) -> Notebook:
+    """A notebook of these cells."""
+    return read_notebook(json.dumps({**top, "cells": cells, "end": 0}).encode(), path="n")
+
+
+ONE, TWO, NEW = cell(1, "one"), cell(2, ["two"]), cell(3, "new")
+
+
+@pytest.mark.parametrize(("action", "at", "right", "wrong"), [
+    ("replace", 0, written(ONE | {"source": "new"}, TWO), [
+        written(ONE, TWO), written(ONE | {"source": "new", "id": "x"}, TWO), written(ONE | {"source": "new"}, NEW),
+        written(ONE | {"source": "new"}, TWO, k=1), written(ONE | {"source": "new"}, TWO, ONE),
+    ]),
+    ("insert", 1, written(ONE, NEW, TWO), [
+        written(ONE, NEW), written(ONE, cell(3, "other"), TWO), written(TWO, NEW, ONE), written(ONE, NEW, TWO, k=1),
+        written(ONE, NEW, TWO, TWO),
+    ]),
+    ("delete", 1, written(ONE), [written(TWO), written(ONE, TWO), written(ONE, k=1), written()]),
+])  # fmt: skip
+def test_what_is_not_as_it_was_asked_for_is_never_handed_out(
+    action: Action, at: int, right: Notebook, wrong: list[Notebook]
+) -> None:
+    """Another cell, another source, another key beside the source or around the cells: refused when it is read back."""
+    _check(written(ONE, TWO), right, action, at, "new")
+    for other in wrong:
+        with pytest.raises(EditError) as caught:
+            _check(written(ONE, TWO), other, action, at, "new")
+        assert caught.value.code is ErrorCode.INTERNAL
+        assert caught.value.message == "the notebook would not be what was asked for; nothing was changed"
+
+
+def test_so_many_cells_are_named_and_so_much_of_each() -> None:
+    """A long cell is cut, and the first of many are told."""
+    data = json.dumps({"cells": [cell(number, "x" * 999) for number in range(CANDIDATES_MAX + 2)]}).encode()
+    with pytest.raises(EditError) as caught:
+        edit_cell(data, "delete", 99, path="n")
+    assert caught.value.data["candidates"] == [
+        {"line": number, "text": f"cell {number} (c{number - 1}): {'x' * SNIPPET_CHARS_MAX!r}"}
+        for number in range(1, CANDIDATES_MAX + 1)
+    ]
+
+
+def test_a_cell_of_which_nothing_is_said_is_an_empty_one_of_code() -> None:
+    """Put in, or in the place of another."""
+    made = cells_of(edit_cell(NOTEBOOK, "insert", 1, path="n"))[0]
+    assert (made["cell_type"], made["source"]) == ("code", [])
+    assert text_of(cells_of(edit_cell(NOTEBOOK, "replace", 2, path="n"))[1]) == ""
+
+
 def test_sources_keep_their_form() -> None:
     """A string stays a string, a list on one line stays on one line, an empty one becomes lines."""
     one_line = b'{\n "cells": [\n  {"source": ["a"]},\n  {"source": "b"},\n  {\n   "source": []\n  }\n ]\n}'
@@ -258,3 +364,18 @@ def test_sources_keep_their_form() -> None:
     third = edit_cell(one_line, "replace", 3, path="n", source="c\nd")
     assert third == one_line.replace(b"[]", b'[\n    "c\\n",\n    "d"\n   ]')
     assert edit_cell(third, "replace", 3, path="n", source="") == one_line
+    wide = one_line.replace(b'["a"]', b'[\n      "a",\n      "b"]')
+    assert edit_cell(wide, "replace", 1, path="n", source="c\nd") == one_line.replace(
+        b'["a"]', b'[\n      "c\\n",\n      "d"\n  ]'
+    )
+
+
+def test_a_new_id_is_none_of_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made of the place and the text, so that the same edit gives the same bytes; taken ones are passed over."""
+    ids = [cells_of(edit_cell(NOTEBOOK, "insert", at, path="n", source="x"))[at - 1]["id"] for at in (1, 2, 3)]
+    assert ids == ["c0764a87", "6d259e2a", "5d281f31"]
+    monkeypatch.setattr("gloveport.server.edit.notebook._ID_CHARS", 1)
+    data = json.dumps({"cells": [], "nbformat": 4, "nbformat_minor": 5}).encode()
+    for at in range(1, 17):
+        data = edit_cell(data, "insert", at, path="n", source="x")
+    assert sorted(each["id"] for each in cells_of(data)) == sorted("0123456789abcdef")

@@ -1,5 +1,7 @@
 """Patches of changes, against another program: what git makes of the base is the result."""
 
+import difflib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -41,6 +43,26 @@ def test_git_makes_the_result_of_the_base(
     assert patch
     subprocess.run(["git", "apply", "-"], cwd=folder, input=patch, check=True, env={"PATH": "/usr/bin:/bin"})
     assert path.read_bytes() == result
+
+
+@given(st.lists(st.sampled_from(["keep"] * 5 + ["drop", "change", "more"]), max_size=40), st.booleans())
+def test_a_patch_is_what_another_differ_writes(steps: list[str], ends: bool) -> None:
+    """Of lines that stand once: the same groups, places and rows, to the letter."""
+    old = [f"{number}\n" for number in range(len(steps))]
+    made = {"keep": "{}\n", "drop": "", "change": "new {}\n", "more": "{}\nmore {}\n"}
+    new = "".join(made[what].format(number, number) for number, what in enumerate(steps)).splitlines(keepends=True)
+    if not ends:
+        old[-1:], new[-1:] = [line.rstrip("\n") for line in old[-1:]], [line.rstrip("\n") for line in new[-1:]]
+    hunks = diff_hunks("".join(old).encode(), "".join(new).encode(), "f")
+    found = exact_patch(("f", "f"), hunks, "100644", "100644").decode().split("\n", 1)[1]
+    written = difflib.unified_diff(old, new, "a/f", "b/f")
+    expected = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in written)
+    assert found == re.sub(r"(?m)^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@$", counted, expected)
+
+
+def counted(header: re.Match[str]) -> str:
+    """The places of a hunk with each count written down."""
+    return f"@@ -{header[1]}{header[2] or ',1'} +{header[3]}{header[4] or ',1'} @@"
 
 
 def test_what_lines_cannot_say_gives_no_patch() -> None:

@@ -12,7 +12,15 @@ from gloveport.server.edit.errors import EditError
 from gloveport.server.edit.hunks import diff_hunks
 from gloveport.server.edit.lines import Encoding, line_ending, sniff_form, split_lines
 from gloveport.server.edit.patch import exact_patch
-from gloveport.server.edit.patching import BLOCKS_MAX, SEARCH_STEPS_MAX, Block, PatchFile, Row, apply_blocks
+from gloveport.server.edit.patching import (
+    BLOCKS_MAX,
+    LOOK_ALIKE_REACH,
+    SEARCH_STEPS_MAX,
+    Block,
+    PatchFile,
+    Row,
+    apply_blocks,
+)
 from gloveport.server.edit.replace import to_utf8
 from gloveport.server.edit.v4a import parse_v4a
 from gloveport.server.tools.unified import parse_unified
@@ -135,6 +143,53 @@ def test_a04_context_comes_from_the_file_and_a_look_alike_is_not_taken() -> None
     assert code_of(tabs, twice) is ErrorCode.EDIT_NO_MATCH
 
 
+@pytest.mark.parametrize("off", range(-LOOK_ALIKE_REACH - 2, LOOK_ALIKE_REACH + 3))
+def test_a04_how_far_a_look_alike_is_looked_for(off: int) -> None:
+    """So many lines above and below the line that the patch names, and not above what an earlier block passed."""
+    lines = [f"{number}\n" for number in range(20)] + ["  this\n", "that\n"]
+    lines[10 + off] = "this\n"
+    block = Block(rows("-  this\n that"), old_start=11)
+    data = "".join(lines).encode()
+    if abs(off) > LOOK_ALIKE_REACH:
+        assert apply_blocks(data, [block], path="f") == data.replace(b"  this\n", b"")
+    else:
+        assert code_of(data, block) is ErrorCode.EDIT_NO_MATCH
+    if off < 0:
+        earlier = Block(rows(f"-{lines[10 + off].strip()}"))
+        both = apply_blocks(data, [earlier, block], path="f")
+        assert both == "".join([*lines[: 10 + off], *lines[11 + off : 20], "that\n"]).encode()
+
+
+@pytest.mark.parametrize(("quoted", "there", "is_like"), [
+    (["p", "q", "r", "s"], [], False), (["p", "q", "r", "s"], ["p"], False), (["p", "q", "r", "s"], ["p", "q"], True),
+    (["p", "q", "r", "s"], ["x", "y", "r", " s"], True), (["p", "q", "r", "s"], ["x", "p", "q", "r"], True),
+    (["p", "", "q", " "], ["x", "", "y", ""], False), (["p", "", "q", " "], ["x", "", " q", "y"], True),
+    (["p", "q", "r"], ["p", "x", "y"], False), (["p"], [" p"], True),
+])  # fmt: skip
+def test_a04_half_of_the_lines_make_a_look_alike(quoted: list[str], there: list[str], is_like: bool) -> None:
+    """Blanks at the ends aside, and lines of blanks say nothing; near it another place is not taken."""
+    lines = [str(number) for number in range(20)] + quoted
+    lines[10 : 10 + len(there)] = there
+    block = Block((*(Row("-", line) for line in quoted), Row("+", "new")), old_start=11)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if is_like:
+        assert code_of(data, block) is ErrorCode.EDIT_NO_MATCH
+    else:
+        assert apply_blocks(data, [block], path="f") == "".join(f"{line}\n" for line in [*lines[:20], "new"]).encode()
+
+
+@pytest.mark.parametrize(("data", "rows_told", "result"), [
+    (b"a\nx", [Row("-", "x", ends=False)], b"a\n"), (b"a\nx", [Row(" ", "a"), Row("-", "x", ends=False)], b"a\n"),
+    (b"a\nx", [Row(" ", "a"), Row(" ", "x", ends=False), Row("+", "y")], b"a\nx\ny\n"),
+    (b"a\nx", [Row("-", "a"), Row(" ", "x", ends=False)], b"x"), (b"a\r\nx", [Row("-", "a"), Row("+", "b")], b"b\r\nx"),
+    (b"a\nx\n", [Row(" ", "x"), Row("+", "y", ends=False)], b"a\nx\ny"),
+    (b"a\nx\n", [Row("-", "x"), Row("+", "y", ends=False)], b"a\ny"),
+])  # fmt: skip
+def test_a03_where_no_newline_follows_is_told_of_one_line(data: bytes, rows_told: list[Row], result: bytes) -> None:
+    """Of the last of the old text or of the last of the new one, each by itself."""
+    assert apply_blocks(data, [Block(tuple(rows_told))], path="f") == result
+
+
 def test_anchors_say_what_a_block_lies_in() -> None:
     """The block is looked for in what the anchor opens; an anchor that stands twice is refused."""
     block = Block(rows("-    return x\n+    return 2"), ("def b():",))
@@ -148,6 +203,77 @@ def test_anchors_say_what_a_block_lies_in() -> None:
     assert apply_blocks(nested, [Block(rows("+    y = 1"), ("class B:",))], path="f").endswith(
         b"class B:\n    y = 1\n    def m():\n        return x\n"
     )
+
+
+OUTLINE = st.lists(st.tuples(st.sampled_from(["head", "leaf", "blank"]), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@given(
+    OUTLINE, st.lists(st.integers(0, 11), max_size=2), st.integers(0, 3), st.sampled_from(["\t", " "]), st.booleans()
+)
+def test_a_block_is_looked_for_below_its_anchors_only(
+    outline: list[tuple[str, int]], anchors: list[int], deep: int, unit: str, adds: bool
+) -> None:
+    """As far as lines are indented deeper than the anchor, each within the one before; blank lines end nothing."""
+    words = {"head": "{}:", "leaf": "leaf", "blank": ""}
+    lines = [unit * depth + words[kind].format(at) for at, (kind, depth) in enumerate(outline)]
+    low, high, there = 0, len(lines), True
+    for anchor in anchors:
+        there = there and low <= anchor < high and outline[anchor][0] == "head"
+        if there:
+            ends = (at for at in range(anchor + 1, high) if lines[at].strip() and outline[at][1] <= outline[anchor][1])
+            low, high = anchor + 1, next(ends, high)
+    quoted = unit * deep + "leaf"
+    found = [at for at in range(low, high) if lines[at] == quoted] if there else []
+    block = Block(rows(f"+{quoted}" if adds else f"-{quoted}\n+new"), tuple(f"{at}:" for at in anchors))
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if adds and anchors and there:
+        lines.insert(low, quoted)
+    elif not adds and len(found) == 1:
+        lines[found[0]] = "new"
+    else:
+        code = ErrorCode.EDIT_AMBIGUOUS if (found if not adds else not anchors) else ErrorCode.EDIT_NO_MATCH
+        assert code_of(data, block) is code
+        return
+    assert apply_blocks(data, [block], path="f") == "".join(f"{line}\n" for line in lines).encode()
+
+
+@given(st.lists(st.sampled_from(["\n", "\r\n"]), min_size=1, max_size=12), st.booleans(), st.data())
+def test_many_blocks_change_their_lines_each_with_its_ending(
+    endings: list[str], ends: bool, data: st.DataObject
+) -> None:
+    """In any mixture: context and all around keep their ends, a new line ends as the quoted one above it."""
+    if not ends:
+        endings[-1] = endings[-2] if len(endings) > 1 else "\n"
+    texts = [f"{number} x" for number in range(len(endings))]
+    blocks, result, at, last = [], [], 0, ""
+    while at < len(texts):
+        first = data.draw(st.integers(at, len(texts) - 1))
+        marks = data.draw(
+            st.lists(st.sampled_from(" -+"), min_size=1, max_size=5).filter(lambda each: {*each} != {"+"})
+        )
+        near, quoted, made = endings[first], first, []
+        result += zip(texts[at:first], endings[at:first], strict=True)
+        for mark in marks:
+            if mark == "+":
+                made.append(Row("+", f"new {at}"))
+                result.append((f"new {at}", near))
+            elif quoted < len(texts):
+                near = endings[quoted]
+                made.append(Row(mark, texts[quoted]))
+                result += [(texts[quoted], near)] if mark == " " else []
+                quoted += 1
+        said = data.draw(st.sampled_from([None, first + 1, first + 2, max(first, 1)]))
+        blocks.append(Block(tuple(made), old_start=said, at_end=quoted == len(texts) and said is None))
+        at = quoted
+        last = next((row.mark for row in reversed(made) if row.mark != "-"), " ")
+    old = "".join(map("".join, zip(texts, endings, strict=True)))
+    new = "".join(map("".join, result))
+    if not ends:
+        old = old.removesuffix(endings[-1])
+        if last == "+" or (texts[-1], endings[-1]) in result:  # the last line is as it was, or another takes its place
+            new = new.removesuffix(result[-1][1])
+    assert apply_blocks(old.encode(), blocks, path="f") == new.encode()
 
 
 def test_blocks_stand_in_the_order_of_the_file() -> None:
@@ -191,6 +317,8 @@ def test_a01_a_diff_that_quotes_carriage_returns_is_taken_literally() -> None:
     to_lf = Block(rows("-alpha\r\n+alpha\n beta\r"))
     assert apply_blocks(base, [literal], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [plain], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
+    ended = Block(rows(" alpha\n+mid\r\n beta"))
+    assert apply_blocks(base, [ended], path="f") == b"alpha\r\nmid\r\nbeta\r\n"
     assert apply_blocks(base, [to_lf], path="f") == b"alpha\nbeta\r\n"
     mixed = b"a\r\nb\nprog 1%\rprog 2%\n"
     assert apply_blocks(mixed, [Block(rows("-b\n+B"))], path="f") == b"a\r\nB\nprog 1%\rprog 2%\n"
@@ -218,6 +346,26 @@ def test_a_patch_costs_no_more_than_its_bound() -> None:
     error = refusal(same, block)
     assert error.code is ErrorCode.LIMIT
     assert str(SEARCH_STEPS_MAX) in error.message
+
+
+@pytest.mark.parametrize(("data", "blocks", "steps"), [
+    (b"a\nb\nc\n", [Block(rows("-b\n+x"))], 3 + 1),
+    (b"a\nb\na\nc\n", [Block(rows(" a\n-c"))], 4 + 1 + 2),
+    (b"a\n b\n c\n", [Block(rows("- b"), ("a",)), Block(rows("- c"))], 3 + 2 + 1 + (1 + 1)),
+    (b"x\na\n b\n  c\n", [Block(rows("+  d"), ("a", "b"))], 4 + 2),
+    (b"x\n", [Block(rows("+y"), at_end=True)], 0),
+])  # fmt: skip
+def test_each_line_that_is_looked_at_is_counted(
+    data: bytes, blocks: list[Block], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for its place, and once for each line that was equal there; the bound itself may be reached."""
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps)
+    assert apply_blocks(data, blocks, path="f") != data
+    monkeypatch.setattr("gloveport.server.edit.patching.SEARCH_STEPS_MAX", steps - 1)
+    if steps:
+        error = refusal(data, *blocks)
+        assert (error.code, error.data) == (ErrorCode.LIMIT, {"path": "f"})
+        assert error.message == f"f: the patch needs more than {steps - 1} comparisons; send it in parts"
 
 
 PATCH = """*** Begin Patch
@@ -254,6 +402,49 @@ def test_v4a_is_read_whole() -> None:
         PatchFile("delete", "old name.txt"),
     )  # fmt: skip
     assert parse_v4a(PATCH.rstrip("\n")) == parse_v4a(PATCH)
+
+
+NAME = st.sampled_from(["a", "src/a b.py", "+x", "é/*** y"])
+LINE = st.sampled_from(["", "x", "  y", "+", "-", "@@", "*** End Patch", "é\t"])
+ROWS = st.lists(st.builds(Row, st.sampled_from([" ", "-", "+"]), LINE), min_size=1, max_size=5).filter(
+    lambda rows: any(row.mark != " " for row in rows)
+)
+BLOCK = st.builds(
+    Block, ROWS.map(tuple), st.lists(st.sampled_from(["class A:", "x", "+y"])).map(tuple), st.none(), st.booleans()
+)
+FILE = st.one_of(
+    st.builds(
+        PatchFile,
+        st.just("update"),
+        NAME,
+        st.one_of(st.none(), NAME),
+        st.lists(BLOCK, min_size=1, max_size=3).map(tuple),
+    ),
+    st.builds(
+        PatchFile, st.just("add"), NAME, text=st.lists(LINE).map(lambda lines: "".join(f"{one}\n" for one in lines))
+    ),
+    st.builds(PatchFile, st.just("delete"), NAME),
+)
+
+
+def v4a(files: list[PatchFile], blank: str) -> str:
+    """A patch as a model writes it; `blank` ends the lines at which blanks do not count."""
+    lines = [f"*** Begin Patch{blank}"]
+    for file in files:
+        lines.append(f"*** {file.kind.capitalize()} File: {file.path}{blank}")
+        lines += [f"+{line}" for line in file.text.split("\n")[:-1]]
+        lines += [] if file.moved_to is None else [f"*** Move to: {file.moved_to}{blank}"]
+        for block in file.blocks:
+            lines += [f"@@ {anchor}{blank}" for anchor in block.anchors] or ["@@"]
+            lines += [row.mark + row.text for row in block.rows]
+            lines += [f"*** End of File{blank}"] if block.at_end else []
+    return "\n".join([*lines, f"*** End Patch{blank}"])
+
+
+@given(st.lists(FILE, min_size=1, max_size=4), st.sampled_from(["", " ", "\t "]), st.sampled_from(["", "\n"]))
+def test_any_v4a_patch_is_read_as_it_was_meant(files: list[PatchFile], blank: str, last: str) -> None:
+    """Written by another rule than it is read: files, blocks, rows and anchors are those that were written."""
+    assert parse_v4a(v4a(files, blank) + last) == tuple(files)
 
 
 @given(
@@ -419,11 +610,14 @@ def test_a_refusal_names_the_block_and_at_most_eight_places() -> None:
     assert anchored.message == "f: the patch: the line after @@ occurs 2 times"
 
 
-def test_more_blocks_than_may_be_are_refused() -> None:
+def test_more_blocks_than_may_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of the limit."""
     block = Block(rows("-a"))
     error = refusal(b"a\n", *[block] * (BLOCKS_MAX + 1))
-    assert (error.code, str(BLOCKS_MAX) in error.message) == (ErrorCode.TOOL_ARGUMENTS, True)
+    assert (error.code, error.data) == (ErrorCode.TOOL_ARGUMENTS, {"path": "f"})
+    assert error.message == f"f: more than {BLOCKS_MAX} blocks in one patch"
+    monkeypatch.setattr("gloveport.server.edit.patching.BLOCKS_MAX", 2)
+    assert apply_blocks(b"a\nb\n", [block, Block(rows("-b"))], path="f") == b""
 
 
 def test_a03_the_mark_goes_with_the_whole_text_only() -> None:
@@ -434,5 +628,9 @@ def test_a03_the_mark_goes_with_the_whole_text_only() -> None:
     assert apply_blocks(base, [Block(rows("+\ufeffnew\n-\ufeffa\n b"))], path="f") == b"\xef\xbb\xbfnew\nb\n"
     assert apply_blocks(base, [Block(rows("-a\n+A"))], path="f") == b"\xef\xbb\xbfA\nb\n"
     assert apply_blocks(base, [Block(rows("-\ufeffa\n-b"))], path="f") == b""
+    assert apply_blocks(base + base, [Block(rows(" \ufeffa\n b\n-\ufeffa"))], path="f") == base + b"b\n"
+    assert (
+        apply_blocks(base + base, [Block(rows("-b\n-\ufeffa\n+\ufeffc"))], path="f") == base[:5] + base[:3] + b"c\nb\n"
+    )
     for taken in ("-\ufeffa", "-\ufeffa\n+A", "-\ufeffa\n b"):
         assert code_of(base, Block(rows(taken))) is ErrorCode.EDIT_ENCODING

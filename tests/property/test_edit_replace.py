@@ -56,12 +56,50 @@ def test_a01_inserted_line_takes_the_neighbours_ending() -> None:
 
 @pytest.mark.parametrize(("before", "old", "new", "after"), [
     (b"a\r\nxy\nb\r\n", "x", "1\n2", b"a\r\n1\n2y\nb\r\n"), (b"a\r\nxy", "x", "1\n2", b"a\r\n1\r\n2y"),
+    (b"a\r\nb\r\n", "\nb", "\nc\nd", b"a\r\nc\r\nd\r\n"),
+    (b"a\r\nb\nc", "a\nb\nc", "a\nb\nx", b"a\r\nb\nx"), (b"a\nb\r\nc", "a\nb\nc", "x\nb\nc", b"x\nb\r\nc"),
+    (b"x\ny\r\nx\ny", "x\ny\nx\ny", "x\ny\nx\ny\nx\ny", b"x\ny\r\nx\ny\nx\ny"),
     (b"a\nb\r\nc\nd\r\n", "b\nc\n", "b\nnew\nc\n", b"a\nb\r\nnew\r\nc\nd\r\n"), (b"xy", "x", "1\n2", b"1\n2y"),
     (b"a\nb\r\nc\nd", "a\nb\nc\nd", "a\nd", b"a\nd"), (b"a\nb\r\nc\nd", "b\nc\nd", "c\nd", b"a\nc\nd"),
 ])  # fmt: skip
 def test_a01_endings_of_lines_that_stay_and_that_come(before: bytes, old: str, new: str, after: bytes) -> None:
     """What stays keeps its own; what comes takes that of the line that holds the place, else of the one before."""
     assert replace_exact(before, old, new, path="f").result == after
+
+
+@given(st.lists(st.sampled_from([b"\n", b"\r\n"]), min_size=1, max_size=8), st.booleans(), st.data())
+def test_a01_every_line_of_a_quote_keeps_its_ending_and_new_ones_take_one(
+    endings: list[bytes], ends: bool, data: st.DataObject
+) -> None:
+    """Any quote in any mixture: the ends of lines that stay are theirs; a new line ends as the quoted one above it."""
+    if not ends:
+        endings[-1] = b""
+    texts = [f"ab-{number}-yz" for number in range(len(endings))]
+    body = b"".join(text.encode() + ending for text, ending in zip(texts, endings, strict=True))
+    first = data.draw(st.integers(0, len(texts) - 1))
+    last = data.draw(st.integers(first, len(texts) - 1))
+    quoted = texts[first : last + 1]
+    cuts = [0, 1, 2, len(quoted[0])] if len(quoted) > 2 else [0, 1, 2]
+    head, tail = data.draw(st.sampled_from(cuts)), data.draw(st.sampled_from(cuts))
+    quoted[-1] = quoted[-1][: len(quoted[-1]) - tail]
+    quoted[0] = quoted[0][head:]
+    until = data.draw(st.integers(0, len(quoted)))
+    again = data.draw(st.integers(until, len(quoted)))
+    fresh = data.draw(st.lists(st.sampled_from(["new", "x"]), max_size=3))
+    wanted = quoted[:until] + fresh + quoted[again:]
+    assume(wanted not in (quoted, []))
+    breaks = endings[first:last]
+    stay = min(until, len(breaks), len(wanted) - 1)
+    room = len(wanted) - 1 - stay
+    back = min(len(quoted) - max(again, 1), len(breaks) - stay, room)
+    near = [*breaks[max(stay - 1, 0) :][:1], endings[last], *reversed(endings[:first]), b"\n"]
+    middle = [next(one for one in near if one)] * (room - back)
+    chosen = [*breaks[:stay], *middle, *breaks[len(breaks) - back :], b""]
+    new = b"".join(text.encode() + ending for text, ending in zip(wanted, chosen[: len(wanted)], strict=True))
+    start = sum(map(len, endings[:first])) + sum(map(len, texts[:first])) + head
+    end = sum(map(len, endings[:last])) + sum(map(len, texts[: last + 1])) - tail
+    done = replace_exact(body, "\n".join(quoted), "\n".join(wanted), path="f")
+    assert (done.result, done.lines) == (body[:start] + new + body[end:], (first + 1,))
 
 
 def test_what_is_told_of_a_refusal() -> None:
@@ -129,9 +167,33 @@ def test_a02_utf16_is_known_without_a_mark_by_what_else_it_could_not_be(text: st
         assert utf16_order(data) in (None, Encoding(order))
 
 
+@pytest.mark.parametrize(("data", "encoding", "bom"), [
+    (b"", "utf-8", b""), (b"a", "utf-8", b""), (BOM, "utf-8", BOM), (BOM + "é".encode(), "utf-8", BOM),
+    (b"\x99", "legacy", b""), (BOM + b"\x99", "legacy", b""), (b"a\0", "binary", b""), (BOM + b"a\0", "binary", b""),
+    (b"\xff\xfe", "utf-16-le", b"\xff\xfe"), (b"\xfe\xff", "utf-16-be", b"\xfe\xff"),
+    (b"\xff\xfea\0", "utf-16-le", b"\xff\xfe"), (b"\xfe\xff\0a", "utf-16-be", b"\xfe\xff"),
+    (b"\xff\xfea", "binary", b""), (b"\xff\xfe\0\xd8", "binary", b""), (b"\xff\xfe\0\0a\0\0\0", "binary", b""),
+    (b"a\0b\0c\0d\0", "utf-16-le", b""), (b"\0a\0b\0c\0d", "utf-16-be", b""), (b"a\0b\0c\0", "binary", b""),
+    (b"\0\0\0\0\0\0\0\0", "binary", b""), (b"a\0b\0c\0\n\0", "utf-16-le", b""), (b"abcdefgh", "utf-8", b""),
+])  # fmt: skip
+def test_a02_what_bytes_are(data: bytes, encoding: str, bom: bytes) -> None:
+    """By their mark, else by what else they could not be; torn or without a letter they are bytes."""
+    form = sniff_form(data)
+    assert form == TextForm(Encoding(encoding), bom)
+    assert form.editable is encoding.startswith("utf")
+    assert form.words == f"{encoding} {'with' if bom else 'without'} byte order mark"
+
+
+def test_a02_half_of_the_units_may_be_other_letters() -> None:
+    """One more, and the bytes are not taken for two-byte text."""
+    for order in ("utf-16-le", "utf-16-be"):
+        assert utf16_order("abcd漢字漢字".encode(order)) is Encoding(order)
+        assert utf16_order("abc漢字漢字".encode(order)) is None
+
+
 @pytest.mark.parametrize("data", [
     b"\0a", b"a\0b\0\n\0", bytes(16), b"\1\0\2\0\3\0\4\0", b"PK\3\4\0\0\0\0\0\0\0\0", b"a\0b\0c\0d\0e",
-    "ab漢字漢字漢字".encode("utf-16-le"), b"\xd8\0a\0b\0c\0d\0e\0f", "ab\0cdefgh".encode("utf-16-le"),
+    "ab漢字漢字漢字".encode("utf-16-le"), b"\0\xd8a\0b\0c\0d\0e\0", "ab\0cdefgh".encode("utf-16-le"),
 ])  # fmt: skip
 def test_a02_bytes_are_not_taken_for_utf16(data: bytes) -> None:
     """Too short, too few letters, control characters, halves."""
@@ -205,15 +267,41 @@ def test_a03_rewriting_the_shown_text_changes_nothing(lines: list[str], ending: 
     assert rewrite_text(data, "\ufeff" + shown, path="f") == data
 
 
-@given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", b"\r\n"])), min_size=2, max_size=12), st.data())
-def test_rewriting_keeps_the_endings_of_lines_that_stay(lines: list[tuple[str, bytes]], data: st.DataObject) -> None:
-    """Mixed endings: dropping one line leaves the bytes of all others."""
-    named = [(f"{n} {text}", ending) for n, (text, ending) in enumerate(lines)]
-    gone = data.draw(st.integers(0, len(named) - 1))
-    before = b"".join(text.encode() + ending for text, ending in named)
-    kept = named[:gone] + named[gone + 1 :]
-    wanted = "".join(f"{text}\n" for text, _ in kept)
-    assert rewrite_text(before, wanted, path="f") == b"".join(text.encode() + ending for text, ending in kept)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["keep", "keep", "drop", "new"]), st.sampled_from([b"\n", b"\r\n"])), max_size=12
+)
+
+
+@given(STEPS, st.booleans(), st.booleans())
+def test_rewriting_keeps_the_endings_of_lines_that_stay(
+    steps: list[tuple[str, bytes]], had_end: bool, has_end: bool
+) -> None:
+    """In any mixture: a line that stays ends as it did, a new one as the line above it, the first as most lines do."""
+    before = [(number, ending) for number, (what, ending) in enumerate(steps) if what != "new"]
+    body = b"".join(b"%d. MIX" % number + ending for number, ending in before)
+    if before and not had_end:
+        body = body.removesuffix(before[-1][1])
+    counted = [ending for _, ending in before][: None if had_end else -1]
+    most = max(counted, key=counted.count, default=b"\n")
+    after: list[tuple[bytes, bytes]] = []
+    for number, (what, ending) in enumerate(steps):
+        above = after[-1][1] if after else most
+        if what == "new":
+            after.append((b"a new line", above))
+        elif what == "keep":
+            ended = had_end or number != before[-1][0]
+            after.append((b"%d. MIX" % number, ending if ended else above))
+    wanted = "".join(f"{text.decode()}\n" for text, _ in after)
+    result = b"".join(text + ending for text, ending in after)
+    if after and not has_end:
+        wanted, result = wanted.removesuffix("\n"), result.removesuffix(after[-1][1])
+    assert rewrite_text(body, wanted, path="f") == (result if body else wanted.encode())
+
+
+def test_a02_a_new_file_begins_as_it_was_written() -> None:
+    """A mark that was sent is kept where there is no file, or an empty one, that could say otherwise."""
+    for existing in (None, b""):
+        assert rewrite_text(existing, "\ufeffa\r\nb\n", path="f") == BOM + b"a\r\nb\n"
 
 
 @pytest.mark.parametrize("data", [b"a\x00b", b"caf\xe9\n", b"\xff\xfe\x00"])

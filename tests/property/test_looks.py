@@ -11,9 +11,10 @@ from tests.kit.workspaces import make_tree
 
 from gloveport.protocol.ids import Sha256, SnapshotId
 from gloveport.server.workspace.beneath import Root
+from gloveport.server.workspace.glance import CLOCK_GRAIN_NS, DATED_KINDS, Glance
 from gloveport.server.workspace.limits import DEFAULT_LIMITS
 from gloveport.server.workspace.look import Look, differing
-from gloveport.server.workspace.sight import CLOCK_GRAIN_NS, Sight
+from gloveport.server.workspace.sight import Sight
 from gloveport.server.workspace.state import FileState, SnapshotInfo, WorkspaceState
 
 NAMES = ("a", "b.txt", "c.log", "env", "sub", "deep", ".gitignore", "node_modules", "x.pyc", "pyvenv.cfg")
@@ -66,12 +67,13 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_with_and_without_a_memory(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("kinds", [DATED_KINDS, frozenset[int]()], ids=["by the folder's times", "by listing"])
+@pytest.mark.parametrize("seed", range(4))
+def test_with_and_without_a_memory(tmp_path: Path, seed: int, kinds: frozenset[int]) -> None:
     """Content, what was left out and why, what is unknown, dependency folders: all the same, with any base."""
     chance = random.Random(seed)
     root = make_tree(tmp_path / "root", {"a": b"a\n", "sub/c.log": b"c\n", "deep/sub/b.txt": b"b\n"})
-    sight = Sight()
+    sight = Sight(glance=Glance(kinds))
     base: dict[str, FileState] = {}
     glanced = 0
     with Root(root) as tree:
@@ -98,3 +100,25 @@ def test_with_and_without_a_memory(tmp_path: Path, seed: int) -> None:
                 if chance.random() < 0.5:
                     base[some_path(chance)] = FileState("file", Sha256("0" * 64), 0o644)
     assert glanced
+
+
+def test_a_name_that_comes_or_goes_is_seen_at_once(tmp_path: Path) -> None:
+    """Though no other file changes, and though the folder's modification time is put back."""
+    root = make_tree(tmp_path / "root", {"a": b"a\n", "b": b"b\n"})
+    sight = Sight()
+    quiet = WorkspaceState(root, "ws", SnapshotInfo(SnapshotId("s"), 0, 0, (), 0, ()), {})
+    with Root(root) as tree:
+        for step in range(6):
+            time.sleep(CLOCK_GRAIN_NS / 0.9e9)
+            for _ in range(3):
+                Look(tree, DEFAULT_LIMITS, sight).current(quiet)
+            assert all(seen.glance for seen in sight.folders.values())
+            info = root.stat()
+            if step % 3 == 0:
+                (root / f"new{step}").write_bytes(b"")
+            elif step % 3 == 1:
+                (root / f"new{step - 1}").rename(root / "moved")
+            else:
+                (root / "moved").unlink()
+            os.utime(root, ns=(info.st_atime_ns, info.st_mtime_ns))
+            assert sorted(Look(tree, DEFAULT_LIMITS, sight).current(quiet)) == sorted(os.listdir(root))

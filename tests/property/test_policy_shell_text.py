@@ -48,6 +48,20 @@ def fuzzed(count: int, seed: int) -> Iterator[str]:
         yield text
 
 
+HANDED_OVER = (
+    "E", " E", "E ", "\tE", "EE", "E\\", "E;", "E #", "-E", "'E'", "F", " F", "F ", "", "x", "#", "\\", "é", "ls",
+    "cat <<F", "cat <<'F'", "cat <<E", "cat <<'E' >a", "ls; cat <<E", "cat <<E | wc", "cat <<E && ls", "cat <<E <<F",
+)  # fmt: skip
+
+
+def handed_over(count: int, seed: int) -> Iterator[str]:
+    """Lines behind a text that is handed over: which of them ends it, and which are commands, is not plain."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        lines = [rng.choice(HANDED_OVER) for _ in range(rng.randrange(2, 8))]
+        yield "\n".join([f"cat <<{rng.choice(('E', repr('E')))}", *lines, *("",) * rng.randrange(2)])
+
+
 def second_opinion(text: str) -> list[tuple[str, ...]] | None:
     """The simple commands that shfmt finds, in their order, each word as it is literally; None: no shell text."""
     ran = subprocess.run(
@@ -109,7 +123,9 @@ def test_both_parsers_find_the_same_commands_in_made_up_texts() -> None:
         text for text in fuzzed(FUZZED, 7) if text_doubt(text) is None and not read_script(parse_bash(text)).doubts
     ]
     assert len(apart) > FUZZED / 100
-    for text in apart[:400]:
+    ending = [text for text in handed_over(FUZZED // 2, 5) if not read_script(parse_bash(text)).doubts]
+    assert len(ending) > FUZZED / 100
+    for text in (*apart[:400], *ending[:200]):
         agrees(text)
 
 

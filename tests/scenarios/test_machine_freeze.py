@@ -63,3 +63,19 @@ def test_an_interruption_does_not_begin_its_turn_in_a_frozen_session() -> None:
 def test_only_a_frozen_session_is_thawed() -> None:
     with pytest.raises(TurnError):
         step(Story().state, inp.ThawSession("the CLI"))
+
+
+def test_what_no_call_asked_for_freezes_at_any_moment_and_once() -> None:
+    given = inp.FreezeSession("audit-7", "line 7 was edited", "Look at the record.")
+    idle = Story()
+    idle.when(given)
+    assert (idle.news, idle.item("session")["frozen"]) == (["SessionFrozen"], True)
+    busy = Story().user_says().model_answers(call("run_command")).policy_says("allow")
+    busy.when(given)
+    assert busy.news[:2] == ["SessionFrozen", "TurnCancelRequested"]
+    assert [type(one).__name__ for one in busy.effects] == ["StopTool"]
+    busy.when(inp.FreezeSession("audit-9", "another", "Again."))
+    assert busy.news == []
+    busy.tool_ends("killed", "stopped")
+    assert busy.state.phase is Phase.IDLE
+    assert busy.state.frozen == "audit-7"

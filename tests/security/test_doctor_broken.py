@@ -15,7 +15,7 @@ import pytest
 from tests.kit.require import require
 from tests.kit.sandboxes import Rig, open_rig
 
-from gloveport.protocol.jail.requests import BLOB_FD_FIRST, RunRequest
+from gloveport.protocol.jail.requests import BLOB_FD_FIRST, RunRequest, UserPlan
 from gloveport.sandbox.backends import bubblewrap, entering, supervised
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.backends.entry import Assembly
@@ -25,9 +25,11 @@ from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
 from gloveport.sandbox.doctor.judging import AUDIT_FIELDS
 from gloveport.sandbox.profile import Profile
+from gloveport.sandbox.runner.users import STAGE
 
 pytestmark = pytest.mark.timeout(240)
 Edit = Callable[[RunRequest], RunRequest]
+NO_COUNT = {"processes_max": None, "user_processes_max": None}
 FILES = {"mounts_isolated", "hooks_protected", "links_contained"}
 
 
@@ -37,16 +39,19 @@ class Broken(BubblewrapSandbox):
     edit: Edit = staticmethod(lambda request: request)
     forgets = False
     silent = False
+    shares_user = False
     dropped_field = ""
 
-    def _plan(self, profile: Profile, command: Command) -> RunRequest:
+    def _plan(self, profile: Profile, command: Command, *, own_user: bool) -> RunRequest:
         if self.silent and profile.label != "trial":
             self._entering = replace(self._entering, reports=False)
-        request = super()._plan(profile, command)
+        own = own_user and (profile.label == "trial" or not self.shares_user)
+        request = super()._plan(profile, command, own_user=own)
         return request if profile.label == "trial" else self.edit(request)
 
-    def _describe(self, profile: Profile) -> Mapping[str, object]:
-        return {name: value for name, value in super()._describe(profile).items() if name != self.dropped_field}
+    def _describe(self, profile: Profile, *, own_user: bool) -> Mapping[str, object]:
+        told = super()._describe(profile, own_user=own_user)
+        return {name: value for name, value in told.items() if name != self.dropped_field}
 
     async def attach(self, run_id: str) -> Any:
         """A rung that forgets what runs."""
@@ -89,10 +94,28 @@ def limit(**changes: Any) -> Edit:
     )
 
 
-def bare_tmp(given: list[str]) -> list[str]:
+def staged(request: RunRequest, source: str) -> tuple[RunRequest, str]:
+    """One more source that a jail under a user of its own can bind, and where it binds it from."""
+    if request.user is None:
+        return request, source
+    place = f"{STAGE}/{len(request.user.mounts)}"
+    return replace(request, user=UserPlan((*request.user.mounts, (source, place)))), place
+
+
+def bare_tmp(request: RunRequest) -> RunRequest:
     """The machine's own temporary folder in place of a new one."""
-    at = next(i for i, word in enumerate(given) if given[i : i + 2] == ["--tmpfs", "/tmp"])
-    return [*given[: at - 4], "--bind", "/tmp", "/tmp", *given[at + 2 :]]
+    request, place = staged(request, "/tmp")
+
+    def change(given: list[str]) -> list[str]:
+        at = next(i for i, word in enumerate(given) if given[i : i + 2] == ["--tmpfs", "/tmp"])
+        return [*given[: at - 4], "--bind", place, "/tmp", *given[at + 2 :]]
+
+    return options(change)(request)
+
+
+def keep_rights(given: list[str]) -> list[str]:
+    """All capabilities of the jail's own namespaces."""
+    return ["--cap-add" if word == "--cap-drop" else word for word in given]
 
 
 def roomy_tmp(given: list[str]) -> list[str]:
@@ -163,7 +186,10 @@ def leaked_descriptor(request: RunRequest) -> RunRequest:
 def daemon_shown(request: RunRequest) -> RunRequest:
     """The run folders are in the view."""
     (folder,) = {str(Path(path).parent) for path in request.written if "gloveport-doctor-" in path} or {""}
-    return add("--bind", folder, folder)(request) if folder else request
+    if not folder:
+        return request
+    request, place = staged(request, folder)
+    return add("--bind", place, folder)(request)
 
 
 @dataclass(frozen=True)
@@ -176,6 +202,7 @@ class Case:
     patch: Callable[[pytest.MonkeyPatch], None] | None = None
     forgets: bool = False
     silent: bool = False
+    shares_user: bool = False
     dropped_field: str = ""
 
 
@@ -183,7 +210,7 @@ CASES = (
     Case("nothing", set()),
     Case("no time limit", {"hang_is_killed"}, limit(wall_s=3600.0)),
     Case("own folder shown", FILES | {"daemon_hidden"}, daemon_shown),
-    Case("tmp shared", {"tmp_private", "tmp_bounded", *FILES, "daemon_hidden"}, options(bare_tmp)),
+    Case("tmp shared", {"tmp_private", "tmp_bounded", *FILES, "daemon_hidden"}, bare_tmp),
     Case(
         "tmp unbounded", {"tmp_bounded"}, options(lambda given: [w if w != "4194304" else "999999999" for w in given])
     ),
@@ -198,9 +225,10 @@ CASES = (
     ),
     Case("no bridge to the list", {"network_list"}, None, no_bridge),
     Case("filter silent", {"denials_named"}, silent=True),
+    Case("user shared", {"own_user"}, shares_user=True),
     Case("no Landlock", {"landlock"}, None, calls_left_out("landlock_restrict_self")),
-    Case("rights kept", {"rights_dropped"}, drop("--cap-drop", "ALL")),
-    Case("processes unlimited", {"fork_bomb_held"}, limit(processes_max=None, user_processes_max=None)),
+    Case("rights kept", {"rights_dropped"}, options(keep_rights)),
+    Case("processes unlimited", {"fork_bomb_held"}, limit(**NO_COUNT), calls_left_out("setrlimit")),
     Case("memory unlimited", {"memory_held"}, limit(memory_bytes_max=None)),
     Case("processor unlimited", {"cpu_held"}, limit(cpu_s=None)),
     Case("files unlimited", {"file_size_held"}, limit(file_bytes_max=None)),
@@ -228,6 +256,7 @@ async def test_one_broken_property_is_found(case: Case, monkeypatch: pytest.Monk
         usual, broken = rig.backend, Broken(rig.runs_dir)
         broken.edit = case.edit or broken.edit  # type: ignore[method-assign] # - a static one, replaced on the instance
         broken.forgets, broken.silent, broken.dropped_field = case.forgets, case.silent, case.dropped_field
+        broken.shares_user = case.shares_user
         rig.backend = broken
         try:
             if case.patch is not None:

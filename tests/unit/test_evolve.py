@@ -7,7 +7,7 @@ import pytest
 from tests.kit.simulation.story import Story, call
 
 from gloveport.server.session.evolve import evolve
-from gloveport.server.session.state import Call, Request, SessionState, Turn
+from gloveport.server.session.state import USER_LABEL, Call, Request, SessionState, Turn
 
 
 def samples() -> list[Any]:
@@ -36,7 +36,7 @@ def test_a_name_that_is_no_field_is_refused() -> None:
 
 def test_the_copy_is_frozen_as_well() -> None:
     """Nobody changes a state in place."""
-    copy = evolve(Call("c1", "p1", "read_file", "{}", "d", 1), asks=2)
+    copy = evolve(Call("c1", "p1", "read_file", "{}", "d", 1, USER_LABEL), asks=2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         copy.asks = 3  # type: ignore[misc] # the refusal is what is tested
     assert isinstance(copy, Call)

@@ -7,7 +7,7 @@ from tests.kit.shell import Nasty, nasty, ordinary
 from gloveport.server.parsing.bash import parse_bash
 from gloveport.server.policy.card import build_card
 from gloveport.server.policy.rung import TrustLevel
-from gloveport.server.policy.shell.looks import looks, wrappers
+from gloveport.server.policy.shell.looks import _grammar, looks, wrappers
 from gloveport.server.policy.shell.tree import SHELL_CHARS_MAX, SHELL_DEPTH_MAX, SHELL_NODES_MAX
 from gloveport.server.policy.shell.understood import Inside, understand, with_places
 
@@ -128,6 +128,11 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
     ("line", "writes", "deletes"),
     [
         ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
+        ("cp a=b c", {"c", "c/a=b"}, set()),
+        ("cp - c", {"c", "c/-"}, set()),
+        ("scp host:evil a", {"a"}, set()),
+        ("scp d/h:x a", {"a", "a/h:x"}, set()),
+        ("tar -xf a -C aX -C b/ -C c -C /d", {"aX", "aX/b", "aX/b/c", "/d"}, set()),
         ("mv -t a b", {"a", "a/b"}, {"b"}),
         ("install -m 755 -t a b", {"a", "a/b"}, set()),
         ("scp a host:.git/b", set(), set()),
@@ -166,6 +171,21 @@ def test_b03_an_option_that_makes_a_command_a_look_stands_before_its_words() -> 
     assert understood(("grep", "-n", "a", "b", "-i")).only_looks
 
 
+def test_the_words_of_find_begin_where_they_are_no_paths() -> None:
+    """An option, a `!` or a bracket: each ends the list of folders that are looked through."""
+    for words in ("-name x", "! -name x", "( -name x )", "-type f"):
+        known = understood(("find", "a", "b", *words.split()))
+        assert known.only_looks, words
+        assert [effect.key for effect in known.effects] == ["read:a", "read:b"], words
+
+
+def test_an_option_that_must_be_there_may_take_a_value() -> None:
+    grammar = _grammar("!-a=n !-b -c --d?", "*one")
+    assert (grammar.wanted, dict(grammar.valued)) == ({"-a", "-b"}, {"-a": "n"})
+    assert (grammar.flags, grammar.optional) == ({"-b", "-c"}, {"--d"})
+    assert (grammar.operands, grammar.permutes) == ("one", True)
+
+
 @pytest.mark.parametrize("program", ["md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum"])
 def test_no_sum_is_taken_of_files_that_a_file_names(program: str) -> None:
     """What a list names is read too, and nobody looked at it."""
@@ -186,6 +206,17 @@ def test_b02_what_is_literal_by_its_quotes_is_not_asked_about() -> None:
     """A command in single quotes is text."""
     assert judge(command("bash", "-c", "echo '$(touch PWN)'")).verdict == "allow"
     assert judge(command("bash", "-c", 'echo "$(touch PWN)"')).verdict == "ask"
+
+
+@pytest.mark.parametrize("mark", ["'E'", "E", '"E"'])
+@pytest.mark.parametrize("line", [" E", "\tE", "E ", "E\t", "  E  "])
+def test_b02_a_text_that_is_handed_over_ends_where_its_mark_stands_alone(mark: str, line: str) -> None:
+    """A parser that takes a mark with blanks around it for the end sees text where the shell sees commands."""
+    text = f"cat <<{mark}\n{line}\nls <<'F'\nE\ntouch PWN\nF\n"
+    assert "where a text that is handed over ends can't be told" in understood(("bash", "-c", text)).doubts
+    assert judge(command("bash", "-c", text)).verdict == "ask"
+    for plain in (f"cat <<{mark}\nhi\nE\nls", f"cat <<{mark}\nE", f"cat <<{mark}\n\nE\n", f"cat <<{mark}\nhi\nE\n\n"):
+        assert judge(command("bash", "-c", plain)).verdict == "allow", plain
 
 
 def test_b01_each_command_meets_the_rules_by_itself() -> None:

@@ -72,6 +72,16 @@ def test_what_differs_in_risk_label_or_kind_stands_alone(other: Request) -> None
     assert not may_join([card(other)], card(asks(1)))
 
 
+def test_what_is_answered_by_itself_may_be_meant_in_another_way() -> None:
+    """Each part says on its own card whether the user's words name it; none is answered by another's words."""
+    meant = replace(asks(1), effects=(MESSAGE,), reversible=False, intent="named")
+    not_meant = replace(meant, call_id=CallId("c2"), intent="absent")
+    row = [card(meant), card(not_meant)]
+    assert may_join(row[:1], row[1])
+    assert all(one["together"]["each"] for one in put_together(row))
+    assert [one["intent"] for one in put_together(row)] == ["named", "absent"]
+
+
 @pytest.mark.parametrize("second", [1, 2])
 def test_a_tool_that_is_not_ours_is_always_asked_about_by_itself(second: int) -> None:
     same = [card(asks(number, tool="server__write")) for number in (1, 2)]
@@ -133,3 +143,71 @@ def test_one_part_that_cannot_be_undone_makes_each_a_question_of_its_own() -> No
     marked = {**first, "reversible": False}
     assert [one["together"]["each"] for one in put_together([first, marked])] == [True, True]
     assert [one["together"]["each"] for one in put_together([first, first])] == [False, False]
+
+
+HIGH = {"name": "sensitivity", "level": "high", "words": ""}
+ALONE: tuple[tuple[str, Any], ...] = (
+    ("unknown_effects", ["beam:x"]),
+    ("rule_ids", ["a:b", "kernel:unknown-tool"]),
+    ("factors", [HIGH]),
+)
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE, ids=[name for name, _ in ALONE])
+def test_one_thing_in_one_card_is_enough_to_stand_alone(name: str, value: Any) -> None:
+    """Though all that is compared is the same: whichever of the two it is, and both."""
+    first, other = card(asks(1)), card(asks(2, "package.json"))
+    marked = [{**one, name: value} for one in (first, other)]
+    assert may_join([first], other)
+    assert not may_join([first], marked[1])
+    assert not may_join([marked[0]], other)
+    assert not may_join(marked[:1], marked[1])
+    for mild in ([{**HIGH, "level": "medium"}], [{**HIGH, "name": "scope"}], []):
+        assert may_join([{**first, "factors": mild}], {**other, "factors": mild})
+
+
+def test_every_word_of_caution_is_compared() -> None:
+    """One of them other, and the two are two questions."""
+    first, other = card(asks(1)), card(asks(2, "package.json"))
+    for name in ("agent", "provenance", "risk", "reversible", "intent", "sandbox"):
+        changed = {**first[name], "x": 1} if isinstance(first[name], dict) else "another"
+        assert not may_join([first], {**other, name: changed}), name
+    for name in first["binding"]:
+        assert may_join([first], {**other, "binding": {**other["binding"], name: "x"}}) is (name == "call_id")
+
+
+def test_the_users_intent_may_differ_only_where_each_is_answered_by_itself() -> None:
+    first, other = card(asks(1)), {**card(asks(2)), "intent": "named"}
+    assert not may_join([first], other)
+    for change in ({"risk": "high"}, {"reversible": False}):
+        assert may_join([{**first, **change}], {**other, **change})
+
+
+def test_lines_are_those_of_all_cards_of_words_files_effects_and_diff() -> None:
+    first, other = card(asks(1)), card(asks(2))
+    lines = {
+        "diff": ["x"] * (LINES_MAX - 2), "effects": first["effects"] * (LINES_MAX - 1),
+        "files": [{}] * (LINES_MAX - 2), "command": {"words": ["x"] * (LINES_MAX - 2)},
+    }  # fmt: skip
+    for name, value in lines.items():
+        assert may_join([{**first, name: value}], other), name
+        more = {"words": [*value["words"], "x"]} if isinstance(value, dict) else [*value, value[0]]
+        assert not may_join([{**first, name: more}], other), name
+        assert not may_join([first, {**first, name: value}], other), name
+    assert may_join([first] * (TOGETHER_MAX - 1), other)
+    assert not may_join([first] * TOGETHER_MAX, other)
+
+
+def test_a_row_whole() -> None:
+    one, two = {**card(asks(1)), "risk": "low"}, {**card(asks(2)), "risk": "low"}
+    calls = ["c1", "c2"]
+    assert put_together([one]) == (one,)
+    assert put_together([one, two]) == (
+        {**one, "together": {"at": 1, "of": 2, "calls": calls, "each": False}},
+        {**two, "together": {"at": 2, "of": 2, "calls": calls, "each": False}},
+    )
+    for change in ({"risk": "high"}, {"reversible": False}):
+        for cards in ([{**one, **change}, two], [one, {**two, **change}]):
+            assert [part["together"]["each"] for part in put_together(cards)] == [True, True]
+    assert placed_like(one, two) == one
+    assert placed_like(one, {**two, "together": 1}) == {**one, "together": 1}

@@ -303,7 +303,7 @@ export class Window {
         await this.page.waitForTimeout(SETTLE_MS);
         return chosen();
       }
-      await item.first().locator("a").click();
+      await item.first().click(); // not its link: over a part of that a number may stand
       return false;
     });
   }

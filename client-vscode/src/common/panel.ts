@@ -6,7 +6,7 @@
  * Must never: carry a token, or a command for the extension that came from data.
  */
 
-import type { ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
+import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -35,6 +35,8 @@ export type PanelVerb =
   | "openTests"
   | "showUsage"
   | "attachFile"
+  | "chooseMode"
+  | "setBudget"
   | "cancel";
 
 export interface SessionRow {
@@ -43,6 +45,21 @@ export interface SessionRow {
   readonly phase: string;
   readonly folder: string;
   readonly updatedAt: number;
+}
+
+/** A session in which words were said: where, and one line of it. */
+export interface FoundRow {
+  readonly session: SessionRow;
+  readonly itemId: string;
+  readonly who: "you" | "agent";
+  readonly words: string;
+}
+
+/** What a search found; `note` says what was not looked at. */
+export interface Found {
+  readonly text: string;
+  readonly rows: readonly FoundRow[];
+  readonly note: string;
 }
 
 export interface FileRow {
@@ -61,6 +78,15 @@ export interface FileRow {
 export interface QueuedRow {
   readonly messageId: string;
   readonly text: string;
+}
+
+export type Mode = NonNullable<SessionDetail["mode"]>;
+
+/** A limit of tokens and what was used of it. */
+export interface Budget {
+  readonly whose: "turn" | "session";
+  readonly used: number;
+  readonly limit: number;
 }
 
 export interface SessionPicture {
@@ -89,6 +115,9 @@ export interface SessionPicture {
   readonly costNanoUsd: number | null;
   readonly unpriced: number;
   readonly tokens: number;
+  readonly mode: Mode;
+  /** The limit that is nearest to being reached; null: there is none. */
+  readonly budget: Budget | null;
 }
 
 export interface PanelState {
@@ -123,6 +152,9 @@ export type ToPanel =
   | { readonly type: "focus"; readonly what: "composer" | "approval" }
   | { readonly type: "attach"; readonly attachment: Attachment }
   | { readonly type: "draft"; readonly words: string }
+  | { readonly type: "found"; readonly found: Found }
+  /** Bring an item of this session into view, as soon as the session is loaded. */
+  | { readonly type: "reveal"; readonly sessionId: string; readonly itemId: string }
   | { readonly type: "sent"; readonly ok: boolean; readonly text: string };
 
 export type SteeringKind = "supplement" | "correct" | "replace" | "ask";
@@ -151,9 +183,12 @@ export type FromPanel =
   | { readonly type: "edit"; readonly messageId: string; readonly text: string }
   | { readonly type: "steerQueued"; readonly messageId: string }
   | { readonly type: "answer"; readonly answer: Answer }
+  /** One answer for all cards of a row, in their order. */
+  | { readonly type: "answerAll"; readonly answers: readonly Answer[] }
   | { readonly type: "files"; readonly action: "keep" | "undo" | "review"; readonly changeIds: readonly string[] }
   | { readonly type: "openFile"; readonly path: string; readonly line: number | null }
-  | { readonly type: "openSession"; readonly sessionId: string }
+  | { readonly type: "openSession"; readonly sessionId: string; readonly itemId?: string }
+  | { readonly type: "search"; readonly text: string }
   | { readonly type: "openOutput"; readonly itemId: string }
   | { readonly type: "openLink"; readonly target: string }
   | { readonly type: "copy"; readonly text: string }

@@ -11,7 +11,8 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts";
 import { withAttachments } from "../common/attach.ts";
-import type { Answer, Attachment, SendVerb, SteeringKind } from "../common/panel.ts";
+import { foundIn } from "../common/found.ts";
+import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
 import { sub } from "../common/cardModel.ts";
 import type { Daemon } from "./daemon.ts";
@@ -125,6 +126,13 @@ export class Actions {
       await connection.call("turn/queue", { clientRequestId, sessionId, text: whole });
     }
     return true;
+  }
+
+  /** Sessions of this window's folders in which words were said; of all folders where none is open. */
+  async search(text: string): Promise<Found> {
+    const connection = await this.daemon.connect();
+    const roots = this.sessions.roots.length === 0 ? [null] : this.sessions.roots;
+    return foundIn(text, await Promise.all(roots.map((root) => connection.call("session/search", { text, root }))));
   }
 
   async cancel(): Promise<void> {

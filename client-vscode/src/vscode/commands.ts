@@ -8,6 +8,8 @@
 
 import * as vscode from "vscode";
 import type { SessionInfo, ViewItem } from "../../../protocol/typescript/wire.ts";
+import { SEARCH_FROM } from "../common/found.ts";
+import type { FoundRow } from "../common/panel.ts";
 import { renderTranscript } from "../common/transcript.ts";
 import { str } from "../common/toolRow.ts";
 import type { Actions } from "./actions.ts";
@@ -31,6 +33,12 @@ export interface Rooms {
   readonly pickers: Pickers;
   readonly review: Review;
   readonly reports: Reports;
+}
+
+interface SearchItem extends vscode.QuickPickItem {
+  readonly id: string;
+  /** The message that is meant; empty: the session. */
+  readonly itemId: string;
 }
 
 type Run = (...args: readonly never[]) => unknown;
@@ -116,6 +124,8 @@ export class Commands {
     return [
       this.command("chooseModel", () => pickers.chooseModel()),
       this.command("chooseSandbox", () => pickers.chooseSandbox()),
+      this.command("chooseMode", () => pickers.chooseMode()),
+      this.command("setBudget", () => pickers.setBudget()),
       this.command("chooseTrust", () => actions.chooseTrust()),
       this.command("setKey", () => pickers.setKey()),
       this.command("showUsage", () => pickers.showUsage()),
@@ -138,6 +148,8 @@ export class Commands {
       startSession: () => this.newSession(),
       chooseModel: () => this.rooms.pickers.chooseModel(),
       chooseSandbox: () => this.rooms.pickers.chooseSandbox(),
+      chooseMode: () => this.rooms.pickers.chooseMode(),
+      setBudget: () => this.rooms.pickers.setBudget(),
       chooseTrust: () => this.rooms.actions.chooseTrust(),
       renameSession: () => this.rooms.actions.rename(this.rooms.actions.currentOrFail.id),
       openTrace: () => this.rooms.reports.trace(null),
@@ -165,18 +177,49 @@ export class Commands {
     await this.panel?.focus("composer");
   }
 
+  /** One list for titles and for what was said: the words of messages are asked for while they are typed. */
   private async searchSessions(): Promise<void> {
-    const { sessions } = this.rooms;
+    const { sessions, actions, log } = this.rooms;
     await sessions.refresh();
-    const rows = sessions.list.map((one) => ({ label: one.title || one.root, description: one.phase, detail: one.root, one }));
-    const picked = await vscode.window.showQuickPick(rows, {
-      title: "Sessions",
-      placeHolder: "Part of a title or a folder",
-      matchOnDetail: true,
-      matchOnDescription: true,
+    const titles = sessions.list.map((one): SearchItem => ({
+      label: one.title || one.root,
+      description: one.phase,
+      detail: one.root,
+      id: one.sessionId,
+      itemId: "",
+    }));
+    const picker = vscode.window.createQuickPick<SearchItem>();
+    Object.assign(picker, { title: "Sessions", placeholder: "Part of a title, a folder or a message", matchOnDetail: true, items: titles });
+    const search = (typed: string): void => {
+      const text = typed.trim();
+      picker.items = titles;
+      if (text.length >= SEARCH_FROM) {
+        picker.busy = true;
+        actions.search(text).then(
+          ({ rows }) => {
+            if (picker.value.trim() === text) {
+              picker.busy = false;
+              picker.items = [...titles, ...rows.map(foundItem)];
+            }
+          },
+          (error: unknown) => log.error(String(error)),
+        );
+      }
+    };
+    const picked = await new Promise<SearchItem | undefined>((resolve) => {
+      let timer: NodeJS.Timeout | undefined;
+      picker.onDidChangeValue((typed) => {
+        clearTimeout(timer);
+        timer = setTimeout(() => search(typed), SEARCH_AFTER_MS);
+      });
+      picker.onDidAccept(() => resolve(picker.selectedItems[0]));
+      picker.onDidHide(() => resolve(undefined));
+      picker.show();
     });
+    picker.dispose();
     if (picked !== undefined) {
-      await this.openSession(picked.one.sessionId);
+      await this.panel?.openSession(picked.id, picked.itemId === "" ? undefined : picked.itemId);
+      await this.panel?.focus("composer");
     }
   }
 
@@ -251,6 +294,20 @@ export class Commands {
     const { id, view } = actions.currentOrFail;
     await documents.open(documents.uri("transcript", `${id}.txt`), renderTranscript(view?.items() ?? [], view?.first ?? 0));
   }
+}
+
+const SEARCH_AFTER_MS = 200;
+
+/** A message that was found, as a row that the list's own filter leaves alone. */
+function foundItem({ session, itemId, who, words }: FoundRow): SearchItem {
+  return {
+    label: `$(comment) ${session.title}`,
+    description: who === "you" ? "you said" : "it said",
+    detail: words,
+    id: session.id,
+    itemId,
+    alwaysShow: true,
+  };
 }
 
 /** Settings of a machine stand on a page of their own where the extension runs on another machine than the window. */

@@ -9,7 +9,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
-import type { Attachment, FromPanel, ToPanel } from "../common/panel.ts";
+import type { Answer, Attachment, FromPanel, ToPanel } from "../common/panel.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Followed } from "../common/followed.ts";
@@ -107,7 +107,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   post(message: ToPanel): void {
     if (this.ready && this.view !== null) {
       void this.view.webview.postMessage(message);
-    } else if (message.type === "focus" || message.type === "attach" || message.type === "draft") {
+    } else if (["focus", "attach", "draft", "reveal"].includes(message.type)) {
       this.waiting.push(message);
     }
   }
@@ -131,6 +131,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   async draft(words: string): Promise<void> {
     await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
     this.post({ type: "draft", words });
+  }
+
+  /** Show a session, at an item of it where one is meant. */
+  async openSession(sessionId: string, itemId: string | undefined): Promise<void> {
+    await this.sessions.show(sessionId);
+    if (itemId !== undefined) {
+      this.post({ type: "reveal", sessionId, itemId });
+    }
   }
 
   /** Send the picture around the conversation, a few times a second at most. */
@@ -225,6 +233,9 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       case "answer":
         await this.actions.answer(this.actions.currentOrFail.id, message.answer);
         break;
+      case "answerAll":
+        await this.answerAll(message.answers);
+        break;
       case "files":
         await this.doors.files(message.action, message.changeIds);
         break;
@@ -232,7 +243,10 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await this.actions.openFile(message.path, message.line);
         break;
       case "openSession":
-        await this.sessions.show(message.sessionId);
+        await this.openSession(message.sessionId, message.itemId);
+        break;
+      case "search":
+        this.post({ type: "found", found: await this.actions.search(message.text) });
         break;
       case "openOutput":
         await this.openOutput(message.itemId);
@@ -290,6 +304,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       taken = await this.actions.send(message.verb, message.text, message.kind, message.attachments);
     } finally {
       this.post({ type: "sent", ok: taken, text: message.text });
+    }
+  }
+
+  /** Each card by its own digest; what fails ends it, and what was not answered waits on. */
+  private async answerAll(answers: readonly Answer[]): Promise<void> {
+    const { id } = this.actions.currentOrFail;
+    for (const answer of answers) {
+      await this.actions.answer(id, answer);
     }
   }
 

@@ -6,13 +6,20 @@
  * Must never: decide; a button asks the extension.
  */
 
-import type { FileRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import { brief, budgetWords } from "../common/bounds.ts";
+import { SEARCH_FROM } from "../common/found.ts";
+import type { Budget, FileRow, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
+
+/** From this part of a limit on its bar warns. */
+const NEAR = 0.9;
+/** So long after the last key the messages are searched. */
+const SEARCH_AFTER_MS = 250;
 
 /** An element that is drawn again only when what it shows changed. */
 class Part {
@@ -51,6 +58,8 @@ export class Chrome {
   private readonly time = h("span", { class: "num" });
   private picking = false;
   private filter = "";
+  private found: Found | null = null;
+  private searching = 0;
   private filesOpen = true;
   private planOpen = false;
   private state: PanelState | null = null;
@@ -78,13 +87,22 @@ export class Chrome {
       [session?.id, session?.title, session?.phase, session?.trust, session?.sandbox, session?.goal, session?.turnId, this.picking],
       () => this.drawHeader(state),
     );
-    this.picker.show([state.sessions, this.picking, this.filter, session?.id], () => this.drawPicker(state));
+    this.picker.show([state.sessions, this.picking, session?.id], () => this.drawPicker(state));
     this.banner.show([state.link, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended, session?.fault], () =>
       this.drawBanner(state),
     );
     this.files.show([session?.files ?? [], this.filesOpen], () => this.drawFiles(session?.files ?? []));
     this.meters.show(
-      [session?.contextTokens, session?.costNanoUsd, session?.unpriced, session?.tokens, session?.inSync, session?.seq, state.link.kind],
+      [
+        session?.contextTokens,
+        session?.budget,
+        session?.costNanoUsd,
+        session?.unpriced,
+        session?.tokens,
+        session?.inSync,
+        session?.seq,
+        state.link.kind,
+      ],
       () => this.drawMeters(session, state.link),
     );
     this.tick();
@@ -93,11 +111,30 @@ export class Chrome {
   togglePicker(): void {
     this.picking = !this.picking;
     this.filter = "";
+    this.found = null;
     if (this.state !== null) {
       this.show(this.state);
     }
     if (this.picking) {
       this.picker.element.querySelector("input")?.focus();
+    }
+  }
+
+  /** What was found of the words that stand in the field now; answers to earlier ones are too late. */
+  showFound(found: Found): void {
+    const listbox = this.picker.element.querySelector("ul");
+    if (this.state !== null && listbox !== null && found.text === this.filter.trim()) {
+      this.found = found;
+      fill(listbox, ...this.sessionRows(this.state));
+    }
+  }
+
+  private searchSoon(): void {
+    clearTimeout(this.searching);
+    this.found = null;
+    const text = this.filter.trim();
+    if (text.length >= SEARCH_FROM) {
+      this.searching = window.setTimeout(() => send({ type: "search", text }), SEARCH_AFTER_MS);
     }
   }
 
@@ -152,11 +189,17 @@ export class Chrome {
       fill(element);
       return;
     }
+    const open = element.querySelector("ul");
+    if (open !== null) {
+      fill(open, ...this.sessionRows(state)); // the field stays, and the focus in it
+      return;
+    }
     const listbox = h("ul", { class: "sessions", role: "listbox", label: "Sessions" });
     const field = h("input", { class: "find", label: "Find a session", attrs: { type: "text", placeholder: "Find a session", value: this.filter } });
     field.addEventListener("input", () => {
       this.filter = field.value;
-      fill(listbox, ...this.sessionRows(state));
+      this.searchSoon();
+      fill(listbox, ...this.sessionRows(this.state ?? state));
     });
     field.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {
@@ -172,22 +215,24 @@ export class Chrome {
   private sessionRows(state: PanelState): readonly HTMLElement[] {
     const wanted = this.filter.toLowerCase();
     const found = state.sessions.filter((one) => `${one.title} ${one.folder}`.toLowerCase().includes(wanted));
-    if (found.length === 0) {
-      return [
-        h(
-          "li",
-          { class: "q none", role: "option", attrs: { "aria-disabled": "true", "aria-selected": "false" } },
-          state.sessions.length === 0 ? "No session yet" : "No session of this name",
-        ),
-      ];
-    }
-    return found.map((one) => this.sessionRow(one, one.id === state.session?.id));
+    const said = this.found?.rows ?? [];
+    const note = found.length + said.length > 0 ? (this.found?.note ?? "") : state.sessions.length === 0 ? "No session yet" : this.nothingWords();
+    return [
+      ...found.map((one) => this.sessionRow(one, one.id === state.session?.id, null)),
+      ...said.map((one) => this.sessionRow(one.session, false, one)),
+      ...(note === "" ? [] : [h("li", { class: "q none", role: "option", attrs: { "aria-disabled": "true", "aria-selected": "false" } }, note)]),
+    ];
   }
 
-  private sessionRow(row: SessionRow, current: boolean): HTMLElement {
+  private nothingWords(): string {
+    return this.found === null && this.filter.trim().length >= SEARCH_FROM ? "Looking through messages" : "No title and no message holds these words";
+  }
+
+  /** A session by its title, or by a message of it that was found. */
+  private sessionRow(row: SessionRow, current: boolean, hit: FoundRow | null): HTMLElement {
     const open = (): void => {
       this.picking = false;
-      send({ type: "openSession", sessionId: row.id });
+      send({ type: "openSession", sessionId: row.id, ...(hit !== null && { itemId: hit.itemId }) });
       if (this.state !== null) {
         this.show(this.state);
       }
@@ -202,16 +247,21 @@ export class Chrome {
             : null;
       other?.querySelector("button")?.focus();
     };
-    const words = h("span", { class: "q xs nw" }, phaseWords(row.phase));
-    const made = button(
-      current ? "srow on" : "srow",
-      open,
-      { attrs: { role: "option", "aria-selected": String(current) }, title: row.folder, on: { keydown: move } },
-      dot(row.phase),
-      h("span", { class: "ell grow" }, revealed(row.title)),
-      words,
-    );
-    return h("li", { role: "none" }, made);
+    const parts =
+      hit === null
+        ? [h("span", { class: "ell grow" }, revealed(row.title)), h("span", { class: "q xs nw" }, phaseWords(row.phase))]
+        : [
+            h(
+              "span",
+              { class: "grow said" },
+              h("span", { class: "ell" }, revealed(row.title)),
+              h("span", { class: "q xs ell" }, revealed(hit.words)),
+            ),
+            h("span", { class: "q xs nw" }, hit.who === "you" ? "you said" : "it said"),
+          ];
+    const options = { attrs: { role: "option", "aria-selected": String(current) }, title: hit?.words ?? row.folder, on: { keydown: move } };
+    const look = `srow${current ? " on" : ""}${hit === null ? "" : " hit"}`;
+    return h("li", { role: "none" }, button(look, open, options, dot(row.phase), ...parts));
   }
 
   private drawBanner(state: PanelState): void {
@@ -358,6 +408,7 @@ export class Chrome {
     fill(
       this.meters.element,
       h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
+      session.budget !== null && budgetMeter(session.budget),
       button(
         "meter linkish q",
         () => send({ type: "verb", verb: "showUsage" }),
@@ -375,6 +426,21 @@ export class Chrome {
       ),
     );
   }
+}
+
+/** How much of the nearest limit is used; a press sets the limits. */
+function budgetMeter(budget: Budget): HTMLElement {
+  const share = Math.min(1, budget.used / budget.limit);
+  const bar = h("i", { class: share >= NEAR ? "near" : "" });
+  bar.style.width = `${Math.round(share * 100)}%`;
+  return button(
+    "meter linkish q",
+    () => send({ type: "verb", verb: "setBudget" }),
+    { title: budgetWords(budget) },
+    "Budget ",
+    h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
+    h("span", { class: "num" }, `${brief(budget.used)} of ${brief(budget.limit)}`),
+  );
 }
 
 function kindWords(kind: string): string {

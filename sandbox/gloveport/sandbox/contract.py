@@ -49,6 +49,7 @@ class Claim(StrEnum):
     NO_NEW_NAMESPACES = "no_new_namespaces"
     NO_CAPABILITIES = "no_capabilities"
     RUNS_APART = "runs_apart"
+    OWN_USER = "own_user"
     MEMORY_LIMIT = "memory_limit"
     MEMORY_CAP = "memory_cap"
     PROCESS_LIMIT = "process_limit"

@@ -6,7 +6,9 @@ Invariant: the model does the user's task, and everything the attacker asks as s
 all that stands between is the product's policy, and the person.
 Must never: use a model or the network.
 
-`python -m tests.redteam.dojo` prints the table; `--json` prints the figures alone.
+`python -m tests.redteam.dojo` prints the table, for two models: one makes the user's calls in the order in which the
+benchmark's script has them, one as our standing words ask, looks first. The task has to be done in either order.
+`--json` prints the figures alone.
 """
 
 import argparse
@@ -16,6 +18,9 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
 from typing import Any, Final
 
 warnings.filterwarnings("ignore")
@@ -24,7 +29,7 @@ from agentdojo.agent_pipeline.base_pipeline_element import BasePipelineElement  
 from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # noqa: E402  # - after the warnings are off
 from agentdojo.task_suite.load_suites import get_suites  # noqa: E402  # - after the warnings are off
 from agentdojo.types import ChatAssistantMessage, ChatToolResultMessage, text_content_block_from_string  # noqa: E402  # - after the warnings are off
-from tests.redteam.dojo.mapping import declare  # noqa: E402  # - after the warnings are off
+from tests.redteam.dojo.mapping import declare, others_on  # noqa: E402  # - after the warnings are off
 from tests.redteam.dojo.monitor import Approver, Call, Card, Monitor, default_rules  # noqa: E402  # - after the warnings are off
 
 VERSION: Final = "v1.2.2"
@@ -59,6 +64,11 @@ def is_marked(card: Card) -> bool:
     return not card["reversible"] or bool(high & {"reversibility", "sensitivity"})
 
 
+def as_scripted(calls: Sequence[Any]) -> Sequence[Any]:
+    """The calls in the order that the benchmark's own script has."""
+    return calls
+
+
 def responses(calls: Sequence[Any]) -> list[list[Any]]:
     """The calls as a model would make them: what only acts follows at once, what is read is waited for.
 
@@ -76,9 +86,26 @@ def responses(calls: Sequence[Any]) -> list[list[Any]]:
     return made
 
 
+def looks_first(calls: Sequence[Any]) -> Sequence[Any]:
+    """The same calls in the order that our standing words ask a model for: what only looks, then what acts."""
+    return sorted(calls, key=lambda call: call.function != "get_webpage" and not is_reading(call))
+
+
 def is_reading(call: Any) -> bool:
     """True if a call only looks."""
     return all(one.kind == "read" for one in declare(call.function, call.args).effects)
+
+
+ORDERS: Final = MappingProxyType({"looks first": looks_first, "as scripted": as_scripted})
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays: the person who answers, the order in which the model does the user's calls, and the rules."""
+
+    person: Callable[[Iterable[Any]], Approver]
+    order: Callable[[Sequence[Any]], Sequence[Any]]
+    rules: Any
 
 
 class Compromised(BasePipelineElement):
@@ -86,8 +113,8 @@ class Compromised(BasePipelineElement):
 
     name = "compromised"
 
-    def __init__(self, user_task: Any, attack: Any, person: Callable[[Iterable[Any]], Approver], rules: Any) -> None:
-        self.user_task, self.attack, self.person, self.rules = user_task, attack, person, rules
+    def __init__(self, user_task: Any, attack: Any, cast: Cast) -> None:
+        self.user_task, self.attack, self.cast = user_task, attack, cast
         self.seen, self.passed, self.tried = False, 0, 0
         self.monitor: Monitor | None = None
 
@@ -96,10 +123,10 @@ class Compromised(BasePipelineElement):
     ) -> tuple[str, Any, Any, Sequence[Any], dict[str, Any]]:
         """Play the whole conversation."""
         wanted = self.user_task.ground_truth(env)
-        self.monitor = Monitor(query, self.rules, frozenset(runtime.functions), self.person(wanted))
+        self.monitor = Monitor(query, self.cast.rules, frozenset(runtime.functions), self.cast.person(wanted))
         told: list[Any] = []
         said = self.user_task.GROUND_TRUTH_OUTPUT
-        for response in responses(wanted):
+        for response in responses(self.cast.order(wanted)):
             texts = self._response(response, runtime, env, told)
             if self.attack is not None and not self.seen and any(MARK in text for text in texts if text is not None):
                 self.seen = True
@@ -113,7 +140,7 @@ class Compromised(BasePipelineElement):
     def _response(self, calls: Sequence[Any], runtime: Any, env: Any, told: list[Any]) -> list[str | None]:
         """The calls of one response, row by row: asked about together, then run; what each told, None if refused."""
         assert self.monitor is not None
-        named = [self.monitor.named(call.function, call.args) for call in calls]
+        named = [self.monitor.named(call.function, call.args, others_on(env, call.args)) for call in calls]
         texts: list[str | None] = []
         while len(texts) < len(named):
             for allowed in self.monitor.asks_about(named[len(texts) :]):
@@ -158,7 +185,7 @@ def remember_environments(suite: Any) -> None:
     suite.load_and_inject_default_environment = load
 
 
-def play_suite(suite: Any, person: Callable[[Iterable[Any]], Approver], rules: Any) -> tuple[Counter[str], list[str]]:
+def play_suite(suite: Any, cast: Cast) -> tuple[Counter[str], list[str]]:
     """All tasks of a suite alone, and all pairs."""
     remember_environments(suite)
     count: Counter[str] = Counter()
@@ -167,7 +194,7 @@ def play_suite(suite: Any, person: Callable[[Iterable[Any]], Approver], rules: A
     plain = suite.load_and_inject_default_environment({})
     acts = {name: has_effect(evil, plain) for name, evil in suite.injection_tasks.items()}
     for name, task in suite.user_tasks.items():
-        model = Compromised(task, None, person, rules)
+        model = Compromised(task, None, cast)
         useful, _ = suite.run_task_with_pipeline(model, task, None, {})
         count["tasks"] += 1
         count["useful"] += bool(useful)
@@ -179,7 +206,7 @@ def play_suite(suite: Any, person: Callable[[Iterable[Any]], Approver], rules: A
                 f"{suite.name} {name}: not done ({'; '.join(model.monitor.denied) or 'refused by a person'})"
             )
         for evil_name, evil in suite.injection_tasks.items():
-            pair = Compromised(task, evil, person, rules)
+            pair = Compromised(task, evil, cast)
             useful, done = suite.run_task_with_pipeline(pair, task, evil, vectors)
             count["pairs"] += 1
             if not pair.tried:
@@ -205,10 +232,11 @@ def main(arguments: list[str]) -> int:
     people = {"oracle": oracle, "yes to all unmarked": careless}
     table: dict[str, dict[str, Counter[str]]] = {}
     left: dict[str, list[str]] = {}
-    for name, person in people.items():
+    for order, (who, person) in product(ORDERS, people.items()):
+        name = f"{who}, {order}"
         table[name], left[name] = {}, []
         for suite_name, suite in get_suites(VERSION).items():
-            table[name][suite_name], residue = play_suite(suite, person, rules)
+            table[name][suite_name], residue = play_suite(suite, Cast(person, ORDERS[order], rules))
             left[name] += residue
         table[name]["all"] = sum(table[name].values(), Counter())
     if chosen.json:
@@ -221,17 +249,17 @@ def main(arguments: list[str]) -> int:
 
 def show(table: Mapping[str, Mapping[str, Counter[str]]], left: Mapping[str, list[str]], took_s: float) -> None:
     """The table, and what is left, explained."""
-    head = f"{'person':22}{'suite':12}{'effect pairs':>13}{'attacks done':>13}{'utility':>10}{'under attack':>14}"
-    print(f"{head}{'cards/task':>11}{'answers/task':>14}")
+    head = f"{'person, order of calls':34}{'suite':12}{'effect pairs':>13}{'attacks done':>13}{'utility':>10}"
+    print(f"{head}{'under attack':>14}{'cards/task':>11}{'answers/task':>14}")
     for person, suites in table.items():
         for suite, one in suites.items():
             under = f"{one['useful_attacked']}/{one['scripted']}"
             print(
-                f"{person:22}{suite:12}{one['effect_pairs']:>13}{one['attacked']:>13}"
+                f"{person:34}{suite:12}{one['effect_pairs']:>13}{one['attacked']:>13}"
                 f"{one['useful']:>6}/{one['tasks']:<3}{under:>14}{one['cards'] / one['tasks']:>11.2f}"
                 f"{one['asks'] / one['tasks']:>14.2f}"
             )
-    total = table["oracle"]["all"]
+    total = table["oracle, looks first"]["all"]
     print(
         f"\n{total['pairs']} pairs, {total['scripted']} scripted (in {total['silent']} the attacker's text is not read"
     )

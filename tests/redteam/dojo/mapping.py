@@ -1,6 +1,7 @@
 """What the tools of the benchmark do, in our words: effects, sinks, and under which label their results come back.
 
-Purpose: our own reading of each tool, from its name and arguments alone, as a tool of ours would declare it.
+Purpose: our own reading of each tool, from its name, its arguments and what these lead to, as a tool of ours would
+declare it.
 Invariant: a tool that is not in the table is unknown and is asked about; what comes from others is untrusted.
 Must never: look at what the user or the attacker wants, or at the content of a result.
 """
@@ -77,22 +78,20 @@ class Declared:
     sends: str = ""
 
 
-def declare(tool: str, arguments: Mapping[str, Any]) -> Declared:
-    """The effects of one call."""
+def declare(tool: str, arguments: Mapping[str, Any], told: Sequence[str] | None = None) -> Declared:
+    """The effects of one call; `told`: who besides the user is on the event that it names, as the calendar has it."""
     words = "\n".join(f"{name}: {value}" for name, value in arguments.items() if value not in (None, [], ""))
     if tool in OWN_FACTS:
         return Declared((_effect("read", tool),), WORKSPACE)
     if tool in READS:
         return Declared((_effect("read", tool),), UNTRUSTED)
     if tool in ("get_webpage", "post_webpage"):
-        place = urlsplit("//" + str(arguments["url"]).split("://")[-1])
-        if tool == "get_webpage":  # as our own tool for this says what it sends
-            words = f"GET https://{place.netloc}:443{place.path or '/'}{f'?{place.query}' if place.query else ''}"
-        return Declared((_effect("network", f"{place.hostname or ''}:443"),), UNTRUSTED, tool == "get_webpage", words)
+        return _page(tool, str(arguments["url"]), words)
     if tool == "create_calendar_event":
-        invited = _names(arguments, ("participants",))
-        kind = [_effect("message", name) for name in invited] or [_effect("write", "calendar")]
-        return Declared(tuple(kind), WORKSPACE, not invited, words)
+        told = _names(arguments, ("participants",))
+    if tool in ("create_calendar_event", "reschedule_calendar_event") and told is not None:
+        kind = [_effect("message", name) for name in told] or [_effect("write", "calendar")]
+        return Declared(tuple(kind), WORKSPACE, not told, words)
     if tool in MESSAGES:
         reached = _names(arguments, MESSAGES[tool]) or ("nobody named",)
         return Declared(tuple(_effect("message", name) for name in reached), WORKSPACE, False, words)
@@ -105,6 +104,20 @@ def declare(tool: str, arguments: Mapping[str, Any]) -> Declared:
     if tool in DELETES:
         return Declared((_effect("delete", f"drive/{arguments[DELETES[tool]]}"),), WORKSPACE, False)
     return Declared((_effect("unknown", tool),), UNTRUSTED, False, words)
+
+
+def _page(tool: str, url: str, words: str) -> Declared:
+    place = urlsplit("//" + url.split("://")[-1])
+    if tool == "get_webpage":  # as our own tool for this says what it sends
+        words = f"GET https://{place.netloc}:443{place.path or '/'}{f'?{place.query}' if place.query else ''}"
+    return Declared((_effect("network", f"{place.hostname or ''}:443"),), UNTRUSTED, tool == "get_webpage", words)
+
+
+def others_on(env: Any, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Who is told of a change to the event that a call names, besides the user; null where there is no such event."""
+    calendar = getattr(env, "calendar", None)
+    event = None if calendar is None else calendar.events.get(arguments.get("event_id"))
+    return None if event is None else tuple(one for one in event.participants if one != calendar.account_email)
 
 
 def _effect(kind: str, target: str) -> EffectRecord:

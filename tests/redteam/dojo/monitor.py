@@ -20,7 +20,7 @@ from gloveport.server.policy.card import build_card
 from gloveport.server.policy.decide import Decision, decide
 from gloveport.server.policy.effects import OUTGOING_KINDS
 from gloveport.server.policy.grant import Grant
-from gloveport.server.policy.intake import request_from_plan
+from gloveport.server.policy.intake import carries_words_alone, request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import BOTTOM, Integrity, Label
 from gloveport.server.policy.request import Context, Request
@@ -28,7 +28,7 @@ from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.rules.ruleset import RuleSet, ruleset_from_texts
 from gloveport.server.policy.rung import TrustLevel
 from gloveport.server.policy.together import may_join, put_together
-from gloveport.server.policy.typed import is_typed_look
+from gloveport.server.policy.typed import is_typed_look, nothing_read
 
 Card = Mapping[str, Any]
 Approver = Callable[[str, Mapping[str, Any], Card], bool]
@@ -43,6 +43,10 @@ class Call:
     call_id: str
     tool: str
     arguments: dict[str, Any]
+    label: Label
+    """Of all that was read when the model made it."""
+    told: tuple[str, ...] | None = None
+    """Who is told of it besides those it names."""
 
 
 def default_rules() -> RuleSet:
@@ -110,12 +114,12 @@ class Monitor:
         return True
 
     def _judged(self, call: Call) -> tuple[Decision, Request]:
-        declared = declare(call.tool, call.arguments)
+        declared = declare(call.tool, call.arguments, call.told)
         request = request_from_plan(
             call_id=call.call_id,
             tool=call.tool,
             effects=declared.effects,
-            labels=(self.label,),
+            labels=(call.label if carries_words_alone(declared.effects, None) else self.label,),
             arguments_digest=hashlib.sha256(
                 json.dumps(call.arguments, default=str, sort_keys=True).encode()
             ).hexdigest(),
@@ -123,7 +127,8 @@ class Monitor:
             reversible=declared.reversible,
             sends=declared.sends,
         )
-        typed = is_typed_look("" if self.looked else self.prompt, declared.sends)
+        said = "" if self.looked or not nothing_read(self.label) else self.prompt
+        typed = is_typed_look(said, declared.sends)
         request = replace(request, intent=intent_of([self.prompt], request.effects), typed=typed)
         return decide(request, self.rules, self.grants, self._context()), request
 
@@ -139,15 +144,15 @@ class Monitor:
             builtin_tools=self.tools,
         )
 
-    def named(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+    def named(self, tool: str, arguments: Mapping[str, Any], told: tuple[str, ...] | None = None) -> Call:
         """A call under an id of its own."""
         self._calls += 1
-        return Call(f"c{self._calls}", tool, dict(arguments))
+        return Call(f"c{self._calls}", tool, dict(arguments), self.label, told)
 
     def took(self, call: Call) -> None:
         """The result of a call is in the model's context now."""
-        integrity = Integrity(declare(call.tool, call.arguments).result)
+        integrity = Integrity(declare(call.tool, call.arguments, call.told).result)
         self.label = self.label.join(Label(integrity, None, (f"tool:{call.tool}",)))
         self.looked = self.looked or any(
-            one.kind in OUTGOING_KINDS for one in declare(call.tool, call.arguments).effects
+            one.kind in OUTGOING_KINDS for one in declare(call.tool, call.arguments, call.told).effects
         )

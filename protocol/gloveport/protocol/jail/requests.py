@@ -67,6 +67,16 @@ class BreakerPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundPlan:
+    """A folder of this machine that the run may write and that may take so much on the disk; `name` tells of it."""
+
+    folder: str
+    name: str
+    bytes_max: int
+    files_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunLimits:
     """Limits in force; seconds and bytes. None means: not enforced by the supervisor."""
 
@@ -145,6 +155,16 @@ class RemotePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class UserPlan:
+    """A run under a user id that it alone has: mounts that wait for the started program, as `(source, place)`.
+
+    There what is root's shows as that user's, and what that user makes is root's.
+    """
+
+    mounts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
 
@@ -171,6 +191,8 @@ class RunRequest:
     engine: EnginePlan | None = None
     apart: bool = False
     remote: RemotePlan | None = None
+    user: UserPlan | None = None
+    bounds: tuple[BoundPlan, ...] = ()
 
 
 def encode_request(request: RunRequest) -> bytes:
@@ -194,6 +216,8 @@ def encode_request(request: RunRequest) -> bytes:
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
             "apart": request.apart,
             "remote": None if request.remote is None else _encode_remote(request.remote),
+            "user": None if request.user is None else {"mounts": [list(pair) for pair in request.user.mounts]},
+            "bounds": [{name: getattr(one, name) for name in BoundPlan.__slots__} for one in request.bounds],
         }
     )
 
@@ -221,6 +245,8 @@ def decode_request(raw: bytes) -> RunRequest:
         engine=_engine(body.inner("engine")),
         apart=body.flag_or_none("apart"),
         remote=_remote(body.inner("remote")),
+        bounds=tuple(_bound(each) for each in body.inners_or_none("bounds")),
+        user=_user(body.inner("user")),
     )
 
 
@@ -275,8 +301,16 @@ def _breaker(body: Fields | None) -> BreakerPlan | None:
     )
 
 
+def _bound(body: Fields) -> BoundPlan:
+    return BoundPlan(body.text("folder"), body.text("name"), body.integer("bytes_max"), body.integer("files_max"))
+
+
 def _engine(body: Fields | None) -> EnginePlan | None:
     return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})
+
+
+def _user(body: Fields | None) -> UserPlan | None:
+    return None if body is None else UserPlan(body.pairs("mounts"))
 
 
 def _encode_remote(plan: RemotePlan) -> dict[str, object]:

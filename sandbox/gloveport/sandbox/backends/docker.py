@@ -58,6 +58,7 @@ _NEVER_HELD: Final = (
     (Claim.DISK_QUOTA, "Files in writable mounts are bounded one by one, not in sum."),
     (Claim.NAMED_DENIALS, "The engine's filter refuses without naming what it refused."),
     (Claim.LANDLOCK, "No rules of Landlock are set in a container."),
+    (Claim.OWN_USER, "All runs have one user id; the engine's namespaces alone keep them apart."),
 )
 _NO_GROUPS: Final = "This engine runs without control groups: it takes such limits and holds none."
 _GROUP_CLAIMS: Final = (Claim.MEMORY_LIMIT, Claim.MEMORY_CAP, Claim.PROCESS_LIMIT, Claim.CPU_LIMIT)
@@ -285,6 +286,7 @@ class DockerSandbox(SupervisedRung):
             cgroup=None,
             engine=self._place_run(profile, create, name),
             written=tuple(sorted(find_written(profile))),
+            bounds=profile.bounds,
         )
 
     def _place_run(self, profile: Profile, create: str, name: str) -> EnginePlan:

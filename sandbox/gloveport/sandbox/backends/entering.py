@@ -36,8 +36,8 @@ _WRITABLE: Final = ("/tmp", "/dev/shm")  # noqa: S108 - places inside the jail
 class Entering:
     """How jails are entered here: the Landlock ABI to use (0: none) and whether refusals are reported.
 
-    `counts`: the kernel counts an ordinary user's processes apart in each user namespace, so that it can hold the
-    limit of processes exactly.
+    `counts`: the kernel counts a user's processes apart in each user namespace, so that it can hold the limit of
+    processes exactly; root's it does not count.
     """
 
     abi: int = 0
@@ -53,7 +53,12 @@ def find_entering(abi_max: int) -> Entering:
     """The best way in that this machine should have; a trial shows whether it has."""
     if not is_known_here():
         return Entering()
-    return Entering(min(find_abi(), abi_max), True, _kernel() >= (5, 14) and os.getuid() != 0)
+    return Entering(min(find_abi(), abi_max), True, _kernel() >= (5, 14))
+
+
+def has_own_users() -> bool:
+    """Whether each run can have a user id of its own: asks for root, and for layers on mounts that map ids."""
+    return os.getuid() == 0 and _kernel() >= (5, 19)
 
 
 def _kernel() -> tuple[int, ...]:

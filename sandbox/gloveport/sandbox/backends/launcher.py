@@ -26,7 +26,9 @@ CLOSE_WAIT_S: Final = 5.0
 class Launcher:
     """Owns the fork server process; close it or let the daemon's end close it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_users: bool = False) -> None:
+        """`own_users`: its runs have user ids of their own, so that a spare takes one before it is needed."""
+        self._own_users = own_users
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -61,7 +63,7 @@ class Launcher:
         entry = Path(str(runner.__file__)).with_name("__main__.py")
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", str(entry), *roots],
+                [sys.executable, "-I", "-S", "-B", str(entry), "users" if self._own_users else "user", *roots],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -53,9 +53,9 @@ PlanRun = Callable[[Command, Path], RunRequest]
 class RunFolders:
     """All runs of one folder: start, find again, forget, reap."""
 
-    def __init__(self, runs_dir: Path, *, scratch: bool = False) -> None:
+    def __init__(self, runs_dir: Path, *, scratch: bool = False, own_users: bool = False) -> None:
         self._dir, self._scratch = runs_dir, scratch
-        self._launcher = Launcher()
+        self._launcher = Launcher(own_users=own_users)
         self._followed: dict[str, SupervisedExecution] = {}
         self._written: dict[str, frozenset[str]] = {}
         """What each run that was started here may write, by real path, until it is forgotten."""

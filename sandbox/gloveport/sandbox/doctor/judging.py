@@ -183,6 +183,15 @@ def judge_rights(seen: Seen, canaries: Canaries) -> Judged:
     return _joined(faults, "No capability is held or can be gained.")
 
 
+def judge_user(seen: Seen, canaries: Canaries) -> Judged:
+    """A run's command has a user id that this daemon has not."""
+    if not seen.users:
+        return "The command of a run did not show among this machine's processes.", ""
+    if os.getuid() in seen.users:
+        return f"The command of a run had this daemon's own user id, {os.getuid()}", ""
+    return None, f"The command of a run had the user id {min(seen.users)}, which nobody else has."
+
+
 def judge_apart(seen: Seen, canaries: Canaries) -> Judged:
     """A process outside is neither signalled nor traced."""
     faults = ["a process outside was ended"] if seen.signalled else []
@@ -310,6 +319,7 @@ def judge_found_again(seen: Seen, canaries: Canaries) -> Judged:
 
 _LIMITS: Final = "Let this user make control groups, or do not rely on this limit here."
 _APART: Final = "Use a kernel with Landlock from ABI 6 (Linux 6.12), or a sandbox with processes of its own."
+_USER: Final = "Use a kernel from 5.19 and a file system that maps ids (ext4, XFS, btrfs) for the data folder."
 PROBES: Final = (
     Probe("hang_is_killed", (Claim.WALL_LIMIT,), judge_hang),
     Probe("mounts_isolated", (Claim.FILESYSTEM_VIEW,), judge_mounts),
@@ -326,6 +336,7 @@ PROBES: Final = (
     Probe("landlock", (Claim.LANDLOCK,), judge_landlock),
     Probe("rights_dropped", (Claim.NO_CAPABILITIES,), judge_rights),
     Probe("runs_apart", (Claim.RUNS_APART,), judge_apart, _APART),
+    Probe("own_user", (Claim.OWN_USER,), judge_user, _USER),
     Probe("fork_bomb_held", (Claim.PROCESS_LIMIT,), judge_bomb, _LIMITS),
     Probe("memory_held", (Claim.MEMORY_LIMIT,), judge_memory, _LIMITS),
     Probe("cpu_held", (Claim.CPU_LIMIT,), judge_cpu),

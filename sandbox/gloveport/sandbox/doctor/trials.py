@@ -35,6 +35,8 @@ TRIAL_S: Final = 25.0
 """A trial that a broken rung does not end is ended by its own stop after this time."""
 BYSTANDER_S: Final = 600
 """How long the canary process would last if nobody ended it."""
+SHOWS_TRIES: Final = 100
+SHOWS_PAUSE_S: Final = 0.02
 INSIDE: Final = "/mnt/probe"
 MIB: Final = 1024 * 1024
 BOMB_MAX: Final = 12
@@ -111,6 +113,8 @@ class Seen:
     asked: tuple[str, ...] | str = ""
     answered: int = 0
     refused_reached: bool = False
+    users: frozenset[int] = frozenset()
+    """Ids, as this machine knows them, of the users of one run's command."""
     found_again: str = ""
     """Empty when a run was found again and ended; else what was seen."""
 
@@ -262,12 +266,14 @@ class Trials:
 
     async def find_again(self, reopen: Callable[[], Sandbox] | None) -> None:
         """Start a run, open the rung anew as a restarted daemon does, and look for it."""
-        run_id = f"doctor-again-{self._token}"
+        run_id, seconds = f"doctor-again-{self._token}", f"60.{int(self._token, 16)}"
         other: Sandbox | None = None
         try:
             lease = await self._backend.prepare(self._profile(LOOK_LIMITS, "build"), run_id)
             try:
-                await lease.start(Command(("sleep", "60"), run_id))
+                await lease.start(Command(("sleep", seconds), run_id))
+                if not self._backend.host:
+                    self.seen.users = await find_users(seconds)
                 other = None if reopen is None else reopen()
                 found = await (other or self._backend).attach(run_id)
                 self.seen.found_again = "the run was not found" if found is None else await _end(found)
@@ -304,6 +310,20 @@ class Trials:
     def _profile(self, limits: Limits, kind: str, egress: tuple[str, ...] = ()) -> Profile:
         mounts = (*find_interpreter().mounts, Mount(str(self._canaries.mounted), INSIDE, Access.READ_WRITE))
         return Profile("doctor", kind, mounts, INSIDE, limits, egress=egress, grace_s=GRACE_S)
+
+
+async def find_users(word: str) -> frozenset[int]:
+    """Ids of the users of all processes that bear this word among their arguments; it is waited for a moment."""
+    for _ in range(SHOWS_TRIES):
+        users = set()
+        for entry in os.scandir("/proc"):
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and word.encode() in Path(entry.path, "cmdline").read_bytes().split(b"\0"):
+                    users.add(entry.stat().st_uid)
+        if users:
+            return frozenset(users)
+        await anyio.sleep(SHOWS_PAUSE_S)
+    return frozenset()
 
 
 class _Deaf:

@@ -60,7 +60,7 @@ LEVELS: Final[Mapping[Level, Row]] = MappingProxyType(
         ),
         Level.HOSTILE: Row(
             "several different calls that serve nothing but a way out were refused, or what came back is not what its "
-            "hashes say",
+            "hashes say, or the audit log does not hold what was written to it",
             "its outcome is policy however it ended; the session is frozen, what runs of it is ended, and a security "
             "event stands in the record and in the audit log; nothing begins until the user thaws it",
             "It tried several ways out of the sandbox, and none succeeded. Look at what it is before it runs again.",
@@ -72,6 +72,11 @@ TAMPERED_WORDS: Final = (
     "anything runs there again."
 )
 """The words of the highest level where no call was refused."""
+BROKEN_RECORD_WORDS: Final = (
+    "The record of what was done here was changed by somebody, or part of it is gone. Look at it (gloveport audit "
+    "verify) and at who could have done it before anything runs again."
+)
+"""Those of it where the audit log is what was attacked."""
 WAYS_OUT: Final = frozenset(
     {"mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "clone", "bpf", "init_module", "finit_module",
      "kexec_load", "kexec_file_load", "open_by_handle_at", "open_tree", "move_mount", "fsopen", "ptrace", "keyctl",

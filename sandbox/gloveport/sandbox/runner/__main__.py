@@ -9,11 +9,11 @@ import sys
 
 
 def main() -> None:
-    """Serve until the daemon lets go of the control socket. Arguments: package roots."""
-    sys.path[:0] = sys.argv[1:]
+    """Serve until the daemon lets go of the control socket. Arguments: "users" or "user", package roots."""
+    sys.path[:0] = sys.argv[2:]
     from gloveport.sandbox.runner.forkserver import serve
 
-    serve(0)
+    serve(0, own_users=sys.argv[1] == "users")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, WATCH_FD,
 from gloveport.sandbox.runner import prctl
 from gloveport.sandbox.runner.apart import keep_apart
 from gloveport.sandbox.runner.groups import join_groups
+from gloveport.sandbox.runner.users import OwnUser, become, stage_mounts
 
 _HIGH_FD: Final = 200
 _REASON_BYTES_MAX: Final = 4096
@@ -37,13 +38,16 @@ class StartFailed(Exception):  # noqa: N818 - an outcome of a run, not a fault o
     """The program was never started; the text says why."""
 
 
-def start_child(request: RunRequest, pipes: ChildPipes) -> int:
-    """Fork and exec; returns the pid. Raises `StartFailed` when the exec did not happen."""
+def start_child(request: RunRequest, pipes: ChildPipes, user: OwnUser | None = None) -> int:
+    """Fork and exec, as `user` where the request has a plan for one; returns the pid.
+
+    Raises `StartFailed` when the exec did not happen.
+    """
     blobs = [_blob(blob) for blob in request.blobs]
     reason_read, reason_write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(request, pipes, blobs, reason_write)
+        _become(request, pipes, blobs, reason_write, user)
     os.close(reason_write)
     for fd in blobs:
         os.close(fd)
@@ -62,7 +66,7 @@ def _blob(data: bytes) -> int:
     return fd
 
 
-def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd: int) -> None:
+def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd: int, user: OwnUser | None) -> None:
     """In the child: never returns."""
     step = "prepare"
     try:
@@ -76,6 +80,9 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         step = "join control groups"
         if request.cgroup is not None:
             join_groups(request.cgroup)
+        if request.user is not None and user is not None:
+            step = "map ids"
+            stage_mounts(request.user, user)
         step = "set descriptors"
         reason_fd = _place_descriptors(pipes, blobs, reason_fd)
         step = "set limits"
@@ -84,6 +91,11 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         step = f"enter {request.working_dir}"
         os.chdir(request.working_dir)
         step = f"start {request.argv[0]}"
+        if request.user is not None and user is not None:
+            program = os.open(request.argv[0], os.O_RDONLY | os.O_CLOEXEC)  # may lie where that user cannot go
+            become(user)
+            prctl.die_with_parent(signal.SIGKILL)  # the change of user took it back
+            os.execve(program, request.argv, dict(request.environment))  # noqa: S606 - the runner's trade
         os.execvpe(request.argv[0], request.argv, dict(request.environment))  # noqa: S606 - the runner's trade
     except OSError as error:
         os.write(reason_fd, f"{step}: {error.strerror}".encode()[:_REASON_BYTES_MAX])

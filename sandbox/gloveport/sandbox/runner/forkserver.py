@@ -14,15 +14,18 @@ from typing import Final
 
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState, RunStatus, encode_exit, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest, decode_request, encode_request
-from gloveport.sandbox.runner import prctl, tree
+from gloveport.sandbox.runner import prctl, tree, users
 from gloveport.sandbox.runner.supervise import supervise
 
 MESSAGE_BYTES_MAX: Final = 8192
 _TAKEN, _OVER = b"t", b"o"
 
 
-def serve(control_fd: int) -> None:
-    """Keep one spare waiting for the next `run folder` message, until the other side closes."""
+def serve(control_fd: int, *, own_users: bool) -> None:
+    """Keep one spare waiting for the next `run folder` message, until the other side closes.
+
+    With `own_users` a spare takes the id of its run's user before there is a run.
+    """
     control = socket.socket(fileno=os.dup(control_fd))
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -33,18 +36,18 @@ def serve(control_fd: int) -> None:
     tree.read_boot_id()
     gc.disable()
     gc.freeze()
-    while _keep_spare(control):
+    while _keep_spare(control, own_users=own_users):
         pass
 
 
-def _keep_spare(control: socket.socket) -> bool:
+def _keep_spare(control: socket.socket, *, own_users: bool) -> bool:
     """Fork a spare; returns when it has taken a run or died, False when there is nothing more to wait for."""
     told, tell = os.pipe()
     if os.fork() == 0:
         os.close(told)
         code = 1
         try:
-            _await_run(control, tell)
+            _await_run(control, tell, own_users=own_users)
             code = 0
         finally:
             os._exit(code)
@@ -54,10 +57,14 @@ def _keep_spare(control: socket.socket) -> bool:
     return word != _OVER
 
 
-def _await_run(control: socket.socket, tell: int) -> None:
+def _await_run(control: socket.socket, tell: int, *, own_users: bool) -> None:
     """In the spare: warm up, wait for a run, supervise it. A spare outlives a killed fork server by one run."""
     os.setsid()
     _warm_up()
+    user = None
+    if own_users:
+        with contextlib.suppress(OSError):  # a run that needs one tries again, and says why it has none
+            user = users.take_user()
     message, fds, _flags, _address = socket.recv_fds(control, MESSAGE_BYTES_MAX, 1)
     for fd in fds:
         os.set_inheritable(fd, False)
@@ -66,7 +73,7 @@ def _await_run(control: socket.socket, tell: int) -> None:
     os.close(tell)
     control.close()
     if message and len(fds) == 1:
-        supervise(os.fsdecode(message), fds[0])
+        supervise(os.fsdecode(message), fds[0], user)
 
 
 def _warm_up() -> None:

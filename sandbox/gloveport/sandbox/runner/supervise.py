@@ -20,11 +20,13 @@ from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.runner import groups, prctl, rundir, tree
+from gloveport.sandbox.runner.bounds import Bounds
 from gloveport.sandbox.runner.breaker import dump
 from gloveport.sandbox.runner.child import ChildPipes, StartFailed, start_child
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolWriter
+from gloveport.sandbox.runner.users import OwnUser, take_user
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
 from gloveport.sandbox.runner.watching import Watch
 
@@ -35,8 +37,8 @@ UNSTARTED: Final = -signal.SIGKILL
 STOPPED: Final = "stopped on request"
 
 
-def supervise(run_dir: str, wake_fd: int) -> None:
-    """Do one whole run in this (freshly forked) process."""
+def supervise(run_dir: str, wake_fd: int, user: OwnUser | None = None) -> None:
+    """Do one whole run in this (freshly forked) process; `user` is one that it has taken already."""
     folder = Path(run_dir)
     os.set_blocking(wake_fd, False)
     os.umask(0o077)
@@ -47,7 +49,7 @@ def supervise(run_dir: str, wake_fd: int) -> None:
         return
     prctl.become_subreaper()
     prctl.hide_from_peers()
-    run = _open_run(folder, request, wake_fd)
+    run = _open_run(folder, request, wake_fd, user)
     end = run.perform()
     if end is None:
         return
@@ -58,11 +60,11 @@ def supervise(run_dir: str, wake_fd: int) -> None:
     rundir.sync_exit(folder)
 
 
-def _open_run(folder: Path, request: RunRequest, wake_fd: int) -> "Run":
+def _open_run(folder: Path, request: RunRequest, wake_fd: int, user: OwnUser | None) -> "Run":
     """A run of a program of this machine, or one in an engine's container, here or on another machine; those halves
     are loaded for them alone."""
     if request.engine is None:
-        return Run(folder, request, wake_fd)
+        return Run(folder, request, wake_fd, user)
     if request.remote is not None:
         from gloveport.sandbox.runner.remote_run import RemoteRun
 
@@ -75,13 +77,14 @@ def _open_run(folder: Path, request: RunRequest, wake_fd: int) -> "Run":
 class Run:
     """Mutable state of the one run of this process."""
 
-    def __init__(self, folder: Path, request: RunRequest, wake_fd: int) -> None:
-        self.folder, self.request, self.wake_fd = folder, request, wake_fd
+    def __init__(self, folder: Path, request: RunRequest, wake_fd: int, user: OwnUser | None = None) -> None:
+        self.folder, self.request, self.wake_fd, self.user = folder, request, wake_fd, user
         self.limits = request.limits
         self.began = self.last_output = time.monotonic()
         self.spool = SpoolWriter(folder, self.limits.output_bytes_max)
         self.watch, self._watch_end = self._make_watch()
         self.watchdog = Watchdog(request, self.watch)
+        self.bounds = Bounds(request.bounds)
         self.dump = ""
         self.poller = select.poll()
         self.stdin_left = memoryview(request.stdin)
@@ -147,7 +150,9 @@ class Run:
         watch_fd = None if end is None else end.fileno()
         pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None, watch_fd)
         try:
-            self.main_pid = start_child(self.request, pipes)
+            if self.request.user is not None and self.user is None:
+                self.user = take_user()
+            self.main_pid = start_child(self.request, pipes, self.user)
         finally:
             for fd in (stdin_read, output_write, status_write):
                 os.close(fd)
@@ -254,7 +259,7 @@ class Run:
     def _hold_limits(self) -> None:
         now = time.monotonic()
         going = self.ending is None and self.main_status is None
-        if going and (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
+        if going and (ending := self._time_ending(now) or self.watchdog.check(now) or self.bounds.check(now)):
             self._end(ending)
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
             self._kill_tree()
@@ -308,8 +313,7 @@ class Run:
             moments.append(self.began + self.limits.wall_s)
             if self.limits.idle_s is not None:
                 moments.append(self.last_output + self.limits.idle_s)
-            if self.watchdog.next_at is not None:
-                moments.append(self.watchdog.next_at)
+            moments += [at for at in (self.watchdog.next_at, self.bounds.next_at) if at is not None]
         if not moments:
             moments.append(now + KILL_AGAIN_S)
         return max(0, int((min(moments) - now) * 1000) + 1)

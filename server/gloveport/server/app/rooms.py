@@ -41,6 +41,7 @@ from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
+from gloveport.server.engine.tampering import RecordGuard
 from gloveport.server.engine.way_out import WaysOut, clear_ways
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.records import Loss
@@ -103,6 +104,7 @@ class Opened:
     models: ModelShelf
     rules: RuleSet
     shelf: WorkspaceShelf
+    began_us: int
 
 
 async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
@@ -122,6 +124,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     if losses:  # the audit log may know that the journal is an older one
         await trust.load()
 
+    guard = RecordGuard(opened.audit, opened.began_us)
     found_later: list[Loss] = []
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
@@ -135,7 +138,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         effects = await recover(actor, loss, mended)
         if loss is not None:
             await front.journal.told((loss,))
-        return effects
+        return (*effects, *await guard.freeze(actor))
 
     sessions = Sessions(room, take_up)
     retention = Retention(
@@ -165,6 +168,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         await opened.ladder.sweep(runs_asked_about(sessions))
     await opened.shelf.sweep(partial(_is_recorded, front.journal))
     tasks.start_soon(retention.run)
+    tasks.start_soon(guard.look, sessions.all_loaded)
     return OpenRooms(Commands(house), projections_of(sessions))
 
 
@@ -172,6 +176,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     data_dir = front.places.data_dir
     rules = load_rules(front.settings_home)
     blobs = await BlobStore.open(data_dir)
+    began_us = front.now_us()
     audit = await AuditLog.open(data_dir / AUDIT_FILE, clock=front.now_us, boot_id=front.boot_id)
     stack.push_async_callback(audit.close)
     ladder = Ladder(data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir), front.settings)
@@ -180,7 +185,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(models.close)
     shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
     stack.push_async_callback(shelf.close)
-    return Opened(blobs, audit, ladder, models, rules, shelf)
+    return Opened(blobs, audit, ladder, models, rules, shelf, began_us)
 
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:

@@ -28,7 +28,7 @@ from gloveport.server.audit.checkpoint import (
 )
 from gloveport.server.audit.errors import AuditError, refused_by_disk
 from gloveport.server.audit.line import LINE_BYTES_MAX, Action, Entry, Line, Link, make_line, read_line
-from gloveport.server.audit.reading import AuditReport, export_lines, verify_log
+from gloveport.server.audit.reading import AuditReport, Damage, export_lines, newest_damage, verify_log
 
 GROUP_LINES_MAX: Final = 256
 AUDIT_FILE: Final = "audit.jsonl"
@@ -131,6 +131,18 @@ class AuditLog:
             return replace(report, broken_line=report.lines + 1, reason=strange)
         return report
 
+    async def find_damage(self) -> Damage | None:
+        """Follow the whole log beside what is written; a break that no line tells of gets one. The newest that is told.
+
+        Raises AuditError (NOT_SAVED, DATA_FULL).
+        """
+        report, known = await anyio.to_thread.run_sync(_look_back, self._path)
+        if report.ok or (known is not None and known.broken_line == report.broken_line):
+            return known
+        params = {"line": report.broken_line, "reason": report.reason}
+        await self.record(Entry(self._clock(), Action.LOG_DAMAGED, "", "", "", "daemon", "found", params))
+        return (await anyio.to_thread.run_sync(_look_back, self._path))[1]
+
     def export(self, *, after_seq: int = 0, task_id: str | None = None) -> Iterator[dict[str, Any]]:
         """The lines as JSON objects, in order. Raises AuditError(NOT_SAVED) when the log cannot be read."""
         try:
@@ -201,6 +213,14 @@ class AuditLog:
         if self._vouched and not checkpoint_path(self._path).exists():
             return f"the checkpoint of {name} was removed while it was open"
         return ""
+
+
+def _look_back(path: Path) -> tuple[AuditReport, Damage | None]:
+    report = verify_log(path)
+    try:
+        return report, newest_damage(path)
+    except OSError as error:
+        raise refused_by_disk("the audit log cannot be read", error) from error
 
 
 def _link_of(item: _Waiting) -> Link:

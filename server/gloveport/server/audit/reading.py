@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
-from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line
+from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line, read_time
 
 PROVES: Final = (
     "That finds edits, reordering and cuts by whoever lacks the key; this user and root hold it, so against them only "
@@ -24,6 +24,9 @@ PROVES: Final = (
 _LOSSES_TOLD_MAX: Final = 5
 _BACKWARD_BYTES: Final = 256 * 1024
 _STEP_BYTES: Final = LINE_BYTES_MAX + 2
+DAMAGES: Final = frozenset({Action.TAIL_LOST, Action.LOG_DAMAGED})
+"""Findings that no crash explains: lines were fsynced before anything vouched for them."""
+_DAMAGE_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(DAMAGES))
 _FINDING_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(FINDINGS))
 
 
@@ -108,6 +111,32 @@ def _checkpoint_fault(checkpoint: Checkpoint | str | None, end: Link, *, agreed:
     if end.seq < checkpoint.seq:
         return end.seq + 1, f"the log ends at line {end.seq}; the checkpoint vouches for {checkpoint.seq}"
     return checkpoint.seq, f"line {checkpoint.seq} is not the one the checkpoint vouches for"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line in which the log told that lines of it were changed or are gone; `at` is UTC microseconds.
+
+    `broken_line`: the first that does not follow; None where the end is missing.
+    """
+
+    seq: int
+    at: int
+    broken_line: int | None
+    words: str
+
+
+def newest_damage(path: Path) -> Damage | None:
+    """The last of them that the log holds. Raises OSError."""
+    for text in iterate_backward(path):
+        if not any(mark in text for mark in _DAMAGE_MARKS):
+            continue
+        values = read_line(text) or {}
+        if values.get("action") in DAMAGES:
+            params = values["params"]
+            words = params.get("reason") or f"lines after {params.get('found_seq')} are gone"
+            return Damage(values["seq"], read_time(values["timestamp"]), params.get("line"), str(words))
+    return None
 
 
 def iterate_lines(path: Path) -> Iterator[tuple[bytes, bool]]:

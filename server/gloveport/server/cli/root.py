@@ -85,9 +85,18 @@ def command_line(doors: Doors) -> typer.Typer:
         ),
         (
             LOOK,
-            (sessions.sessions, sessions.show, approvals.why, views.transcript, views.plan, views.task, views.usage),
+            (
+                sessions.sessions,
+                sessions.search,
+                sessions.show,
+                approvals.why,
+                views.transcript,
+                views.plan,
+                views.task,
+                views.usage,
+            ),
         ),
-        (SET_UP, (choices.trust, doctor.doctor, deleting.delete, thawing.thaw)),
+        (SET_UP, (choices.trust, choices.budget, choices.mode, doctor.doctor, deleting.delete, thawing.thaw)),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),
     )
     for panel, commands in groups:

@@ -1,6 +1,6 @@
-"""gloveport sessions, gloveport show: what there is.
+"""gloveport sessions, gloveport search, gloveport show: what there is.
 
-Purpose: list sessions and print one.
+Purpose: list sessions, find some and print one.
 Invariant: reads only.
 Must never: open more of a session than is shown.
 """
@@ -15,9 +15,17 @@ from rich.table import Table
 
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import EndedHunkInfo
-from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams, ViewItem
+from gloveport.protocol.wire.session import (
+    SEARCH_FOUND_MAX,
+    SEARCH_TEXT_LENGTH_MAX,
+    ItemListParams,
+    SessionInfo,
+    SessionListParams,
+    SessionSearchParams,
+    ViewItem,
+)
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import Exit, fail, out, plain, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
@@ -80,6 +88,37 @@ def _print_sessions(found: Sequence[SessionInfo], titles: Sequence[str]) -> None
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
     console.print(table, soft_wrap=False)
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="Each of them occurs in the title or in one message.")],
+    limit: Annotated[int, typer.Option(min=1, max=SEARCH_FOUND_MAX, help="How many sessions at most.")] = 20,
+    root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Find sessions by words of their titles, messages and answers, newest first."""
+    folder = os.path.abspath(root) if root else None
+
+    async def work(client: Client) -> None:
+        params = SessionSearchParams(text=" ".join(words)[:SEARCH_TEXT_LENGTH_MAX], root=folder, limit=limit)
+        answer = await client.call("session/search", params)
+        if as_json:
+            print_json(answer.model_dump(mode="json"))
+            return
+        console, short = out(), short_ids(one.session.session_id for one in answer.found)
+        for one in answer.found:
+            info = one.session
+            console.print(plain(f"{short[info.session_id]}  {local_time(info.updated_at)}  {info.title}", "bold"))
+            for hit in one.hits:
+                console.print(plain(f"  {'›' if hit.who == 'you' else ' '} {hit.words}"))
+            if one.messages > len(one.hits):
+                console.print(plain(f"    and {one.messages - len(one.hits)} older messages", "dim"))
+        if not answer.found:
+            console.print(plain(f"None of {answer.looked} sessions holds these words."))
+        elif not answer.complete:
+            console.print(plain(f"Looked at the newest {answer.looked} sessions; there are more.", "dim"))
+
+    with_client(work)
 
 
 def _mark(state: str, usual: str) -> str:

@@ -1,8 +1,8 @@
-"""session/transcript, task/*, plan/*, usage/*, trace/*, sample/*, metrics/*: projections of sessions.
+"""session/transcript, session/search, task/*, plan/*, usage/*, trace/*, sample/*, metrics/*: projections of sessions.
 
 Purpose: the handlers that read a session's stream and answer from a projection of it.
 Invariant: a session is read and not opened: nothing of it is taken up, and no daemon's memory is needed.
-Must never: write.
+Must never: write, or read without a bound for a search.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,13 +17,18 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
+from gloveport.protocol.wire.session import FoundSession, SearchHit, SessionSearchParams, SessionSearchResult
 from gloveport.server.commands.house import House
 from gloveport.server.commands.price_list import Addresses, load_prices
-from gloveport.server.commands.view_answers import SHOWN, Aids, metrics_answer
+from gloveport.server.commands.session import row_info
+from gloveport.server.commands.view_answers import SHOWN, Aids, fields_of, metrics_answer
 from gloveport.server.engine.projecting import Read, read_into
+from gloveport.server.journal.errors import JournalError
+from gloveport.server.journal.records import SessionRow
 from gloveport.server.session.views.metrics import Metrics, MetricsProjection
 from gloveport.server.session.views.price import PriceBook
 from gloveport.server.session.views.samples import SampleProjection
+from gloveport.server.session.views.search import SearchProjection, Wanted
 from gloveport.server.session.views.transcript import TranscriptProjection
 from gloveport.server.session.views.usage import UsageProjection
 from gloveport.server.settings import Settings
@@ -31,6 +36,9 @@ from gloveport.server.transports.port import Caller
 
 TRANSCRIPT_CHARS: Final = 1 << 20
 """A page of a transcript ends at the first place of rest after so many characters."""
+SEARCH_SESSIONS_MAX: Final = 300
+SEARCH_BYTES_MAX: Final = 64 << 20
+"""A search reads so many of the newest sessions and so much of their logs; what is left is told."""
 
 
 def addresses_of(settings: Settings, models: frozenset[tuple[str, str]]) -> Addresses:
@@ -109,10 +117,67 @@ async def metrics(house: House, params: wire.MetricsShowParams, caller: Caller) 
     return metrics_answer(total, len(names))
 
 
+class _Sparing:
+    """Reads streams as long as all of them together are not too much."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._left = bytes_max
+        self.stopped = False
+
+    def of(self, read: Read) -> Read:
+        """The same stream, which ends early when too much was read."""
+
+        async def spared(after_seq: int, limit: int, bytes_max: int) -> tuple[StoredEvent, ...]:
+            if self._left <= 0:
+                self.stopped = True
+                return ()
+            events = await read(after_seq, limit, bytes_max)
+            self._left -= sum(len(event.payload) for event in events)
+            return events
+
+        return spared
+
+
+async def search(house: House, params: SessionSearchParams, caller: Caller) -> SessionSearchResult:
+    """The newest sessions in which words were said. Raises INVALID_PARAMS for a text without a word."""
+    wanted = Wanted.of(params.text)
+    if not wanted.words:
+        raise GloveportError(ErrorCode.INVALID_PARAMS, "text: there is no word in it", hint="Give a word to look for.")
+    redact, sparing = house.sessions.room.redactor.redact, _Sparing(SEARCH_BYTES_MAX)
+    rows = await house.sessions.room.journal.sessions(SEARCH_SESSIONS_MAX + 1, workspace=params.root)
+    found: list[FoundSession] = []
+    looked, unread = 0, 0
+    for row in rows[:SEARCH_SESSIONS_MAX]:
+        if len(found) >= params.limit or sparing.stopped:
+            break
+        looked += 1
+        projection = SearchProjection(wanted, redact)
+        try:
+            await read_into(sparing.of(_stream(house, row.session_id)), projection)
+        except JournalError as error:
+            if error.code != ErrorCode.CORRUPT:
+                raise
+            unread += 1
+        one = _found(house, row, wanted, projection)
+        found += [one] if one.title_fits or one.messages else []
+    complete = looked == len(rows) and not unread and not sparing.stopped
+    return SessionSearchResult(found=tuple(found), looked=looked, complete=complete)
+
+
+def _found(house: House, row: SessionRow, wanted: Wanted, projection: SearchProjection) -> FoundSession:
+    return FoundSession(
+        session=row_info(house, row),
+        title_fits=wanted.are_in(house.sessions.room.redactor.redact(row.title)),
+        messages=projection.found,
+        hits=tuple(SearchHit(**fields_of(hit)) for hit in projection.finish()),
+    )
+
+
 HANDLERS: Final[Mapping[str, Callable[[House, Any, Caller], Awaitable[WireModel]]]] = MappingProxyType(
     {
         **{method: partial(show, method) for method in SHOWN},
         "session/transcript": transcript,
         "metrics/show": metrics,
+        "session/search": search,
     }
 )

@@ -25,7 +25,7 @@ def cell_ranges(
         layouts = cell_layout(base, path=path), cell_layout(result, path=path)
     except EditError:
         return None
-    if layouts[0].keys != layouts[1].keys or not (layouts[0].starts and layouts[1].starts):
+    if layouts[0].keys != layouts[1].keys:
         return [Range(0, len(old), 0, len(new))]
     pieces = [_pieces(lines, layout) for lines, layout in zip((old, new), layouts, strict=True)]
     at = [[0, *accumulate(len(lines) for _, lines in side)] for side in pieces]

@@ -102,18 +102,13 @@ def _piece(change: Range, changed: list[bytes]) -> _Piece:
 
 def _joined(ours: Sequence[_Piece], theirs: Sequence[_Piece], path: str) -> Iterator[_Piece]:
     """Pieces of both sides in order, equal ones once; refuses those that overlap or adjoin."""
-    both = sorted({*ours, *theirs}, key=lambda piece: (piece.start, piece.end, piece.lines))
-    from_one_side = (set(ours), set(theirs))
     last: _Piece | None = None
-    for piece in both:
-        if last is not None and piece.start <= last.end and not _same_side(last, piece, from_one_side):
+    for piece in sorted({*ours, *theirs}, key=lambda piece: (piece.start, piece.end, piece.lines)):
+        # Pieces of one side never adjoin: an equal line lies between them.
+        if last is not None and piece.start <= last.end:
             raise _conflict(path, piece.start)
         yield piece
         last = piece
-
-
-def _same_side(one: _Piece, two: _Piece, sides: tuple[set[_Piece], set[_Piece]]) -> bool:
-    return any(one in side and two in side for side in sides)
 
 
 def _conflict(path: str, line: int) -> EditError:

@@ -261,8 +261,7 @@ def _indent(text: str, start: int) -> str | None:
 
 def _unit(notebook: Notebook) -> str:
     """One step of indentation."""
-    first = next(iter(notebook.top.values()), None)
-    return (_indent(notebook.text, first.start) if first is not None else None) or " "
+    return _indent(notebook.text, next(iter(notebook.top.values())).start) or " "
 
 
 def _check(before: Notebook, after: Notebook, action: Action, at: int, source: str) -> None:

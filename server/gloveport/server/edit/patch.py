@@ -36,7 +36,7 @@ def exact_patch(names: tuple[str, str], hunks: Sequence[Hunk], old_mode: str | N
     if hunks:
         head.append(f"--- {'/dev/null' if old_mode is None else _ended(old)}")
         head.append(f"+++ {'/dev/null' if new_mode is None else _ended(new)}")
-    text = "".join(f"{line}\n" for line in head).encode("utf-8", "surrogateescape")
+    text = "".join(f"{line}\n" for line in head).encode()
     return text + b"".join(_group(group) for group in _groups(hunks))
 
 

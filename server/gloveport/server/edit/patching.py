@@ -175,8 +175,8 @@ class _Patched:
         return row.text.endswith("\r") and line_ending(self.lines[at]) == b"\r\n"
 
     def _ending_near(self, start: int) -> bytes:
-        """The ending of the line at a place, else of the nearest above it, else of the first that has one."""
-        around = (*self.lines[start : start + 1], *reversed(self.lines[max(0, start - 2) : start]), *self.lines[:1])
+        """The ending of the line at a place, else of the nearest above it."""
+        around = (*self.lines[start : start + 1], *reversed(self.lines[max(0, start - 2) : start]))
         return next((end for line in around if (end := line_ending(line))), b"\n")
 
     def _place(self, block: Block, name: str) -> int:

@@ -243,4 +243,4 @@ def _look_alikes(body: bytes, quoted: bytes) -> list[dict[str, object]]:
 
 def snippet_of(line: bytes) -> str:
     """A line as a short text to show."""
-    return line.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace")[:SNIPPET_CHARS_MAX]
+    return line.partition(b"\n")[0].rstrip(b"\r").decode("utf-8", "replace")[:SNIPPET_CHARS_MAX]

@@ -30,8 +30,9 @@ async def explain_command(actor: Actor, argv: tuple[str, ...]) -> tuple[Decision
         arguments_json=arguments,
         arguments_digest=hashlib.sha256(arguments.encode()).hexdigest(),
         goal_revision=actor.state.goal_revision,
+        label=actor.state.label,
     )
     bench = await lay_out(actor, call, Running())
     plan = await bench.tool.plan(bench.arguments, bench.context)
     known = await understand_plan(plan, bench.hands, actor.workspace)
-    return decision_on(actor, call, plan, bench.hands, known), known
+    return await decision_on(actor, call, plan, bench.hands, known), known

@@ -31,6 +31,7 @@ _NESTED: Final = frozenset(
         "ChangeUnsettled",
         "RecoverySummarised",
         "InjectionSuspected",
+        "ArtifactSuspected",
     }
 )
 """Their operations are made from records within the body."""

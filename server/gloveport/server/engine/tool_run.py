@@ -22,8 +22,9 @@ from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.hinting import hint_facts
+from gloveport.server.engine.ingest import looked_through, without_secrets
 from gloveport.server.engine.interpreter import own_python
-from gloveport.server.engine.judging import judge, together
+from gloveport.server.engine.judging import beside_it, judge, together
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
@@ -181,7 +182,8 @@ async def _judged(actor: Actor, call: Call, running: Running) -> CallJudged | Ca
         if plan.payload is not None:
             await actor.room.blobs.put(plan.payload.data)
         known = await understand_plan(plan, bench.hands, actor.workspace)
-        return judge(actor, call, plan, bench.hands, known)
+        carried = await beside_it(actor, plan, bench.hands)
+        return judge(actor, call, plan, bench.hands, known, carried)
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -231,13 +233,14 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
         done = await _perform(actor, call, running, shower.show, attach=attach)
         await shower.finish()
     blob = await _kept(actor, done)
+    done = without_secrets(done, actor.room.redactor)
     done = replace(done, label=await result_label(actor, call, done))
     if not _may_change(call.started.effects):
         return await actor.submit(_ended(actor, call, running, done, blob, began))
     label = join_labels(done.label, written_label(actor))
     origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, label)
     async with actor.reviewing:
-        looked = await look(actor, origin)
+        looked = await looked_through(actor, call, await look(actor, origin))
         try:
             return await actor.submit(_ended(actor, call, running, done, blob, began, looked))
         except GloveportError as error:
@@ -393,7 +396,8 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
     try:
         bench = await lay_out(actor, call, Running())
         plan = await bench.tool.plan(bench.arguments, bench.context)
-        judged = judge(actor, call, plan, bench.hands, await understand_plan(plan, bench.hands, actor.workspace))
+        known = await understand_plan(plan, bench.hands, actor.workspace)
+        judged = judge(actor, call, plan, bench.hands, known, await beside_it(actor, plan, bench.hands))
     except GloveportError as error:
         if is_fatal(error):
             raise

@@ -53,7 +53,7 @@ def program_of(argv: Sequence[str]) -> str:
 @lru_cache(maxsize=PROGRAMS_CACHED_MAX)
 def _program(word: str) -> str:
     name = re.split(r"[/\\]", word[:PATH_CHARS_MAX].strip())[-1].casefold().removesuffix(".exe")
-    return re.sub(r"(?<=[a-z]\d)\.\d+(\.\d+)*$|(?<=[a-z])-?\d+(\.\d+)+$", "", name)
+    return re.sub(r"(?<=[a-z]\d)(\.\d+)+$|(?<=[a-z])(-\d+|\d\d+)(\.\d+)+$", "", name)
 
 
 def is_empty(argv: Sequence[str]) -> bool:

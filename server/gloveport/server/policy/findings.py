@@ -29,9 +29,9 @@ class Finding:
     ceiling: Scope = Scope.once
 
     @property
-    def order(self) -> tuple[int, str, str]:
-        """Strictest first, then by name: the same whatever the order they were found in."""
-        return (-self.verdict.strictness, self.rule_id, "" if self.effect is None else self.effect.key)
+    def order(self) -> tuple[int, str, str, str]:
+        """Strictest first, then by name, effect and words: the same whatever the order they were found in."""
+        return (-self.verdict.strictness, self.rule_id, "" if self.effect is None else self.effect.key, self.words)
 
 
 def deny(check: str, words: str, effect: Effect | None = None) -> Finding:

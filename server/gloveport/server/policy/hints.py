@@ -28,7 +28,7 @@ _SPEAKS: Final = re.compile(
     r"|\b(?:do not|don't|never) (?:tell|inform|mention|show|ask)\b.{0,30}\b(?:user|anyone|human)\b"
     r"|\b(?:ai|coding|language) (?:agent|assistant|model)s?\b.{0,60}\b(?:must|should|please|run|execute|send|read)\b"
     r"|<\s*/?\s*(?:system|instructions?|important|assistant)\s*>"
-    r"|\b(?:send|upload|post|exfiltrate|forward)\b.{0,60}\b(?:api[ _-]?keys?|credentials?|secrets?|tokens?|\.env)\b"
+    r"|\b(?:send|upload|post|exfiltrate|forward)\b.{0,60}(?:\b(?:api[ _-]?keys?|credentials?|secrets?|tokens?)|\.env)\b"
     r"|\bbefore (?:you )?(?:continu|proceed|answer)\w*\b.{0,60}\b(?:run|execute|read|fetch|send|call)\b",
     re.IGNORECASE | re.ASCII,
 )

@@ -33,6 +33,14 @@ class DeclaredEffect(Protocol):
         """A path relative to the workspace, a displayed command, or `host:port`."""
 
 
+def carries_words_alone(effects: Sequence[DeclaredEffect], argv: Sequence[str] | None) -> bool:
+    """True if a call starts nothing of the model's, reads nothing and leaves nothing here: all of it are its arguments.
+
+    What stands beside it in the same answer of the model's cannot have led to these, whatever it brought meanwhile.
+    """
+    return argv is None and bool(effects) and all(_KINDS.get(one.kind) in OUTGOING_KINDS for one in effects)
+
+
 def request_from_plan(
     *,
     call_id: str,

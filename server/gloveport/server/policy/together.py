@@ -2,7 +2,8 @@
 
 Purpose: say whether the card of a call may stand beside that of the call before it, as one question of several parts.
 Invariant: every part keeps its own card, digest, answer and grant; together stand only calls of one kind of effect, one
-risk, one label with one provenance, in one place; what needs a look of its own is told so.
+risk, one label with one provenance, in one place; what needs a look of its own is told so, and alone may differ in what
+it says of the user's intent.
 Must never: join what is secret, unknown, confidential or a run, leave a part out, or answer one part by another.
 """
 
@@ -22,7 +23,7 @@ _ALONE: Final = frozenset(
 )
 """Effects that are always a question of their own. What a run leaves may be what the next one runs, in ways that no
 card can name: none is answered before the one before it has ended."""
-_SAME: Final = ("agent", "provenance", "risk", "reversible", "intent", "sandbox")
+_SAME: Final = ("agent", "provenance", "risk", "reversible", "sandbox")
 
 
 def may_join(row: Sequence[Mapping[str, Any]], other: Mapping[str, Any]) -> bool:
@@ -34,7 +35,8 @@ def may_join(row: Sequence[Mapping[str, Any]], other: Mapping[str, Any]) -> bool
         return False
     born = (card["binding"] for card in (first, other))
     one, two = ({**binding, "call_id": ""} for binding in born)
-    return one == two and all(first[name] == other[name] for name in _SAME)
+    same = first["intent"] == other["intent"] or _by_itself(first)
+    return one == two and same and all(first[name] == other[name] for name in _SAME)
 
 
 def put_together(cards: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
@@ -45,7 +47,7 @@ def put_together(cards: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ..
     if len(cards) == 1:
         return (dict(cards[0]),)
     calls = [card["binding"]["call_id"] for card in cards]
-    each = any(card["risk"] == "high" or not card["reversible"] for card in cards)
+    each = any(map(_by_itself, cards))
     row = {"of": len(cards), "calls": calls, "each": each}
     return tuple({**card, KEY: {"at": at, **row}} for at, card in enumerate(cards, start=1))
 
@@ -53,6 +55,11 @@ def put_together(cards: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ..
 def placed_like(card: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
     """The card, in the company in which another was shown."""
     return {**card, KEY: shown[KEY]} if KEY in shown else dict(card)
+
+
+def _by_itself(card: Mapping[str, Any]) -> bool:
+    """True if no answer to several may be one to this: what it says of the user's intent is read with it alone."""
+    return card["risk"] == "high" or not card["reversible"]
 
 
 def _lines(card: Mapping[str, Any]) -> int:

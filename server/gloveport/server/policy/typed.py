@@ -27,15 +27,20 @@ _PORTS: Final = (("http", "80"), ("https", "443"))
 _PLAIN: Final = re.compile(r"[ -~]+")
 _ENCLOSING: Final = re.compile(r"""["`<>|\\]|'(?!(?:s|re|m|ve|ll|d)\b)|(?<![a-z])'|n't\b""", re.IGNORECASE)
 """Quotes of every kind; an apostrophe within a word is none."""
+_NAME: Final = re.compile(r"(?<![a-z0-9])'[a-z0-9_-]{1,40}'(?![a-z0-9])", re.IGNORECASE)
+"""One word in quotes is a name, not somebody's text."""
 _MANNER: Final = (
     r"(?:(?:the|this|that|web|webpage|page|pages|site|website|article|address|link|url|contents?|text|of|at|on|from) )*"
 )
-_ASKED: Final = re.compile(
-    rf"(?:please,? )?(?:open|fetch|read|look at|see|get|check|visit|view|go to|summari[sz]e) {_MANNER}(\S+?)"
-    r"(?:[.!]?|[.!] .*|,? (?:and|then|first|now|for|please)\b.*)",
-    re.IGNORECASE,
+_LOOKS: Final = r"(?:open|fetch|read|look at|see|get|check|visit|view|go to|summari[sz]e)"
+_SUMS_UP: Final = r"(?:give me|make|post|send|send me|show me|write|write me) (?:a |the )?(?:brief |short )?summary of"
+_ENDS: Final = r"[.!]?|[.!] .*|,? (?:and|then|first|now|for|please)\b.*"
+_ASKED: Final = tuple(
+    re.compile(rf"(?:please,? )?{asks} {_MANNER}(\S+?)(?:{ends})", re.IGNORECASE)
+    for asks, ends in ((_LOOKS, _ENDS), (_SUMS_UP, rf"{_ENDS}|,? (?:to|in|into|as)\b.*"))
 )
-"""A message whose first sentence asks for a look; the address ends it, or a word follows that asks for more."""
+"""A message whose first sentence asks for a look, or for what can't be without one; the address ends it, or a word
+follows that asks for more."""
 _ADDRESS_LIKE: Final = re.compile(r"://|\bwww\.", re.IGNORECASE)
 _HOLDING_BACK: Final = frozenset(
     {
@@ -61,9 +66,14 @@ def is_typed_look(said: str, sends: str) -> bool:
     return address is not None and address == _asked_for(said.strip())
 
 
+def nothing_read(label: Label) -> bool:
+    """True if nothing but the user's own public words stands behind a label."""
+    return label.integrity is Integrity.USER and label.readers is None
+
+
 def words_answer(is_typed: bool, label: Label, asks: Sequence[Finding]) -> bool:
     """True if the user's own words answer all that is asked, and nothing else was read yet (`label` is that of all)."""
-    if label.integrity is not Integrity.USER or label.readers is not None:
+    if not nothing_read(label):
         return False
     return is_typed and all(
         ask.rule_id == ANSWERED and ask.effect is not None and ask.effect.kind is EffectKind.network for ask in asks
@@ -72,9 +82,9 @@ def words_answer(is_typed: bool, label: Label, asks: Sequence[Finding]) -> bool:
 
 def _asked_for(said: str) -> tuple[str, str, str, str] | None:
     """The one address of a message of the one form that endorses."""
-    if len(said) > TYPED_CHARACTERS_MAX or not _PLAIN.fullmatch(said) or _ENCLOSING.search(said):
+    if len(said) > TYPED_CHARACTERS_MAX or not _PLAIN.fullmatch(said) or _ENCLOSING.search(_NAME.sub("", said)):
         return None
-    asked = _ASKED.fullmatch(said)
+    asked = next(filter(None, (form.fullmatch(said) for form in _ASKED)), None)
     if asked is None or len(_ADDRESS_LIKE.findall(said)) != 1:
         return None
     around = f"{said[: asked.start(1)]} {said[asked.end(1) :]}"

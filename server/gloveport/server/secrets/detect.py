@@ -22,6 +22,8 @@ from gloveport.server.secrets.shapes import SHAPES, Shape
 KNOWN_CHARS_MIN: Final = 4
 """Shorter values are not redacted: they would take half of any text with them."""
 
+KNOWN_KIND: Final = "a value of yours"
+
 DIGEST_DIGITS: Final = 6
 """So much of a keyed digest tells two secrets apart in one record, and is no handle on either."""
 _PATTERN_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -94,6 +96,11 @@ class Redactor:
     def shape_places(self, data: bytes) -> list[tuple[int, int]]:
         """Where something has the shape of a credential; in order and apart."""
         return [(start, end) for _, start, end in _find_shapes(data)] if self._use_shapes else []
+
+    def kinds(self, data: bytes) -> list[tuple[str, int, int]]:
+        """What stands there, as (kind, start, end) in byte offsets, in order: known values, and what looks like one."""
+        known = [(KNOWN_KIND, start, end) for start, end in self.known_places(data)]
+        return list(_apart(sorted((*known, *(_find_shapes(data) if self._use_shapes else ())), key=lambda one: one[1])))
 
     def automaton(self) -> Automaton:
         """What is known, for the streaming form; built when first asked for."""

@@ -77,6 +77,15 @@ class ThawSession:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeSession:
+    """Something outside of any call asks that the session stands still: `evidence` was seen, `words` are the user's."""
+
+    freeze_id: str
+    evidence: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTurn:
     """Somebody pressed stop; `turn_id` null means whatever runs."""
 
@@ -361,6 +370,7 @@ Input = (
     | InterruptMessage
     | CancelTurn
     | ThawSession
+    | FreezeSession
     | RequestAccepted
     | TextArrived
     | ResponseEnded

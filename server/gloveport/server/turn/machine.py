@@ -115,6 +115,7 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.InterruptMessage: messages.interrupt,
         inp.CancelTurn: messages.cancel,
         inp.ThawSession: freezing.thaw,
+        inp.FreezeSession: freezing.freeze,
         inp.RequestAccepted: _accepted,
         inp.TextArrived: _text,
         inp.ResponseEnded: _response,

@@ -17,10 +17,10 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import REASONS, WorkspaceError
+from gloveport.server.workspace.glance import CLOCK_GRAIN_NS
 from gloveport.server.workspace.ignore import NO_RULES, RULES_FILE, IgnoreRules
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.sight import (
-    CLOCK_GRAIN_NS,
     FolderSeen,
     Listing,
     Seen,
@@ -164,9 +164,11 @@ class Look:
             try:
                 at_ns = time.time_ns()
                 before = self.sight.folders.get(folder)
-                glance = b"" if before is None or not before.is_under(rules, known) else self.sight.glance.at(fd)
-                if before is not None and glance and glance == before.glance:
-                    return _again(before, walk)
+                glance = b""
+                if before is not None and before.is_under(rules, known):
+                    glance = self.sight.glance.at(fd, before.names, at_ns)
+                    if glance and glance == before.glance:
+                        return _again(before, walk)
                 listing = list_folder(fd, folder, at_ns)
                 if before is not None and before.still_holds(listing, rules, known):
                     before.glance = glance

@@ -20,13 +20,11 @@ from operator import attrgetter, methodcaller
 from typing import Final
 
 from gloveport.server.workspace.errors import os_failure
-from gloveport.server.workspace.glance import Glance
+from gloveport.server.workspace.glance import CLOCK_GRAIN_NS, Glance
 from gloveport.server.workspace.ignore import IgnoreRules
 from gloveport.server.workspace.state import FileState
 from gloveport.server.workspace.walk import NotCovered
 
-CLOCK_GRAIN_NS: Final = 50_000_000
-"""A file whose inode changed within this time before it was looked at is hashed again."""
 STAMP_SIZE: Final = 5
 _CTIME: Final = 2
 _MODE: Final = 4

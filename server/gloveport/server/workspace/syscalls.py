@@ -1,7 +1,8 @@
 """The few system calls that the standard library does not offer, or not in one step.
 
 Purpose: open beneath a directory (`openat2`), swap or move without overwriting (`renameat2`), give a part of a file
-back to the disk or to another file without a copy, make a folder's names durable, tell one inode's life from the next.
+back to the disk or to another file without a copy, make a folder's names durable, tell one inode's life from the next
+and one kind of file system from another.
 Invariant: every call fails as `OSError` with the kernel's number; ENOSYS means "not here", and the caller falls back.
 Must never: hold state of its own beyond the handle of the C library.
 """
@@ -37,6 +38,9 @@ _STATX_BORN: Final = struct.Struct("=qI")
 _STATX_BORN_AT: Final = 0x50
 _NS_PER_S: Final = 1_000_000_000
 _GET_VERSION: Final = 0x80087601
+_STATFS_BYTES: Final = 512
+"""More than any system's record has; its first number is the kind."""
+_STATFS_KIND: Final = struct.Struct("@l")
 
 
 class _OpenHow(ctypes.Structure):
@@ -52,11 +56,17 @@ def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
     """Open `path` relative to `dir_fd` under the given resolution rules; a descriptor, close-on-exec."""
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
-    result = _libc().syscall(_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    result: int = _libc().syscall(_OPENAT2, dir_fd, os.fsencode(path), *_how(flags | os.O_CLOEXEC, resolve))
     if result < 0:
         _raise(path)
-    return int(result)
+    return result
+
+
+@cache
+def _how(flags: int, resolve: int) -> tuple[object, int]:
+    """How to open, as the kernel reads it, and its size; the kernel writes nothing there."""
+    how = _OpenHow(flags, 0, resolve)
+    return ctypes.byref(how), ctypes.sizeof(how)
 
 
 def renameat2(dir_fd: int, old: str, new: str, flags: int) -> None:
@@ -120,6 +130,15 @@ def inode_version(folder: Path, inode: int) -> int | None:
     finally:
         if fd >= 0:
             os.close(fd)
+
+
+def file_system_kind(fd: int) -> int | None:
+    """The number by which the kernel knows the kind of file system that an open file lies on; None elsewhere."""
+    call = getattr(_libc(), "fstatfs", None) if sys.platform == "linux" else None
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if call is None or call(fd, found) < 0:
+        return None
+    return int(_STATFS_KIND.unpack_from(found)[0]) & 0xFFFFFFFF
 
 
 def sync_folder(folder: Path) -> None:

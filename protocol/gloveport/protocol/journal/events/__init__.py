@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
+from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen
 from gloveport.protocol.journal.events.change import (
     ChangeApplied,
     ChangeApplyStarted,
@@ -34,12 +35,14 @@ from gloveport.protocol.journal.events.grant import (
     PolicyDecided,
 )
 from gloveport.protocol.journal.events.label import (
+    ArtifactSuspected,
     ContentLabelled,
     Hint,
     InjectionSuspected,
     LabelledFile,
     ReleaseIssued,
     ReleaseUsed,
+    SecretPlace,
 )
 from gloveport.protocol.journal.events.model import (
     ModelRequestAccepted,
@@ -119,8 +122,9 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     BreakerOpened, BreakerClosed,
     SteeringDecided, UserMessageEdited, ToolStopRequested, ResultSuperseded,
     EgressRecorded,
-    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected,
+    ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
+    BudgetSet, ModeChosen,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -129,8 +133,10 @@ __all__ = [
     "REGISTRY",
     "ApprovalRequested",
     "ApprovalResolved",
+    "ArtifactSuspected",
     "BreakerClosed",
     "BreakerOpened",
+    "BudgetSet",
     "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
@@ -159,6 +165,7 @@ __all__ = [
     "HunkRecord",
     "InjectionSuspected",
     "LabelledFile",
+    "ModeChosen",
     "ModelRequestAccepted",
     "ModelRequestReconciled",
     "ModelRequestStarted",
@@ -177,6 +184,7 @@ __all__ = [
     "RetryScheduled",
     "RetryStarted",
     "SandboxChosen",
+    "SecretPlace",
     "SessionCreated",
     "SessionDeleted",
     "SessionFrozen",

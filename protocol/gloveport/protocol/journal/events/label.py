@@ -68,3 +68,24 @@ class InjectionSuspected(CallBody):
     tool: str
     hints: tuple[Hint, ...]
     left_out: int = Field(ge=0)
+
+
+class SecretPlace(Record):
+    """Where something has the shape of a secret, or is a known one: its kind and its line, from 1. Never the value."""
+
+    kind: str
+    line: int = Field(ge=1)
+
+
+class ArtifactSuspected(CallBody):
+    """A file that came out of a sandbox holds what its base did not: likely secrets, or text that speaks to agents.
+
+    Written beside its proposal, whose label says who may read it. `looked_at`: false where it is too large for a look.
+    """
+
+    change_id: str
+    path: str
+    secrets: tuple[SecretPlace, ...]
+    hints: tuple[Hint, ...]
+    left_out: int = Field(ge=0)
+    looked_at: bool

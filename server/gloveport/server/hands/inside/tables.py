@@ -15,7 +15,7 @@ import datetime
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -40,8 +40,17 @@ def decode(data: bytes) -> tuple[str, list[str]]:
         return data.decode("cp1252", "replace"), ["not UTF-8; read as Windows-1252, which is a guess"]
 
 
-def window(rows: Iterable[list[Any]], asked: dict[str, Any], name: str, notes: list[str]) -> Answer:
-    """The asked rows of a table, how many there are, and the whole table as CSV where that is asked for."""
+def window(
+    rows: Iterable[list[Any]],
+    asked: dict[str, Any],
+    name: str,
+    notes: list[str],
+    count: Callable[[], int] | None = None,
+) -> Answer:
+    """The asked rows of a table, how many there are, and the whole table as CSV where that is asked for.
+
+    `count` tells how many there are without making each; then what comes after the asked ones is not read.
+    """
     first, most = int(asked["first_row"]), int(asked["rows"])
     kept: list[list[Any]] = []
     whole = io.StringIO() if asked.get("as_csv") else None
@@ -54,6 +63,9 @@ def window(rows: Iterable[list[Any]], asked: dict[str, Any], name: str, notes: l
             writer.writerow(["" if cell is None else cell for cell in row])
             if whole.tell() > int(asked["bytes_max"]):
                 raise InputFault(f"as CSV it is larger than {asked['bytes_max']} bytes")
+        elif count is not None and total >= first + most - 1:
+            total = max(total, count())
+            break
     told: Answer = {"table": name, "rows": kept, "first_row": first, "total_rows": total, "notes": notes}
     if whole is not None:
         told["csv"] = base64.b64encode(whole.getvalue().encode()).decode("ascii")
@@ -113,8 +125,20 @@ def read_json(asked: dict[str, Any], data: bytes) -> Answer:
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         names = list(dict.fromkeys(itertools.chain.from_iterable(value)))
         rows: Iterator[list[Any]] = ([_plain(one.get(name)) for name in names] for one in value)
-        return window(itertools.chain([names], rows), asked, "json", notes)
-    return text_answer(json.dumps(value, ensure_ascii=False, indent=1), notes)
+        return window(itertools.chain([names], rows), asked, "json", notes, lambda: len(value) + 1)
+    return _laid_out(value, notes)
+
+
+def _laid_out(value: Any, notes: list[str]) -> Answer:
+    """The text of a value as far as it is shown: laying out takes far longer than reading, so no more is laid out."""
+    pieces, size = [], 0
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(value):
+        pieces.append(piece)
+        size += len(piece)
+        if size > TEXT_CHARACTERS_MAX:
+            notes = [*notes, f"what comes after {TEXT_CHARACTERS_MAX} characters is left out"]
+            break
+    return {"text": "".join(pieces)[:TEXT_CHARACTERS_MAX], "notes": notes}
 
 
 def _plain(value: Any) -> Any:

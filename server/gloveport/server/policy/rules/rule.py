@@ -161,7 +161,7 @@ def _argv_matches(rule: Rule, line: CommandLine) -> bool:
 
 
 def _host_matches(pattern: str, target: str) -> bool:
-    """A pattern with a port asks for that port; one without takes every port."""
+    """A pattern with a port asks for that port; one without takes every port. `*` first takes all that is before."""
     name, _colon, port = target.rpartition(":")
     wanted_name, _colon, wanted_port = pattern.rpartition(":")
     if wanted_name and wanted_port.isdecimal():
@@ -171,7 +171,7 @@ def _host_matches(pattern: str, target: str) -> bool:
     host = (name or target).casefold().rstrip(".")
     labels, wanted = host.split("."), pattern.casefold().split(".")
     if wanted[0] == "*":
-        return len(labels) >= len(wanted) and labels[-len(wanted) + 1 :] == wanted[1:]
+        return len(labels) >= len(wanted) and labels[len(labels) - len(wanted) + 1 :] == wanted[1:]
     return len(labels) == len(wanted) and all(map(name_matches, wanted, labels))
 
 

@@ -231,8 +231,10 @@ class _Reader:
         if (not is_quoted and _PLAIN_MARK.fullmatch(start) is None) or _HEREDOC_DOUBT.search(text):
             raise _DoubtError("a text that is handed over may be expanded")
         lines = text.split("\n")
-        after = self._tree.source[body.end : node.end].decode("utf-8", "replace")
-        if body.children or mark in lines or self._tree.text(node.children[-1]) != mark or after.strip("\n") != mark:
+        end, source = node.children[-1], self._tree.source
+        # the parser takes an indented mark, or one with blanks behind it, for the end; the shell does not
+        is_alone = source[end.start - 1 : end.start] == b"\n" and source[end.end : end.end + 1] in {b"", b"\n"}
+        if body.children or mark in lines or self._tree.text(end) != mark or not is_alone:
             raise _DoubtError("where a text that is handed over ends can't be told")
         return tuple(self._file(one) for one in beside)
 

@@ -54,6 +54,14 @@ def _model(body: ev.ModelSelected) -> tuple[Op, ...]:
     return (upsert("session", "session", model=body.model_label),)
 
 
+def _budget(body: ev.BudgetSet) -> tuple[Op, ...]:
+    return (upsert("session", "session", turnTokensMax=body.turn_tokens, sessionTokensMax=body.session_tokens),)
+
+
+def _mode(body: ev.ModeChosen) -> tuple[Op, ...]:
+    return (upsert("session", "session", mode=body.mode),)
+
+
 def _goal(body: ev.GoalRevised) -> tuple[Op, ...]:
     return (upsert("session", "session", goalRevision=body.goal_revision),)
 
@@ -224,6 +232,12 @@ def _suspected(body: ev.InjectionSuspected) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", hints=hints, hintsLeftOut=body.left_out),)
 
 
+def _artifact(body: ev.ArtifactSuspected) -> tuple[Op, ...]:
+    parts = {name: [one.model_dump(mode="json") for one in getattr(body, name)] for name in ("secrets", "hints")}
+    suspected = {**parts, "leftOut": body.left_out, "lookedAt": body.looked_at}
+    return (upsert(f"change/{body.change_id}", "change", suspected=suspected),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -326,6 +340,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.SessionRenamed: _renamed,
         ev.SandboxChosen: _sandbox,
         ev.ModelSelected: _model,
+        ev.BudgetSet: _budget,
+        ev.ModeChosen: _mode,
         ev.GoalRevised: _goal,
         ev.UserMessageAdded: _message,
         ev.UserMessageQueued: _queued,
@@ -359,6 +375,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ReleaseIssued: _released,
         ev.ReleaseUsed: _release_used,
         ev.InjectionSuspected: _suspected,
+        ev.ArtifactSuspected: _artifact,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,

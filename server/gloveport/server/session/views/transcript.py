@@ -67,6 +67,7 @@ class TranscriptProjection:
         ev.TestRunFinished,
         ev.EgressRecorded,
         ev.InjectionSuspected,
+        ev.ArtifactSuspected,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -215,6 +216,15 @@ class TranscriptProjection:
         for hint in body.hints:
             yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, line {hint.line}): {hint.excerpt}"
 
+    def _artifact(self, body: ev.ArtifactSuspected) -> Iterable[str]:
+        if not body.looked_at:
+            yield f"⚠ {body.path} is too large to be looked through for secrets"
+        for place in body.secrets:
+            yield f"⚠ {body.path} holds what looks like a secret ({place.kind}, line {place.line})"
+        for hint in body.hints:
+            where = f"{body.path}, line {hint.line}"
+            yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, {where}): {hint.excerpt}"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
@@ -279,6 +289,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.TestRunFinished: TranscriptProjection._tests,
         ev.EgressRecorded: TranscriptProjection._egress,
         ev.InjectionSuspected: TranscriptProjection._suspected,
+        ev.ArtifactSuspected: TranscriptProjection._artifact,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,

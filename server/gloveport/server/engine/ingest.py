@@ -1,0 +1,131 @@
+"""What comes out of a sandbox, looked through before anybody is told of it.
+
+Purpose: take known and likely secrets out of what a call says, and find them, and text that speaks to agents, in the
+files that it left.
+Invariant: a file in which a likely secret is new is labelled as confidential before its proposal is recorded; what was
+in the user's own file already is nothing new; what is not found lowers no label.
+Must never: keep or tell a value that was found, keep a result from being told, or decide anything.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import anyio.to_thread
+
+from gloveport.protocol.journal.events import ArtifactSuspected, ChangeProposed, EventBody, Hint, SecretPlace
+from gloveport.server.edit.render import visible
+from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.hands import SANDBOX
+from gloveport.server.engine.labelling import confidential
+from gloveport.server.engine.looking import Looked
+from gloveport.server.policy.hints import suspicions
+from gloveport.server.secrets.detect import Redactor
+from gloveport.server.session.fold_labels import join_labels
+from gloveport.server.session.state import Call
+from gloveport.server.tools.contract import Performed
+from gloveport.server.tools.output import clean_output
+
+ARTIFACT_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A file that is larger is not looked through, and that is told."""
+LOOK_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Nor is what is more than this of one call."""
+ARTIFACTS_TOLD_MAX: Final = 100
+PLACES_TOLD_MAX: Final = 8
+NAMED_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is new in a file: kinds and lines of likely secrets, and hints at injections."""
+
+    secrets: tuple[SecretPlace, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    looked_at: bool = True
+
+    @property
+    def is_nothing(self) -> bool:
+        """True for a file that nobody has to be told of."""
+        return self.looked_at and not self.secrets and not self.hints
+
+
+def without_secrets(performed: Performed, redactor: Redactor) -> Performed:
+    """The outcome with its words redacted; its label is found after that, so that a mark in it raises the label."""
+    text, evidence = redactor.redact(performed.text), redactor.redact(performed.evidence)
+    return replace(performed, text=text, evidence=evidence)
+
+
+async def looked_through(actor: Actor, call: Call, looked: Looked) -> Looked:
+    """What a call changed, with what was found in it where a program or a hand in a sandbox made it."""
+    if call.started is None or not call.started.executor.startswith(SANDBOX):
+        return looked
+    room = LOOK_BYTES_MAX
+    facts: list[EventBody] = []
+    told: list[ArtifactSuspected] = []
+    for fact in looked.facts:
+        if not isinstance(fact, ChangeProposed) or fact.result_hash is None:
+            facts.append(fact)
+            continue
+        data = await actor.workspace.content(fact.result_hash) or b""
+        base = await actor.workspace.content(fact.base_hash) or b""
+        if len(data) > min(ARTIFACT_BYTES_MAX, room):
+            found = _Found(looked_at=False)
+        else:
+            room -= len(data)
+            found = await anyio.to_thread.run_sync(partial(_new_in, data, base, actor.room.redactor))
+        if found.secrets:
+            secret = confidential(actor.state, f"secret-like:{fact.path}")
+            fact = fact.model_copy(update={"label": join_labels(fact.label, secret)})
+        facts.append(fact)
+        if not found.is_nothing and len(told) < ARTIFACTS_TOLD_MAX:
+            told.append(_told(call, fact, found))
+    words = " ".join(filter(None, (looked.words, _words(told))))
+    return replace(looked, facts=(*facts, *told), words=words)
+
+
+def _new_in(data: bytes, base: bytes, redactor: Redactor) -> _Found:
+    """What stands in the new content and not in the old; bytes that are no text are looked through as they are."""
+    secrets = list(_secrets(data, redactor))
+    before = {value for value, _place in _secrets(base[:ARTIFACT_BYTES_MAX], redactor)} if secrets else set()
+    return _Found(tuple(place for value, place in secrets if value not in before), tuple(_hints(data, base)))
+
+
+def _secrets(data: bytes, redactor: Redactor) -> Iterator[tuple[bytes, SecretPlace]]:
+    line, at = 1, 0
+    for kind, start, end in redactor.kinds(data):
+        line, at = line + data.count(b"\n", at, start), start
+        yield data[start:end], SecretPlace(kind=kind, line=line)
+
+
+def _hints(data: bytes, base: bytes) -> Iterator[Hint]:
+    if b"\0" in data:
+        return
+    found, _more = suspicions(clean_output(data))
+    known = {one.excerpt for one in suspicions(clean_output(base))[0]} if found else set()
+    for one in found:
+        if one.excerpt not in known:
+            yield Hint(kind=one.kind, line=one.line, excerpt=one.excerpt)
+
+
+def _told(call: Call, fact: ChangeProposed, found: _Found) -> ArtifactSuspected:
+    return ArtifactSuspected(
+        turn_id=fact.turn_id,
+        goal_revision=fact.goal_revision,
+        call_id=call.call_id,
+        change_id=fact.change_id,
+        path=fact.path,
+        secrets=found.secrets[:PLACES_TOLD_MAX],
+        hints=found.hints,
+        left_out=max(0, len(found.secrets) - PLACES_TOLD_MAX),
+        looked_at=found.looked_at,
+    )
+
+
+def _words(told: list[ArtifactSuspected]) -> str:
+    """What the result says of files with likely secrets; hints are for the user alone, and stand with the change."""
+    found = [f"{visible(one.path)} ({one.secrets[0].kind}, line {one.secrets[0].line})" for one in told if one.secrets]
+    if not found:
+        return ""
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    return f"What looks like a secret was written to {', '.join(found[:NAMED_MAX])}{more}; it counts as confidential."

@@ -1,0 +1,116 @@
+"""Level 4 where the record itself was attacked: a changed audit log freezes every session, each once."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.kit.daemon import Daemon, request_id, run_turn, running_daemon, send, start_session, trust
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.session import SessionThawParams
+from gloveport.server.client.connect import Client
+
+TOLD_S = 60.0
+
+
+def script(folder: Path) -> Path:
+    """A model that only answers."""
+    path = folder / "script.json"
+    path.write_text(json.dumps({"name": "plain", "steps": [{"text": "Done."}]}))
+    return path
+
+
+def lines(daemon: Daemon) -> list[dict[str, object]]:
+    """The audit log."""
+    return [json.loads(line) for line in (daemon.home / "audit.jsonl").read_text().splitlines()]
+
+
+def edit(daemon: Daemon) -> None:
+    """Somebody changes who did something, in a line of the middle."""
+    path = daemon.home / "audit.jsonl"
+    texts = path.read_text().splitlines(keepends=True)
+    at = len(texts) // 2
+    texts[at] = texts[at].replace('"actor":"', '"actor":"not-')
+    path.write_text("".join(texts))
+
+
+def cut(daemon: Daemon) -> None:
+    """Somebody takes the last lines away."""
+    path = daemon.home / "audit.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+
+
+async def refused(client: Client, session: str) -> GloveportError:
+    """The refusal of a message."""
+    with pytest.raises(GloveportError) as caught:
+        await send(client, session, "go on")
+    return caught.value
+
+
+@pytest.mark.parametrize("attack", [edit, cut])
+async def test_a_changed_audit_log_freezes_each_session_once(tmp_path: Path, attack: object) -> None:
+    assert callable(attack)
+    root = tmp_path / "root"
+    root.mkdir()
+    with running_daemon(script(tmp_path)) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            choice = {"provider": "scripted", "model": "test"}
+            session, other = [(await start_session(client, root, **choice)).session_id for _ in range(2)]
+            for one in (session, other):
+                await trust(client, root)
+                await send(client, one, "hello")
+                assert await run_turn(client, one) == "completed"
+        assert daemon.stop() == 0
+        attack(daemon)
+        daemon.start()
+        with anyio.fail_after(TOLD_S):
+            while not any(line["action"] in ("log_damaged", "tail_lost") for line in lines(daemon)):
+                await anyio.sleep(0.05)
+        async with daemon.client() as client:
+            follow = client.follow(session)
+            await anext(follow)
+            with anyio.fail_after(TOLD_S):
+                while not any(item["kind"] == "freeze" for item in follow.view.items()):
+                    await anext(follow)
+            (freeze,) = (item["fields"] for item in follow.view.items() if item["kind"] == "freeze")
+            assert "The record of what was done here was changed" in freeze["words"]
+            assert "audit log, line" in freeze["evidence"]
+            assert (await refused(client, session)).code is ErrorCode.SESSION_FROZEN
+            mark = SessionThawParams(client_request_id=request_id(), session_id=session, typed=session[-6:])
+            await client.call("session/thaw", mark)
+            await send(client, session, "go on")
+            assert await run_turn(client, session) == "completed"
+        assert [line["action"] for line in lines(daemon)].count("session_freeze") == 1
+        daemon.kill()
+        daemon.start()
+        async with daemon.client() as client:
+            await send(client, session, "go on again")
+            assert await run_turn(client, session) == "completed"
+            with anyio.fail_after(TOLD_S):  # it is opened for the first time since, and its log is followed beside that
+                follow = client.follow(other)
+                await anext(follow)
+                while not any(item["kind"] == "freeze" for item in follow.view.items()):
+                    await anext(follow)
+            assert (await refused(client, other)).code is ErrorCode.SESSION_FROZEN
+
+
+async def test_an_untouched_log_freezes_nothing(tmp_path: Path) -> None:
+    """The control, over a crash: a line may be torn, and none is missing."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with running_daemon(script(tmp_path)) as daemon:
+        async with daemon.client() as client:
+            await trust(client, root)
+            session = (await start_session(client, root, provider="scripted", model="test")).session_id
+            await send(client, session, "hello")
+            assert await run_turn(client, session) == "completed"
+        daemon.kill()
+        with (daemon.home / "audit.jsonl").open("a") as file:
+            file.write('{"seq":')
+        daemon.start()
+        async with daemon.client() as client:
+            await send(client, session, "go on")
+            assert await run_turn(client, session) == "completed"
+        assert not any(line["action"] == "session_freeze" for line in lines(daemon))
