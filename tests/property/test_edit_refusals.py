@@ -270,6 +270,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the text holds half a surrogate pair",
         {},
     ),
+    "a quote of half a letter": (
+        patched(LINES, block("-\ud800", "+x")),
+        ErrorCode.EDIT_ENCODING,
+        "f: the text holds half a surrogate pair",
+        {},
+    ),
     "an anchor with several places": (
         patched(LINES, block("+x", anchors=("two",))),
         ErrorCode.EDIT_AMBIGUOUS,
@@ -401,6 +407,18 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         lambda: read_notebook("\ufeff{}".encode("utf-16-le"), path="f"),
         ErrorCode.EDIT_ENCODING,
         "f: a notebook is UTF-8",
+        {},
+    ),
+    "a cell of what is no notebook": (
+        lambda: edit_cell(b"[]", "delete", 1, path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: it is no notebook that can be read: an object is expected",
+        {},
+    ),
+    "a notebook of bytes": (
+        lambda: read_notebook(b"{\0", path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: the file is not text",
         {},
     ),
     "no list of cells": (
