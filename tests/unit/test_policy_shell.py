@@ -130,6 +130,8 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
         ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
         ("cp a=b c", {"c", "c/a=b"}, set()),
         ("cp - c", {"c", "c/-"}, set()),
+        ("cp a -- -b c", {"c", "c/a", "c/-b"}, set()),
+        ("cp -t a -t b x", {"b", "b/x"}, set()),
         ("scp host:evil a", {"a"}, set()),
         ("scp a b c", {"c", "c/a", "c/b"}, set()),
         ("sed -iexyz p f", {"f"}, set()),
