@@ -1,5 +1,6 @@
 """What an answer may say, to the word and to the last unit; a stored right is read whole or not at all."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kit.policy_cases import BUBBLEWRAP, command, context, judge
 
 from gloveport.protocol.ids import ApprovalId, GrantId, SessionId, Sha256, TurnId, WorkspaceId
-from gloveport.server.policy.answer import grant_from_answer, grant_sentence, option_for
+from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, grant_sentence, option_for
 from gloveport.server.policy.capability import Capability, Pattern, PatternKind, Scope
 from gloveport.server.policy.card import build_card
 from gloveport.server.policy.effects import EffectKind
@@ -320,3 +321,13 @@ def test_each_field_of_a_stored_grant_has_one_shape() -> None:
     for name, values in WRONG.items():
         for value in values:
             assert grant_from_plain({**plain, name: value}) is None, (name, value)
+
+
+def test_a_record_that_is_no_grant_is_none_however_often_it_was_used() -> None:
+    whole = answer(card(), Scope.once)
+    assert grant_from_issued(SimpleNamespace(grant=whole.to_plain()), 0) == whole
+    spent = grant_from_issued(SimpleNamespace(grant=whole.to_plain()), 1)
+    assert spent is not None
+    assert spent.uses_left == 0
+    for uses in (0, 1):
+        assert grant_from_issued(SimpleNamespace(grant={}), uses) is None

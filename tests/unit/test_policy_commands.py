@@ -72,6 +72,8 @@ def test_a_command_is_as_long_as_its_words_and_what_parts_them() -> None:
         (("python", "-m", "pytest"), None),
         (("python", "-B", "-m", "mypy", "-c"), None),
         (("python", "-m"), "python is given code, or an option that may carry code"),
+        (("python", "-m", "pdb", "a.py"), "python is given code, or an option that may carry code"),
+        (("python", "-m", "pytest", "pdb"), None),
         (("python", "-m", "pdb"), "python is given code, or an option that may carry code"),
         (("node", "--test"), None),
         (("node", "-e", "x"), "node is given code, or an option that may carry code"),

@@ -257,9 +257,18 @@ LOOKS_AFTER_CD = "where the commands after cd run can't be told"
         (("bash", "a.sh"), Understood(
             (("bash", "a.sh"),), ("bash",), doubts=("bash runs whatever text it is given",),
         )),
+        (("bash", "-c", "cd . && git log"), Understood((("cd", "."), ("git", "log")), ("bash", "git"), (), (), True)),
+        (("bash", "-c", "git config --get a.b; git log"), Understood(
+            (("git", "config", "--get", "a.b"), ("git", "log")), ("bash", "git"), (),
+            ("what git runs may have been chosen before in this line",), True,
+        )),
+        (("rg", "--type-list", "a"), Understood((("rg", "--type-list", "a"),), ("rg",), of("read", "a"))),
+        (("rg", "--files", "a"), Understood((("rg", "--files", "a"),), ("rg",), of("read", "a"))),
+        (("rg", "x", "a"), Understood((("rg", "x", "a"),), ("rg",), of("read", "a"))),
+        (("grep", "-e", "x", "a"), Understood((("grep", "-e", "x", "a"),), ("grep",), of("read", "a"))),
         (("bash", "--version"), Understood((("bash", "--version"),), ("bash",))),
     ],
-    ids=range(22),
+    ids=range(28),
 )  # fmt: skip
 def test_a_command_line_taken_apart(argv: tuple[str, ...], known: Understood) -> None:
     """Commands with and without what starts them, programs, effects from the workspace's root, and every doubt."""

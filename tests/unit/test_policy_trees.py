@@ -260,6 +260,15 @@ def test_the_parts_of_a_text_that_is_handed_over_stand_in_one_order(order: tuple
     assert edited(HERE, 0, 1, children=tuple(parts[at] for at in order)).doubts == (HANDED,)
 
 
+@pytest.mark.parametrize(
+    ("text", "other"), [("x y", b"x\ny"), ("! x", b"!\nx"), ("x > a", b"x >\na"), ("A=1 x", b"A=1\nx")]
+)
+def test_a_line_end_within_a_command_ends_it_for_the_shell(text: str, other: bytes) -> None:
+    """Though a parser should say that both lines are one command."""
+    assert not read_script(tree(text)).doubts
+    assert read_script(Tree(other, tree(text).root)).doubts == (NO_WORD,)
+
+
 def test_a_text_in_single_quotes_holds_none() -> None:
     for text, doubts in (("'ab'", ()), ("'a'b'", ("it holds raw string",)), ("'", ("it holds raw string",))):
         source = f"x {text}".encode()
