@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { violations } from "./kit/access.ts";
-import { Editor } from "./kit/editor.ts";
+import { Editor, PROGRAM } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
@@ -127,6 +127,19 @@ test("the whole conversation, with its results and files", async () => {
   await window.panel.locator(".files").waitFor();
   await window.panel.locator("body").evaluate((body) => body.querySelectorAll("details").forEach((one) => (one.open = true)));
   await inEveryTheme("done");
+});
+
+test("a link that is lost, while the conversation stays", async () => {
+  editor.useProgram({ command: "/nowhere/gloveport", arguments: [] });
+  await home.killDaemon();
+  await window.panel.locator(".note", { hasText: "There is no program /nowhere/gloveport here." }).waitFor();
+  await inEveryTheme("lost");
+  editor.useProgram(PROGRAM);
+  await until("the settings to be read", async () => {
+    await window.command("Gloveport: Connect to the Daemon Now");
+    return (await window.panel.locator(".note").count()) === 0;
+  });
+  await window.panel.getByText(/^In sync/).waitFor();
 });
 
 test("without a mouse: one file is kept, the other taken back", async () => {

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
-import { FIRST, allowSentence, answerOf, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
@@ -50,6 +50,40 @@ describe("rows", () => {
       "busy, trying again in 2 s, attempt 2 of 5",
     );
     expect(buildRows([item("grant/1", "grant"), item("decision/1", "decision"), item("session", "session")])).toEqual([]);
+  });
+});
+
+describe("cards that are asked about together", () => {
+  const OPTION = { scope: "once", sentence: "it", uses: 1, lifetime_s: 600 };
+  const part = (at: number, each: unknown, more: ViewItem["fields"] = {}): ViewItem =>
+    item(`approval/c${at}.a1`, "approval", {
+      state: "pending",
+      cardDigest: `d${at}`,
+      card: { options: [OPTION], effects: [{ kind: "write" }], together: { of: 3, at, calls: ["c1", "c2", "c3"], each } },
+      ...more,
+    });
+
+  test("one row holds all parts that wait; what was answered, or stands in another row, is none of it", () => {
+    const parts = [part(1, false), part(2, false), part(3, false)];
+    expect(buildRows(parts)).toEqual([
+      { key: "approval/c1.a1+approval/c2.a1+approval/c3.a1#card", kind: "card", id: "approval/c1.a1", parts: parts.map((one) => one.id) },
+    ]);
+    expect(buildRows([part(1, false, { state: "allowed" }), part(2, false), part(3, false)]).map((row) => row.parts?.length)).toEqual([undefined, 2]);
+    expect(buildRows([item("approval/x", "approval", { state: "pending", card: {} }), part(1, false)])).toHaveLength(2);
+  });
+
+  test("one answer for all is one for each by its own digest, and only where no part needs a look of its own", () => {
+    const all = answersForAll([part(1, false), part(2, false)], true);
+    expect(all?.map((one) => [one.approvalId, one.cardDigest, one.allow, one.uses])).toEqual([
+      ["c1.a1", "d1", true, null],
+      ["c2.a1", "d2", true, null],
+    ]);
+    for (const each of [true, undefined, "no"]) {
+      expect(answersForAll([part(1, each), part(2, each)], true)).toBeNull();
+      expect(answersForAll([part(1, each), part(2, each)], false)).toBeNull();
+    }
+    expect(answersForAll([part(1, false), part(2, false, { card: { together: { each: false } } })], true)).toBeNull();
+    expect(answersForAll([part(1, false)], true)).toBeNull();
   });
 });
 

@@ -53,6 +53,13 @@ export interface BreakerOpened {
   readonly reason: string;
 }
 
+/** The most tokens (input and output, as providers count them) of one turn and of the session; null = no limit. */
+export interface BudgetSet {
+  readonly turn_tokens: number | null;
+  readonly session_tokens: number | null;
+  readonly by: string;
+}
+
 /** What a message does to one call that has not ended. */
 export interface CallFate {
   readonly call_id: string;
@@ -312,6 +319,12 @@ export interface LabelledFile {
   readonly path: string;
   readonly digest: string | null;
   readonly label: LabelRecord;
+}
+
+/** From the next call on the session works in this mode. */
+export interface ModeChosen {
+  readonly mode: "agent" | "plan";
+  readonly by: string;
 }
 
 /** The provider's headers arrived; with its request id a lost answer can be asked for. */
@@ -827,6 +840,8 @@ export interface Events {
   readonly "ArtifactSuspected": ArtifactSuspected;
   readonly "SessionFrozen": SessionFrozen;
   readonly "SessionThawed": SessionThawed;
+  readonly "BudgetSet": BudgetSet;
+  readonly "ModeChosen": ModeChosen;
 }
 
 export type EventType = keyof Events;

@@ -585,6 +585,14 @@ export interface Selection {
   readonly replaces?: readonly Replaced[];
 }
 
+/** Set the most tokens of a turn and of the session, both at once; null = no limit. */
+export interface SessionBudgetParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly turnTokens?: number | null;
+  readonly sessionTokens?: number | null;
+}
+
 /** Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched. Proposals that wait for a decision go with it; `even_undecided` says that this is known. */
 export interface SessionDeleteParams {
   readonly clientRequestId: string;
@@ -597,7 +605,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -609,6 +617,10 @@ export interface SessionDetail {
   readonly cursor: string;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  readonly mode?: "agent" | "plan";
+  readonly turnTokens?: number;
+  readonly turnTokensMax?: number | null;
+  readonly sessionTokensMax?: number | null;
 }
 
 /** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
@@ -663,6 +675,13 @@ export interface SessionListParams {
 export interface SessionListResult {
   readonly sessions: readonly SessionInfo[];
   readonly nextOffset: number | null;
+}
+
+/** Let the session work (`agent`), or look and say what it would do (`plan`), from the next call on. */
+export interface SessionModeParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly mode: "agent" | "plan";
 }
 
 /** Parameters of a method about one session. */
@@ -1061,6 +1080,8 @@ export interface Methods {
   readonly "session/search": { readonly params: SessionSearchParams; readonly result: SessionSearchResult };
   readonly "session/show": { readonly params: SessionParams; readonly result: SessionDetail };
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
+  readonly "session/budget": { readonly params: SessionBudgetParams; readonly result: Empty };
+  readonly "session/mode": { readonly params: SessionModeParams; readonly result: Empty };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
@@ -1124,6 +1145,8 @@ export interface Notifications {
 
 /** Calls that need the decision token. */
 export const DECIDING_METHODS: readonly MethodName[] = [
+  "session/budget",
+  "session/mode",
   "session/thaw",
   "session/delete",
   "approval/resolve",
@@ -1207,6 +1230,7 @@ export const ERROR_CODES = {
   "policy.denied": -32110,
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,
+  "budget.reached": -32121,
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

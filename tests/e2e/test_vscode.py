@@ -41,7 +41,7 @@ def run_scenarios(name: str) -> None:
     run_vitest("--config", "e2e/vitest.config.ts", f"e2e/{name}.e2e.ts", limit_s=SCENARIOS_S)
 
 
-@pytest.mark.parametrize("name", ["panel", "reducer", "follower", "window", "manifest", "found"])
+@pytest.mark.parametrize("name", ["panel", "reducer", "follower", "window", "manifest", "found", "bounds"])
 def test_the_models_of_the_client(name: str) -> None:
     """What is shown is a function of the record: rows, cards, markdown, hunks; the reducer on the shared vectors."""
     run_vitest(f"test/{name}.test.ts", limit_s=UNIT_S)
@@ -73,6 +73,13 @@ def test_nothing_of_data_acts_in_a_window() -> None:
 def test_the_views_beside_the_chat() -> None:
     """Grants and their revoking, sandboxes, status, Test Explorer, trace, several roots, other themes."""
     run_scenarios("views")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
+def test_the_bounds_of_a_session_in_a_window() -> None:
+    """Plan mode and limits of tokens, set in the composer, held by the daemon, shown where they end a turn."""
+    run_scenarios("bounds")
 
 
 @pytest.mark.window

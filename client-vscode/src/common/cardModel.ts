@@ -6,6 +6,7 @@
  * Must never: widen, invent a scope, or leave out a part of the command.
  */
 
+import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Answer } from "./panel.ts";
 import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
@@ -183,4 +184,30 @@ const RISKS = ["low", "medium", "high"];
 export function riskBars(risk: string): number {
   const at = RISKS.indexOf(risk);
   return at < 0 ? 3 : at + 1;
+}
+
+/** The row of questions that a card is a part of. */
+export interface CardRow {
+  readonly of: number;
+  readonly at: number;
+  readonly calls: readonly string[];
+  /** Every part is to be answered by itself. What does not say so plainly is. */
+  readonly each: boolean;
+}
+
+/** The row in which an approval's card stands; null where it stands alone. */
+export function rowOf(fields: Fields): CardRow | null {
+  const card = sub(fields, "card");
+  const row = card === null ? null : sub(card, "together");
+  return row === null ? null : { of: num(row, "of") ?? 0, at: num(row, "at") ?? 0, calls: texts(row, "calls"), each: row["each"] !== false };
+}
+
+/** One answer for every card of a row, each by its own digest; null where one of them needs an answer of its own. */
+export function answersForAll(items: readonly ViewItem[], allow: boolean): readonly Answer[] | null {
+  const answers = items.flatMap(({ id, fields }) => {
+    const card = sub(fields, "card") ?? {};
+    const answer = answerOf(card, id.slice(id.indexOf("/") + 1), str(fields, "cardDigest"), allow, FIRST);
+    return answer === null || rowOf(fields)?.each !== false || (allow && !isApprovable(card)) ? [] : [answer];
+  });
+  return items.length > 1 && answers.length === items.length ? answers : null;
 }

@@ -22,7 +22,7 @@ const ASK_AGAIN_MS = 1_000;
 const CHANGES = /^(Change|Hunk|Edits|Drift|SessionCreated)/;
 const USAGE = /^(Usage|ModelResponse|SessionCreated)/;
 const DETAIL =
-  /^(Turn|Session|User|Steering|Goal|Approval|Model(?!TextDelta)|Sandbox|Tool(?!ExecutionProgress)|Retry|Compaction|Recovery|Faults|Workspace)/;
+  /^(Turn|Session|User|Steering|Goal|Approval|Model(?!TextDelta)|Sandbox|Tool(?!ExecutionProgress)|Retry|Compaction|Recovery|Faults|Workspace|Budget|Mode|Usage)/;
 
 export interface Beside {
   readonly detail: SessionDetail | null;

@@ -6,7 +6,7 @@
  * Must never: carry a token, or a command for the extension that came from data.
  */
 
-import type { ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
+import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -35,6 +35,8 @@ export type PanelVerb =
   | "openTests"
   | "showUsage"
   | "attachFile"
+  | "chooseMode"
+  | "setBudget"
   | "cancel";
 
 export interface SessionRow {
@@ -78,6 +80,15 @@ export interface QueuedRow {
   readonly text: string;
 }
 
+export type Mode = NonNullable<SessionDetail["mode"]>;
+
+/** A limit of tokens and what was used of it. */
+export interface Budget {
+  readonly whose: "turn" | "session";
+  readonly used: number;
+  readonly limit: number;
+}
+
 export interface SessionPicture {
   readonly id: string;
   readonly title: string;
@@ -104,6 +115,9 @@ export interface SessionPicture {
   readonly costNanoUsd: number | null;
   readonly unpriced: number;
   readonly tokens: number;
+  readonly mode: Mode;
+  /** The limit that is nearest to being reached; null: there is none. */
+  readonly budget: Budget | null;
 }
 
 export interface PanelState {
@@ -169,6 +183,8 @@ export type FromPanel =
   | { readonly type: "edit"; readonly messageId: string; readonly text: string }
   | { readonly type: "steerQueued"; readonly messageId: string }
   | { readonly type: "answer"; readonly answer: Answer }
+  /** One answer for all cards of a row, in their order. */
+  | { readonly type: "answerAll"; readonly answers: readonly Answer[] }
   | { readonly type: "files"; readonly action: "keep" | "undo" | "review"; readonly changeIds: readonly string[] }
   | { readonly type: "openFile"; readonly path: string; readonly line: number | null }
   | { readonly type: "openSession"; readonly sessionId: string; readonly itemId?: string }

@@ -7,6 +7,7 @@
  */
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { rowOf } from "./cardModel.ts";
 import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
 import { counted } from "./words.ts";
@@ -18,6 +19,8 @@ export interface Row {
   readonly kind: RowKind;
   /** The item it shows; a second row of one item (the end of a turn) has another key. */
   readonly id: string;
+  /** The cards that are asked about together, the first one among them; one card has none. */
+  readonly parts?: readonly string[];
 }
 
 const ENDED_BADLY = new Set(["failed", "cancelled", "retrying", "stopping", "compacting"]);
@@ -116,12 +119,24 @@ export function turnWords(fields: Fields): { readonly words: string; readonly hi
   }
 }
 
+/** Whether a turn ended because a limit of tokens had no room for its next request. */
+export function isOverBudget(fields: Fields): boolean {
+  return str(fields, "code") === "budget.reached";
+}
+
 function turnEnd(turn: ViewItem | null): readonly Row[] {
   if (turn === null || !ENDED_BADLY.has(str(turn.fields, "state"))) {
     return [];
   }
   const bad = str(turn.fields, "state") === "failed";
   return [{ key: `${turn.id}#end`, kind: bad ? "notice" : "whisper", id: turn.id }];
+}
+
+/** Whether a card that waits stands in one row of questions with the one before it. */
+function isBeside(items: readonly ViewItem[], before: string, item: ViewItem): boolean {
+  const row = rowOf(item.fields);
+  const first = items.find((one) => one.id === before);
+  return row !== null && first !== undefined && rowOf(first.fields)?.calls.join() === row.calls.join();
 }
 
 /** The rows of a view, oldest first. A turn's head stands before the message that began it, its end after all of it. */
@@ -142,7 +157,11 @@ export function buildRows(items: readonly ViewItem[]): readonly Row[] {
       continue;
     }
     const kind = kindOf(item);
-    if (kind !== null) {
+    const before = rows.at(-1);
+    if (kind === "card" && before?.kind === "card" && isBeside(items, before.id, item)) {
+      const parts = [...(before.parts ?? [before.id]), item.id];
+      rows[rows.length - 1] = { ...before, key: `${parts.join("+")}#card`, parts };
+    } else if (kind !== null) {
       rows.push({ key: kind === "card" ? `${item.id}#card` : item.id, kind, id: item.id });
     }
   }

@@ -124,6 +124,8 @@ export class Commands {
     return [
       this.command("chooseModel", () => pickers.chooseModel()),
       this.command("chooseSandbox", () => pickers.chooseSandbox()),
+      this.command("chooseMode", () => pickers.chooseMode()),
+      this.command("setBudget", () => pickers.setBudget()),
       this.command("chooseTrust", () => actions.chooseTrust()),
       this.command("setKey", () => pickers.setKey()),
       this.command("showUsage", () => pickers.showUsage()),
@@ -146,6 +148,8 @@ export class Commands {
       startSession: () => this.newSession(),
       chooseModel: () => this.rooms.pickers.chooseModel(),
       chooseSandbox: () => this.rooms.pickers.chooseSandbox(),
+      chooseMode: () => this.rooms.pickers.chooseMode(),
+      setBudget: () => this.rooms.pickers.setBudget(),
       chooseTrust: () => this.rooms.actions.chooseTrust(),
       renameSession: () => this.rooms.actions.rename(this.rooms.actions.currentOrFail.id),
       openTrace: () => this.rooms.reports.trace(null),

@@ -9,7 +9,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
-import type { Attachment, FromPanel, ToPanel } from "../common/panel.ts";
+import type { Answer, Attachment, FromPanel, ToPanel } from "../common/panel.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Followed } from "../common/followed.ts";
@@ -233,6 +233,9 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       case "answer":
         await this.actions.answer(this.actions.currentOrFail.id, message.answer);
         break;
+      case "answerAll":
+        await this.answerAll(message.answers);
+        break;
       case "files":
         await this.doors.files(message.action, message.changeIds);
         break;
@@ -301,6 +304,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       taken = await this.actions.send(message.verb, message.text, message.kind, message.attachments);
     } finally {
       this.post({ type: "sent", ok: taken, text: message.text });
+    }
+  }
+
+  /** Each card by its own digest; what fails ends it, and what was not answered waits on. */
+  private async answerAll(answers: readonly Answer[]): Promise<void> {
+    const { id } = this.actions.currentOrFail;
+    for (const answer of answers) {
+      await this.actions.answer(id, answer);
     }
   }
 

@@ -10,6 +10,7 @@ import { randomUUID } from "node:crypto";
 import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
+import { MODES, parseTokens } from "../common/bounds.ts";
 import { imageQuestion } from "../common/imageQuestion.ts";
 import type { Attachment } from "../common/panel.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
@@ -70,6 +71,31 @@ export class Pickers {
     }
     const reference = image !== null && answer === USE_IMAGE ? image.reference : "";
     await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image: reference });
+  }
+
+  async chooseMode(): Promise<void> {
+    this.actions.checkTrusted();
+    const session = this.actions.currentOrFail;
+    const inUse = session.beside.detail?.mode;
+    const rows = MODES.map((one) => ({ ...one, description: one.mode === inUse ? "in use" : "" }));
+    const picked = await vscode.window.showQuickPick(rows, { title: "Mode of this session", placeHolder: "It counts from the next call on" });
+    if (picked !== undefined) {
+      const connection = await this.daemon.connect();
+      await connection.call("session/mode", { clientRequestId: randomUUID(), sessionId: session.id, mode: picked.mode });
+    }
+  }
+
+  /** Both limits, one after the other; who turns back at one changes nothing. */
+  async setBudget(): Promise<void> {
+    this.actions.checkTrusted();
+    const session = this.actions.currentOrFail;
+    const { detail } = session.beside;
+    const turnTokens = await askTokens("a turn (1 of 2)", detail?.turnTokensMax ?? null);
+    const sessionTokens = turnTokens === undefined ? undefined : await askTokens("this session (2 of 2)", detail?.sessionTokensMax ?? null);
+    if (turnTokens !== undefined && sessionTokens !== undefined) {
+      const connection = await this.daemon.connect();
+      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, turnTokens, sessionTokens });
+    }
   }
 
   /** A file of the session's folder, or the selection of the active editor when `selection` is set. */
@@ -137,6 +163,19 @@ export class Pickers {
         : "Kept. Stop the daemon (gloveport daemon stop) to let the next one begin with it.",
     );
   }
+}
+
+/** A limit as the user types it; null: none, undefined: he turned back. */
+async function askTokens(whose: string, now: number | null): Promise<number | null | undefined> {
+  const typed = await vscode.window.showInputBox({
+    title: `Most tokens of ${whose}`,
+    prompt: "Input and output as the provider counts them. Empty: no limit.",
+    value: now === null ? "" : String(now),
+    placeHolder: "Such as 50k",
+    ignoreFocusOut: true,
+    validateInput: (text) => (parseTokens(text) === undefined ? "A whole number of tokens, such as 50000 or 50k" : null),
+  });
+  return typed === undefined ? undefined : parseTokens(typed);
 }
 
 const USE_IMAGE = "Use This Image";

@@ -9,6 +9,7 @@
 import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
+import { nearestBudget } from "../common/bounds.ts";
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
@@ -71,6 +72,8 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     costNanoUsd: usage?.costNanoUsd ?? null,
     unpriced: usage?.unpriced ?? 0,
     tokens: (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0),
+    mode: detail?.mode ?? "agent",
+    budget: nearestBudget(detail),
   };
 }
 

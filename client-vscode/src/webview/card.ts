@@ -34,7 +34,7 @@ import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
 /** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
-const DEAF_MS = 600;
+export const DEAF_MS = 600;
 const USES = [1, 5, 20] as const;
 const LIVES_S = [600, 3600, 8 * 3600, 30 * 86_400] as const;
 

@@ -6,8 +6,9 @@
  * Must never: decide; a button asks the extension.
  */
 
+import { brief, budgetWords } from "../common/bounds.ts";
 import { SEARCH_FROM } from "../common/found.ts";
-import type { FileRow, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import type { Budget, FileRow, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
@@ -15,6 +16,8 @@ import { button, fill, h, revealed } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
+/** From this part of a limit on its bar warns. */
+const NEAR = 0.9;
 /** So long after the last key the messages are searched. */
 const SEARCH_AFTER_MS = 250;
 
@@ -90,7 +93,16 @@ export class Chrome {
     );
     this.files.show([session?.files ?? [], this.filesOpen], () => this.drawFiles(session?.files ?? []));
     this.meters.show(
-      [session?.contextTokens, session?.costNanoUsd, session?.unpriced, session?.tokens, session?.inSync, session?.seq, state.link.kind],
+      [
+        session?.contextTokens,
+        session?.budget,
+        session?.costNanoUsd,
+        session?.unpriced,
+        session?.tokens,
+        session?.inSync,
+        session?.seq,
+        state.link.kind,
+      ],
       () => this.drawMeters(session, state.link),
     );
     this.tick();
@@ -396,6 +408,7 @@ export class Chrome {
     fill(
       this.meters.element,
       h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
+      session.budget !== null && budgetMeter(session.budget),
       button(
         "meter linkish q",
         () => send({ type: "verb", verb: "showUsage" }),
@@ -413,6 +426,21 @@ export class Chrome {
       ),
     );
   }
+}
+
+/** How much of the nearest limit is used; a press sets the limits. */
+function budgetMeter(budget: Budget): HTMLElement {
+  const share = Math.min(1, budget.used / budget.limit);
+  const bar = h("i", { class: share >= NEAR ? "near" : "" });
+  bar.style.width = `${Math.round(share * 100)}%`;
+  return button(
+    "meter linkish q",
+    () => send({ type: "verb", verb: "setBudget" }),
+    { title: budgetWords(budget) },
+    "Budget ",
+    h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
+    h("span", { class: "num" }, `${brief(budget.used)} of ${brief(budget.limit)}`),
+  );
 }
 
 function kindWords(kind: string): string {

@@ -7,6 +7,7 @@
  */
 
 import { attachmentLabel } from "../common/attach.ts";
+import { modeLabel } from "../common/bounds.ts";
 import type { Attachment, PanelState, QueuedRow, SendVerb, SteeringKind } from "../common/panel.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { icon } from "./icons.ts";
@@ -78,6 +79,7 @@ export class Composer {
       session?.id,
       state.modelLabel,
       session?.sandbox,
+      session?.mode,
       link.kind,
       trusted,
       folders,
@@ -242,7 +244,7 @@ export class Composer {
   }
 
   private drawBar(state: PanelState): void {
-    const verb = (name: "chooseModel" | "chooseSandbox" | "attachFile") => (): void => send({ type: "verb", verb: name });
+    const verb = (name: "chooseModel" | "chooseMode" | "chooseSandbox" | "attachFile") => (): void => send({ type: "verb", verb: name });
     const sandbox = state.session?.sandbox ?? "";
     fill(
       this.bar,
@@ -253,6 +255,14 @@ export class Composer {
         h("span", {}, state.modelLabel === "" ? "Model" : state.modelLabel),
         icon("cd", "s"),
       ),
+      state.session !== null &&
+        button(
+          "pick mode",
+          verb("chooseMode"),
+          { title: "Mode of this session: what it may do" },
+          h("span", {}, modeLabel(state.session.mode)),
+          icon("cd", "s"),
+        ),
       sandbox !== "" &&
         button("pick", verb("chooseSandbox"), { title: "Sandbox of this session" }, icon("shield", "s"), h("span", {}, sandbox), icon("cd", "s")),
       h("span", { class: "grow" }),

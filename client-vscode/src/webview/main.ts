@@ -32,6 +32,8 @@ let sessionId = "";
 let items = new Map<string, ViewItem>();
 let turns = new Map<string, number>();
 let own: { readonly key: string; readonly after: string | undefined; readonly words: string }[] = [];
+/** Under which row each card that waits stands. */
+let cardKeys = new Map<string, string>();
 let restructure = true;
 let frame = 0;
 let asking = false;
@@ -75,6 +77,7 @@ function rebuild(): void {
     const at = one.after === undefined ? -1 : rows.findLastIndex((row) => row.id === one.after);
     rows.splice(at < 0 ? rows.length : at + 1, 0, { key: one.key, kind: "whisper", id: one.key });
   }
+  cardKeys = new Map(rows.filter((row) => row.kind === "card").flatMap((row) => (row.parts ?? [row.id]).map((id) => [id, row.key])));
   list.setRows(rows);
   chrome.showPlan(items.get("plan")?.fields ?? null);
 }
@@ -193,7 +196,10 @@ function focusOn(what: "composer" | "approval"): void {
   paint(); // what was loaded with this message is not in the page yet
   const waiting = view.items().findLast((item) => item.kind === "approval" && str(item.fields, "state") === "pending");
   if (waiting !== undefined) {
-    list.reveal(`${waiting.id}#card`)?.querySelector<HTMLElement>(".ap")?.focus();
+    list
+      .reveal(cardKeys.get(waiting.id) ?? "")
+      ?.querySelector<HTMLElement>(".ap")
+      ?.focus();
   }
 }
 

@@ -7,13 +7,15 @@
  */
 
 import { attachmentLabel, splitAttachments } from "../common/attach.ts";
-import { list, turnWords, whisperWords } from "../common/rows.ts";
+import { isOverBudget, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { grouped } from "../common/words.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { answeredView, cardView } from "./card.ts";
+import { dot } from "./chrome.ts";
+import { cardRowView } from "./cardRow.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { icon } from "./icons.ts";
 import type { RowMaker } from "./list.ts";
@@ -71,7 +73,7 @@ export class Rows implements RowMaker {
       case "tests":
         return testsView(item);
       case "card":
-        return cardView(item);
+        return row.parts === undefined ? cardView(item) : cardRowView(this.itemsOf(row.parts));
       case "answered":
         return answeredView(item);
       case "notice":
@@ -83,6 +85,10 @@ export class Rows implements RowMaker {
       case "whisper":
         return item.kind === "turn" ? whisper(turnWords(item.fields).words) : whisper(whisperWords(item));
     }
+  }
+
+  private itemsOf(ids: readonly string[]): readonly ViewItem[] {
+    return ids.flatMap((id) => this.source.item(id) ?? []);
   }
 
   private sayView(fields: Fields): HTMLElement {
@@ -147,8 +153,32 @@ function askView(fields: Fields): HTMLElement {
   return h("div", { class: "pad" }, h("div", { class: "ask" }, words, chips.length > 0 && h("div", { class: "att" }, ...chips), how));
 }
 
+/** The turn ended at a limit: what was done stays, and the limit can be set. */
+function budgetView(fields: Fields): HTMLElement {
+  const words = str(fields, "message");
+  const limits = button("btn", () => send({ type: "verb", verb: "setBudget" }), {}, "Set limit");
+  return h(
+    "div",
+    { class: "pad" },
+    h(
+      "div",
+      { class: "ap reached", role: "group", label: "Budget reached" },
+      h(
+        "div",
+        { class: "sec first" },
+        h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, "Budget reached")),
+        h("p", { class: "sm q" }, revealed(`${words.charAt(0).toUpperCase()}${words.slice(1)}. The work so far is kept.`)),
+        h("div", { class: "act" }, limits),
+      ),
+    ),
+  );
+}
+
 function noticeView(item: ViewItem): HTMLElement {
   const { fields } = item;
+  if (isOverBudget(fields)) {
+    return budgetView(fields);
+  }
   const body = h("div", {});
   let sign = "warnt";
   if (item.kind === "turn") {

@@ -93,6 +93,7 @@ class ErrorCode(StrEnum):
     POLICY_DENIED = "policy.denied"
     RULES_INVALID = "policy.rules_invalid"
     LIMIT = "limit.reached"
+    BUDGET = "budget.reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.POLICY_DENIED: ErrorSpec(-32110, "A rule forbids this; see gloveport why."),
         ErrorCode.RULES_INVALID: ErrorSpec(-32111, "Mend the named rule in your user rules."),
         ErrorCode.LIMIT: ErrorSpec(-32120, "A named limit was reached."),
+        ErrorCode.BUDGET: ErrorSpec(-32121, "Set a higher limit (gloveport budget), then send a message to go on."),
     }
 )
 

@@ -33,6 +33,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/search": Method(session.SessionSearchParams, session.SessionSearchResult),
         "session/show": Method(SessionParams, session.SessionDetail),
         "session/rename": Method(session.SessionRenameParams, Empty),
+        "session/budget": Method(session.SessionBudgetParams, Empty, decides=True),
+        "session/mode": Method(session.SessionModeParams, Empty, decides=True),
         "session/thaw": Method(session.SessionThawParams, Empty, decides=True),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),

@@ -106,7 +106,7 @@ class QueuedMessage(WireModel):
 
 
 class SessionDetail(WireModel):
-    """Everything about one session that is not its view."""
+    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used."""
 
     info: SessionInfo
     turn_id: str | None
@@ -118,6 +118,10 @@ class SessionDetail(WireModel):
     cursor: str
     input_tokens: int
     output_tokens: int
+    mode: Literal["agent", "plan"] = "agent"
+    turn_tokens: int = 0
+    turn_tokens_max: int | None = None
+    session_tokens_max: int | None = None
 
 
 class SessionThawParams(SessionMutation):
@@ -130,6 +134,19 @@ class SessionRenameParams(SessionMutation):
     """Give the session another title."""
 
     title: Name
+
+
+class SessionBudgetParams(SessionMutation):
+    """Set the most tokens of a turn and of the session, both at once; null = no limit."""
+
+    turn_tokens: int | None = Field(default=None, ge=1)
+    session_tokens: int | None = Field(default=None, ge=1)
+
+
+class SessionModeParams(SessionMutation):
+    """Let the session work (`agent`), or look and say what it would do (`plan`), from the next call on."""
+
+    mode: Literal["agent", "plan"]
 
 
 class ViewItem(WireModel):

@@ -1,18 +1,21 @@
-"""gloveport trust, gloveport models, gloveport cancel: choices that are the user's alone.
+"""gloveport trust, models, budget, mode, cancel: choices that are the user's alone.
 
-Purpose: show and set how far a folder is trusted and which model answers; stop a turn from outside.
+Purpose: show and set how far a folder is trusted, which model answers, what a session may use and do; stop a turn from
+    outside.
 Invariant: what is shown is what the daemon holds.
 Must never: choose for the user.
 """
 
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import anyio
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
+from gloveport.protocol.wire.session import SessionBudgetParams, SessionModeParams
 from gloveport.protocol.wire.turn import TurnCancelParams
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import fail, out, plain, request_id, with_client
@@ -27,6 +30,7 @@ NO_MODEL: Final = (
     "No model of yours is set up: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into "
     "config.toml (the README shows one); then gloveport daemon stop."
 )
+MODES: Final = MappingProxyType({"agent": "it works", "plan": "it looks, and says what it would do"})
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -93,6 +97,57 @@ def use(
         )
         chosen = await client.call("model/choose", params)
         out().print(plain(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}"))
+
+    with_client(work)
+
+
+def budget(
+    turn: Annotated[int | None, typer.Option(min=1, help="The most tokens of one turn.")] = None,
+    whole: Annotated[int | None, typer.Option("--total", min=1, help="The most tokens of the session.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="No limit of either kind.")] = False,
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Show or set what a session may use; what is not named stays. A turn that would pass a limit ends, and says so."""
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        known = await client.call("session/show", SessionParams(session_id=info.session_id))
+        limits = (None, None) if none else (turn or known.turn_tokens_max, whole or known.session_tokens_max)
+        if none or turn is not None or whole is not None:
+            params = SessionBudgetParams(
+                client_request_id=request_id(),
+                session_id=info.session_id,
+                turn_tokens=limits[0],
+                session_tokens=limits[1],
+            )
+            await client.call("session/budget", params)
+        spent = known.input_tokens + known.output_tokens
+        for words, used, limit in (("turn", known.turn_tokens, limits[0]), ("session", spent, limits[1])):
+            of = "no limit" if limit is None else f"of {limit:,} at most"
+            out().print(plain(f"{words}: {used:,} tokens used, {of}"))
+
+    with_client(work)
+
+
+def mode(
+    wanted: Annotated[str, typer.Argument(metavar="MODE", help="agent or plan; empty: only show.")] = "",
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Show or choose what a session may do: agent works, plan looks and says what it would do."""
+    if wanted not in ("", *MODES):
+        fail(f"{wanted!r} is no mode", f"There are: {', '.join(MODES)}.")
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        if wanted:
+            params = SessionModeParams.model_validate(
+                {"client_request_id": request_id(), "session_id": info.session_id, "mode": wanted}
+            )
+            await client.call("session/mode", params)
+        known = await client.call("session/show", SessionParams(session_id=info.session_id))
+        out().print(plain(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}"))
 
     with_client(work)
 

@@ -96,7 +96,7 @@ def command_line(doors: Doors) -> typer.Typer:
                 views.usage,
             ),
         ),
-        (SET_UP, (choices.trust, doctor.doctor, deleting.delete, thawing.thaw)),
+        (SET_UP, (choices.trust, choices.budget, choices.mode, doctor.doctor, deleting.delete, thawing.thaw)),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),
     )
     for panel, commands in groups:

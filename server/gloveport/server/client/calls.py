@@ -44,6 +44,7 @@ from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
     ItemListResult,
+    SessionBudgetParams,
     SessionDeleteParams,
     SessionDeleteResult,
     SessionDetail,
@@ -52,6 +53,7 @@ from gloveport.protocol.wire.session import (
     SessionInfo,
     SessionListParams,
     SessionListResult,
+    SessionModeParams,
     SessionRenameParams,
     SessionSearchParams,
     SessionSearchResult,
@@ -135,6 +137,16 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/budget"], params: SessionBudgetParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/mode"], params: SessionModeParams, *, timeout_s: float | None = None
+    ) -> Empty: ...
 
     @overload
     async def call(

@@ -96,6 +96,8 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/start": session.start,
         "session/rename": session.rename,
         "session/thaw": session.thaw,
+        "session/budget": session.budget,
+        "session/mode": session.mode,
         "session/delete": _change("session/delete"),
         "turn/start": _change("turn/start"),
         "turn/queue": _change("turn/queue"),

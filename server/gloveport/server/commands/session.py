@@ -14,19 +14,21 @@ from pathlib import Path
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import StoredEvent, encode_cursor
-from gloveport.protocol.journal.events import SessionRenamed
+from gloveport.protocol.journal.events import BudgetSet, ModeChosen, SessionRenamed
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import SandboxInfo
 from gloveport.protocol.wire.session import (
     ItemListParams,
     ItemListResult,
     QueuedMessage,
+    SessionBudgetParams,
     SessionDetail,
     SessionExportParams,
     SessionExportResult,
     SessionInfo,
     SessionListParams,
     SessionListResult,
+    SessionModeParams,
     SessionRenameParams,
     SessionStartParams,
     SessionThawParams,
@@ -196,6 +198,10 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
         cursor=encode_cursor(actor.cursor),
         input_tokens=state.input_tokens,
         output_tokens=state.output_tokens,
+        mode=state.mode,
+        turn_tokens=state.turn.tokens if state.turn is not None else 0,
+        turn_tokens_max=state.turn_tokens_max,
+        session_tokens_max=state.session_tokens_max,
     )
 
 
@@ -203,6 +209,22 @@ async def rename(house: House, params: SessionRenameParams, caller: Caller, once
     """Give the session another title."""
     actor = await house.sessions.open(params.session_id)
     await actor.record((SessionRenamed(title=params.title),), once.request(Empty()))
+    return Empty()
+
+
+async def budget(house: House, params: SessionBudgetParams, caller: Caller, once: Once) -> Empty:
+    """Set what a turn and the session may use; it counts from the next request on."""
+    actor = await house.sessions.open(params.session_id)
+    by = caller.client_name or "client"
+    fact = BudgetSet(turn_tokens=params.turn_tokens, session_tokens=params.session_tokens, by=by)
+    await actor.record((fact,), once.request(Empty()))
+    return Empty()
+
+
+async def mode(house: House, params: SessionModeParams, caller: Caller, once: Once) -> Empty:
+    """Choose what the session may do; it counts from the next call on."""
+    actor = await house.sessions.open(params.session_id)
+    await actor.record((ModeChosen(mode=params.mode, by=caller.client_name or "client"),), once.request(Empty()))
     return Empty()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
     ApprovalResolved,
+    BudgetSet,
     ChangeApplied,
     ChangeApplyStarted,
     ChangeRefused,
@@ -22,6 +23,7 @@ from gloveport.protocol.journal.events import (
     GrantIssued,
     GrantRevoked,
     GrantUsed,
+    ModeChosen,
     ModelRequestAccepted,
     ModelRequestReconciled,
     ModelRequestStarted,
@@ -131,7 +133,9 @@ def _sandbox_chosen(state: SessionState, body: SandboxChosen) -> SessionState:
 
 
 def _model_selected(state: SessionState, body: ModelSelected) -> SessionState:
-    return evolve(state, provider=body.provider, model=body.model, model_label=body.model_label, overflows=0)
+    return evolve(
+        state, provider=body.provider, model=body.model, model_label=body.model_label, overflows=0, next_tokens=0
+    )
 
 
 def _message_added(state: SessionState, body: UserMessageAdded) -> SessionState:
@@ -218,11 +222,23 @@ def _faults(state: SessionState, body: FaultsFound) -> SessionState:
 
 
 def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
+    given, made = body.input_tokens or 0, body.output_tokens or 0
+    if state.turn is not None:
+        state = _turn(state, tokens=state.turn.tokens + given + made)
     return evolve(
         state,
-        input_tokens=state.input_tokens + (body.input_tokens or 0),
-        output_tokens=state.output_tokens + (body.output_tokens or 0),
+        input_tokens=state.input_tokens + given,
+        output_tokens=state.output_tokens + made,
+        next_tokens=None if body.input_tokens is None or body.output_tokens is None else given,
     )
+
+
+def _budget(state: SessionState, body: BudgetSet) -> SessionState:
+    return evolve(state, turn_tokens_max=body.turn_tokens, session_tokens_max=body.session_tokens)
+
+
+def _mode(state: SessionState, body: ModeChosen) -> SessionState:
+    return evolve(state, mode=body.mode)
 
 
 def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
@@ -361,6 +377,8 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ModelRequestReconciled: _request_reconciled,
         FaultsFound: _faults,
         SessionFrozen: _frozen,
+        BudgetSet: _budget,
+        ModeChosen: _mode,
         SessionThawed: _thawed,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,

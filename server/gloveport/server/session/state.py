@@ -22,6 +22,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionStarted,
 )
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.journal.events.bounds import Mode
 from gloveport.protocol.journal.events.steering import SteeringKind
 from gloveport.protocol.journal.events.tool import PlanItem
 from gloveport.server.edit.hunk_states import HunkState
@@ -108,6 +109,8 @@ class Turn:
     waited_us: int = 0
     retry: RetryScheduled | None = None
     compaction: str | None = None
+    tokens: int = 0
+    """What its requests were counted to have used, in and out."""
 
     @property
     def is_held(self) -> bool:
@@ -271,6 +274,12 @@ class SessionState:
     frozen: str = ""
     """The freeze in force, by its id; empty where there is none."""
     frozen_words: str = ""
+    mode: Mode = "agent"
+    turn_tokens_max: int | None = None
+    session_tokens_max: int | None = None
+    next_tokens: int | None = 0
+    """What the next request has to be expected to take: the input of the newest one that was counted; null where the
+    newest answer was not counted."""
 
     @property
     def phase(self) -> Phase:

@@ -17,6 +17,7 @@ from gloveport.server.session.state import Call, CallStage, Turn
 from gloveport.server.turn import flow
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import ArgumentsError, canonical_arguments, parse_arguments, text_digest
+from gloveport.server.turn.bounds import as_mode_allows
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import AttachTool, DropWait, JudgeCall, RunTool, StopModel, StopTool
@@ -170,6 +171,7 @@ def judged(draft: Draft, given: inp.CallJudged) -> None:
     call = _call_to_judge(draft, given.call_id)
     if call is None:
         return
+    given = as_mode_allows(draft.state, given)
     judgement = given.judgement
     if judgement.grant_id in draft.state.grant_uses and judgement.grant_id not in draft.state.grants:
         draft.need(JudgeCall(call.call_id))
@@ -218,6 +220,7 @@ def _ask_beside(draft: Draft, beside: tuple[inp.CallJudged, ...]) -> None:
     """Ask about the calls behind the one that is asked about; from the first that does not fit on, they come later."""
     for given in beside:
         call = draft.turn.next_proposed
+        given = as_mode_allows(draft.state, given)
         fits = call is not None and call.call_id == given.call_id and call.asks < ASKS_PER_CALL_MAX
         if call is None or not fits or given.judgement.verdict != "ask" or given.card is None:
             return

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import USER_LABEL
+from gloveport.server.turn.bounds import budget_words
 from gloveport.server.turn.delivery import deliver_steering, return_all, return_steering
 from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import CallModel, JudgeCall
@@ -38,6 +39,9 @@ def ask_model(draft: Draft) -> None:
     if made >= TURN_REQUESTS_MAX:
         message = f"the turn made {made} model requests, the most one turn may make"
         end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
+        return
+    if words := budget_words(draft.state):
+        end_failed(draft, ErrorCode.BUDGET, words, ERRORS[ErrorCode.BUDGET].hint)
         return
     deliver_steering(draft)
     request_id = f"{turn.turn_id}.r{turn.requests + 1}"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
+from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen
 from gloveport.protocol.journal.events.change import (
     ChangeApplied,
     ChangeApplyStarted,
@@ -123,6 +124,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     EgressRecorded,
     ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
+    BudgetSet, ModeChosen,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -134,6 +136,7 @@ __all__ = [
     "ArtifactSuspected",
     "BreakerClosed",
     "BreakerOpened",
+    "BudgetSet",
     "CallFate",
     "ChangeApplied",
     "ChangeApplyStarted",
@@ -162,6 +165,7 @@ __all__ = [
     "HunkRecord",
     "InjectionSuspected",
     "LabelledFile",
+    "ModeChosen",
     "ModelRequestAccepted",
     "ModelRequestReconciled",
     "ModelRequestStarted",

@@ -54,6 +54,14 @@ def _model(body: ev.ModelSelected) -> tuple[Op, ...]:
     return (upsert("session", "session", model=body.model_label),)
 
 
+def _budget(body: ev.BudgetSet) -> tuple[Op, ...]:
+    return (upsert("session", "session", turnTokensMax=body.turn_tokens, sessionTokensMax=body.session_tokens),)
+
+
+def _mode(body: ev.ModeChosen) -> tuple[Op, ...]:
+    return (upsert("session", "session", mode=body.mode),)
+
+
 def _goal(body: ev.GoalRevised) -> tuple[Op, ...]:
     return (upsert("session", "session", goalRevision=body.goal_revision),)
 
@@ -332,6 +340,8 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.SessionRenamed: _renamed,
         ev.SandboxChosen: _sandbox,
         ev.ModelSelected: _model,
+        ev.BudgetSet: _budget,
+        ev.ModeChosen: _mode,
         ev.GoalRevised: _goal,
         ev.UserMessageAdded: _message,
         ev.UserMessageQueued: _queued,
