@@ -55,7 +55,8 @@ test: bootstrap-dev
 # GLOVEPORT_THOROUGH=1 is what tests/kit/amount.py and tests/conftest.py ask for.
 thorough: bootstrap-dev
 	@GLOVEPORT_THOROUGH=1 $(BIN)/python -m pytest tests/property tests/crash/test_proof.py tests/crash/test_power_loss.py \
-		tests/security/test_escapes.py --timeout 1800 -q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+		tests/security/test_escapes.py tests/contract/test_sandbox_claims.py tests/contract/test_sandbox_survival.py \
+		--timeout 1800 -q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: bootstrap-dev
 	@$(BIN)/ruff check .

@@ -12,6 +12,8 @@ from tests.kit.amount import THOROUGH_NAME
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"tests/security/escapes/driver.py": "tests/security/test_escapes.py"}
 """Programs that ask how much is wanted, and the test that starts them."""
+ASKING = ("import amount", f'"{THOROUGH_NAME}"', "rungs_of(")
+"""Words of whoever asks."""
 ASKED = "from tests.kit.amount import amount; from hypothesis import settings; from tests import conftest as _;"
 
 
@@ -23,13 +25,13 @@ def thorough_paths() -> list[str]:
 
 def test_whoever_asks_how_much_is_run_by_make_thorough() -> None:
     """Else the larger amount is one that nobody ever tries."""
-    asking = {
-        source.path
-        for source in walk_python(ROOT, "tests")
-        if "import amount" in source.text or f'"{THOROUGH_NAME}"' in source.text
-    } - {"tests/kit/amount.py", "tests/arch/test_amounts.py"}
+    asking = {source.path for source in walk_python(ROOT, "tests") if any(word in source.text for word in ASKING)} - {
+        "tests/kit/amount.py",
+        "tests/kit/sandboxes.py",
+        "tests/arch/test_amounts.py",
+    }
     wanted = {ELSEWHERE.get(path, path) for path in asking}
-    assert len(wanted) >= 3
+    assert len(wanted) >= 5
     assert {path for path in wanted if not path.startswith(tuple(thorough_paths()))} == set()
 
 

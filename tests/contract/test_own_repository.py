@@ -15,9 +15,9 @@ from tests.kit.sandboxes import open_rig
 from tests.kit.workspaces import make_tree, propose, read_tree, whole
 
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
-from gloveport.sandbox.contract import Command, Result
+from gloveport.sandbox.contract import Command, Result, ResultKind
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
-from gloveport.server.engine.hands import own_repository
+from gloveport.server.engine.hands import bounds_of, own_repository
 from gloveport.server.tools.programs import repository_words
 from gloveport.server.workspace.facade import SessionWorkspace
 from gloveport.server.workspace.repository import PLACE, POINTER, LentRepository, runs_nothing
@@ -224,6 +224,32 @@ async def test_one_that_grew_too_large_is_read_and_grows_no_more(
         workspace.close()
 
 
+@pytest.mark.parametrize("mib", [8, 1024])
+async def test_a_run_that_fills_it_is_ended_within_the_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mib: int
+) -> None:
+    """Though it ignores being asked to end, and in words that say why; with room enough it does what it likes."""
+    require_bubblewrap()
+    monkeypatch.setattr("gloveport.server.engine.hands.REPOSITORY_BYTES_MAX", mib << 20)
+    fill = f"head -c 1048576 /dev/urandom > {PLACE}/objects/deep/er/$n; sleep 0.1"
+    script = f"trap '' TERM; mkdir -p {PLACE}/objects/deep/er; for n in $(seq 50); do {fill}; done; echo all"
+    workspace = await begun(folder)
+    try:
+        lent = await workspace.repository(keeps)
+        async with open_rig("bubblewrap") as rig:
+            assert isinstance(rig.backend, BubblewrapSandbox)
+            ended = await run(workspace, rig.backend, lent, script)
+        made = len(list((Path(lent.folder) / "objects/deep/er").iterdir()))
+        if mib == 8:
+            assert (ended.kind, b"all" in ended.output) == (ResultKind.KILLED, False)
+            assert "the session's own git repository has grown to more than 8 MiB" in ended.evidence
+            assert 8 <= made < 50
+        else:
+            assert (ended.kind, made) == (ResultKind.OK, 50)
+    finally:
+        workspace.close()
+
+
 async def test_it_lasts_one_boot(folder: Path) -> None:
     """After the machine went down nobody knows what of it is whole."""
     workspace = await begun(folder, boot_id="one")
@@ -283,7 +309,7 @@ async def run(workspace: SessionWorkspace, backend: BubblewrapSandbox, lent: Len
     """One command, with what a session shows it."""
     root = str(workspace.root)
     mounts = (Mount(str(workspace.worktree), root, Access.READ_WRITE), *own_repository(lent))
-    profile = Profile("repository", "build", mounts, root, Limits(wall_s=30.0))
+    profile = Profile("repository", "build", mounts, root, Limits(wall_s=30.0), bounds=bounds_of(lent))
     name = f"run-{os.urandom(6).hex()}"
     lease = await backend.prepare(profile, name)
     try:

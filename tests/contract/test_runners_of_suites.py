@@ -1,4 +1,4 @@
-"""One real suite for each test runner that this machine has, run by run_tests in the bubblewrap rung, test by test."""
+"""One real suite for each test runner that this machine has, run by run_tests in a jail and in a container."""
 
 import json
 import shutil
@@ -12,6 +12,10 @@ from gloveport.server.tools.contract import parse
 from gloveport.server.tools.suite_runners import plan_runner
 
 SUITES: dict[str, dict[str, str]] = {
+    "pytest": {
+        "test_calc.py": "import pytest\n\ndef test_adds():\n    assert 1 + 1 == 2\n\n"
+        "def test_breaks():\n    assert 1 == 2\n\n@pytest.mark.skip\ndef test_later():\n    pass\n"
+    },
     "unittest": {
         "test_calc.py": "import unittest\n\nclass Calc(unittest.TestCase):\n    def test_adds(self):\n"
         "        self.assertEqual(1 + 1, 2)\n    def test_breaks(self):\n        self.assertEqual(1, 2, 'no')\n"
@@ -37,16 +41,18 @@ SUITES: dict[str, dict[str, str]] = {
         "    #[test]\n    #[ignore]\n    fn later() {}\n}\n",
     },
 }  # fmt: skip
-PROGRAMS = {"unittest": "python3", "node": "node", "go": "go", "cargo": "cargo"}
+PROGRAMS = {"pytest": "python3", "unittest": "python3", "node": "node", "go": "go", "cargo": "cargo"}
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
 @pytest.mark.parametrize("framework", SUITES)
-async def test_a_real_suite_of_each_runner(framework: str, tmp_path: Path) -> None:
+async def test_a_real_suite_of_each_runner(framework: str, rung: str, tmp_path: Path) -> None:
     """What passes, fails and is skipped, by name; found by the workspace's own files where they say it."""
-    require_bubblewrap()
+    if rung == "bubblewrap":
+        require_bubblewrap()
     require(shutil.which(PROGRAMS[framework]) is not None, f"{PROGRAMS[framework]} is not installed")
-    async with bench(tmp_path, rung="bubblewrap") as context:
+    async with bench(tmp_path, rung=rung) as context:
         for name, text in SUITES[framework].items():
             await context.workspace.write(name, text.encode())
         wanted = {"framework": framework} if framework == "unittest" else {}

@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import RUNGS, Rig, bystander, open_rig, wait_gone
+from tests.kit.sandboxes import Rig, bystander, open_rig, rungs_of, wait_gone
 
 from gloveport.protocol.jail.replies import RunState, RunStatus, encode_status
 from gloveport.protocol.jail.requests import RunLimits, RunRequest
@@ -54,7 +54,20 @@ anew is two programs and a talk between them."""
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 
-@pytest_asyncio.fixture(params=RUNGS, scope="module", loop_scope="module")
+BY_EITHER_WAY = frozenset(
+    {"test_run_goes_on_after_the_daemon_is_killed", "test_end_is_kept_for_a_daemon_that_was_away",
+     "test_dead_supervisor_is_lost_not_failed"}
+)  # fmt: skip
+"""They come back to a run over there."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The rungs of each test."""
+    if "rig" in metafunc.fixturenames:
+        metafunc.parametrize("rig", rungs_of(metafunc, BY_EITHER_WAY), indirect=True, scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig

@@ -82,6 +82,16 @@ def test_denied_by_option_the_turn_goes_on(cli: Cli, root: Path) -> None:
     assert "tokens:" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["sessions", "--help", "show nope", "accept --nonsense"],
+)
+def test_a_command_of_these_tests_is_as_one_that_is_started(cli: Cli, root: Path, words: str) -> None:
+    """Most are forks of a process that has loaded the program: the same words, the same errors, the same code."""
+    warm, cold = cli.start_warm(*words.split(), cwd=root), cli.start_cold(*words.split(), cwd=root)
+    assert (warm.returncode, warm.stdout, warm.stderr) == (cold.returncode, cold.stdout, cold.stderr)
+
+
 def test_a_failed_turn_has_its_exit_code(cli: Cli, root: Path) -> None:
     """The model's quota is used up: 3, with words."""
     lines = run_json(cli, root, "hello", "--model", SPENT, code=3)

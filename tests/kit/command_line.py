@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.kit.daemon import Daemon
 from tests.kit.terminal import Terminal, terminal
+from tests.kit.warm import warm_program
 
 import gloveport
 
@@ -90,7 +91,19 @@ class Cli:
         self, *words: str, code: int = 0, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, which must have this exit code and never a traceback."""
-        done = subprocess.run(
+        run = self.start_cold if environment else self.start_warm
+        done = run(*words, cwd=cwd or self.daemon.home, **environment)
+        assert done.returncode == code, (words, done.returncode, done.stdout[-800:], done.stderr[-800:])
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def start_warm(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command as a fork of a process that has loaded the program."""
+        return warm_program().run(words, self.environment, cwd, RUN_S)
+
+    def start_cold(self, *words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as a shell does."""
+        return subprocess.run(
             self.command(*words),
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,
@@ -98,11 +111,8 @@ class Cli:
             encoding="utf-8",
             timeout=RUN_S,
             check=False,
-            cwd=cwd or self.daemon.home,
+            cwd=cwd,
         )
-        assert done.returncode == code, (words, done.returncode, done.stdout[-800:], done.stderr[-800:])
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
 
     def at_terminal(
         self, *words: str, cwd: Path, columns: int = 100, **environment: str

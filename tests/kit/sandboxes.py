@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import pytest
+from tests.kit.amount import THOROUGH
 from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.remotes import remote_machine
 from tests.kit.require import require
@@ -37,6 +39,8 @@ BACKENDS: Final = ("memory", *RUNGS, "docker-warm")
 ENGINE_RUNGS: Final = ("docker", "gvisor")
 REMOTE_RUNGS: Final = REMOTE_NAMES
 """Their code runs in a container of another machine's engine, reached by a real sshd or by mutual TLS."""
+SAME_CONTAINER: Final = "remote-tls"
+"""It asks for the same container as `remote-ssh`, as `tests/security/test_escapes.py` shows; the way there differs."""
 LIMITS: Final = Limits(wall_s=30.0)
 PROJECT: Final = "/home/user/project"
 _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
@@ -50,6 +54,12 @@ _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
     "write": lambda path, text: ("sh", "-c", 'printf %s "$2" >"$1"', "sh", path, text),
     "flood": lambda count: ("sh", "-c", f"head -c {count} /dev/zero | tr '\\0' x; echo; echo end"),
 }
+
+
+def rungs_of(metafunc: pytest.Metafunc, by_either_way: frozenset[str]) -> tuple[str, ...]:
+    """The rungs that a test is tried on: by certificates too where it is named, and by `make thorough` always."""
+    wanted = THOROUGH or metafunc.function.__name__ in by_either_way
+    return RUNGS if wanted else tuple(rung for rung in RUNGS if rung != SAME_CONTAINER)
 
 
 @dataclass

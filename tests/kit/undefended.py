@@ -98,6 +98,17 @@ def _provider() -> None:
     replace(model_run, _check_reader=lambda _state: None)
 
 
+def _carried() -> None:
+    """What a program or a mail could take along from files is not looked at."""
+    from gloveport.server.engine import tool_run
+    from gloveport.server.policy.labels import BOTTOM
+
+    async def nothing(*_args: Any) -> Any:
+        return BOTTOM
+
+    replace(tool_run, beside_it=nothing)
+
+
 def _artifacts() -> None:
     """What a program left is not looked through."""
     from gloveport.server.engine import tool_run
@@ -117,6 +128,7 @@ HOLES: Final[Mapping[str, Callable[[], None]]] = {
     "web": _web,
     "provider": _provider,
     "artifacts": _artifacts,
+    "carried": _carried,
 }
 
 

@@ -77,6 +77,10 @@ def elsewhere() -> object:
 
 DIGEST = "531b980c9a92a39c5cf21b5268bdeb30c275d68ff3a345304d51ea64535cf59d"
 MET = "9d8e6487da1bedc9b056e047d96fa3acf3b658fb1b0006548f5fd35dd3bb81b6"
+EQUALS = (
+    "603c7521641de2cc2a946f79d49f15a4f9053ee85969fd50e34bdc00bb9d7ce6",
+    "29296def85baaa56c0c1238a1a8a7929f313557a9b714d2c827948793354ded9",
+)
 TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
     "no text is quoted": (
         replaced(LINES, "", "x"),
@@ -107,6 +111,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         ErrorCode.EDIT_NO_MATCH,
         "f: the quoted text does not occur",
         {"candidates": [(2, "\ttwo"), (3, "onetwo")]},
+    ),
+    "alike in a word": (
+        replaced(b"two other\n", "two words\n", "x"),
+        ErrorCode.EDIT_NO_MATCH,
+        "f: the quoted text does not occur",
+        {"candidates": []},
     ),
     "more look-alikes than are named": (
         replaced(b"a b\n" * 9, "b \n c", "x"),
@@ -159,6 +169,12 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
     ),
     "legacy text, behind a byte": (
         replaced(b"\x81\x30\n", "0", "1"),
+        ErrorCode.EDIT_ENCODING,
+        "f: the place follows a byte of unknown encoding; quote from further left",
+        {},
+    ),
+    "legacy text, behind the first byte that may begin a letter": (
+        replaced(b"\x80\x30\n", "0", "1"),
         ErrorCode.EDIT_ENCODING,
         "f: the place follows a byte of unknown encoding; quote from further left",
         {},
@@ -488,6 +504,11 @@ def test_places_that_adjoin_do_not_overlap() -> None:
     assert replace_exact(b"abab", "ab", "b", path="f", replace_all=True).result == b"bb"
 
 
+def test_every_end_of_a_line_can_be_replaced() -> None:
+    """Each with its carriage return, also where they stand side by side."""
+    assert replace_exact(b"a\r\n\r\nb\n", "\n", "-", path="f", replace_all=True).result == b"a--b-"
+
+
 def test_a_legacy_letter_ends_before_what_cannot_be_its_second_byte() -> None:
     """Below the digits no second byte lies, nor behind the tilde."""
     assert replace_exact(b"\x81\x7f\n", "\x7f", "1", path="f").result == b"\x811\n"
@@ -522,7 +543,7 @@ def test_names_of_hunks_last() -> None:
     assert len({hunk.digest, other.digest, strange.digest}) == 3
     part = b"a\nb\nc\nOLD\na\nb\nc\n"
     one, two = diff_hunks(part * 2, (part * 2).replace(b"OLD", b"NEW"), "f")
-    assert one.digest != two.digest
+    assert (one.digest, two.digest) == EQUALS
     assert (one.old_lines, one.new_lines, one.context_before) == (two.old_lines, two.new_lines, two.context_before)
     changes, user = changed_ranges([b"1\n", b"2\n"], [b"1\n", b"mine\n"]), [b"1\n", b"mine\n"]
     assert met_digest(changes, user, 1, 2) == MET

@@ -57,6 +57,7 @@ def test_a01_inserted_line_takes_the_neighbours_ending() -> None:
 @pytest.mark.parametrize(("before", "old", "new", "after"), [
     (b"a\r\nxy\nb\r\n", "x", "1\n2", b"a\r\n1\n2y\nb\r\n"), (b"a\r\nxy", "x", "1\n2", b"a\r\n1\r\n2y"),
     (b"a\r\nb\r\n", "\nb", "\nc\nd", b"a\r\nc\r\nd\r\n"),
+    (b"a\r\nb\nc", "a\nb\nc", "a\nb\nx", b"a\r\nb\nx"), (b"a\nb\r\nc", "a\nb\nc", "x\nb\nc", b"x\nb\r\nc"),
     (b"x\ny\r\nx\ny", "x\ny\nx\ny", "x\ny\nx\ny\nx\ny", b"x\ny\r\nx\ny\nx\ny"),
     (b"a\nb\r\nc\nd\r\n", "b\nc\n", "b\nnew\nc\n", b"a\nb\r\nnew\r\nc\nd\r\n"), (b"xy", "x", "1\n2", b"1\n2y"),
     (b"a\nb\r\nc\nd", "a\nb\nc\nd", "a\nd", b"a\nd"), (b"a\nb\r\nc\nd", "b\nc\nd", "c\nd", b"a\nc\nd"),
@@ -187,7 +188,7 @@ def test_a02_half_of_the_units_may_be_other_letters() -> None:
     """One more, and the bytes are not taken for two-byte text."""
     for order in ("utf-16-le", "utf-16-be"):
         assert utf16_order("abcd漢字漢字".encode(order)) is Encoding(order)
-        assert utf16_order("abc漢漢字漢字".encode(order)) is None
+        assert utf16_order("abc漢字漢字".encode(order)) is None
 
 
 @pytest.mark.parametrize("data", [

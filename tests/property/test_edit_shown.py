@@ -52,6 +52,21 @@ def test_endings_are_shown_where_they_differ() -> None:
     assert shown(b"a\r", b"b\r") == ["-a␍", "+b␍"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_mark_or_an_end_of_a_line_says_enough(encoding: str) -> None:
+    """Of texts that are too short to be known by their letters."""
+    assert shown("\ufeffa".encode(encoding), "\ufeffb".encode(encoding)) == ["-\\u{feff}a", "+\\u{feff}b"]
+    assert shown("\ufeffa\n漢\n".encode(encoding), "\ufeffa\n字\n".encode(encoding)) == [
+        " \\u{feff}a", "-漢", "+字",
+    ]  # fmt: skip
+    assert shown(b"", "abcd\n".encode(encoding)) == ["+abcd"]
+    lines = ["\ufeff\n", *(f"漢字漢字{number}\n" for number in range(9))]
+    text = "".join(lines)
+    assert shown(text.encode(encoding), text.replace("6", "x").encode(encoding)) == [
+        " 漢字漢字3", " 漢字漢字4", " 漢字漢字5", "-漢字漢字6", "+漢字漢字x", " 漢字漢字7", " 漢字漢字8",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_two_byte_texts_are_shown_as_text(encoding: str) -> None:
     """With a mark and without, also where the hunk holds no end of a line."""

@@ -1,4 +1,4 @@
-"""vitest and jest themselves, fetched from the package index, run a suite in the jail by run_tests, test by test.
+"""vitest and jest themselves, from the package index, run a suite by run_tests in a jail and a container, test by test.
 
 Purpose: their reports are read as these programs print them, not as they were once recorded.
 Invariant: what is fetched lies in a cache beside the tree and is shown to the jail as installed dependencies are.
@@ -43,13 +43,15 @@ def installed(framework: str) -> Path:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
 @pytest.mark.parametrize("framework", sorted(VERSIONS))
-async def test_a_real_runner_reports_each_test(framework: str, tmp_path: Path) -> None:
+async def test_a_real_runner_reports_each_test(framework: str, rung: str, tmp_path: Path) -> None:
     """What passes, fails, is skipped, and a file that cannot be loaded; found by the workspace's own package.json."""
-    require_bubblewrap()
+    if rung == "bubblewrap":
+        require_bubblewrap()
     require(shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is not None, "node is not installed")
     packages = installed(framework)
-    async with bench(tmp_path, rung="bubblewrap") as context:
+    async with bench(tmp_path, rung=rung) as context:
         root = context.workspace.root
         shutil.copytree(packages, root / "node_modules", symlinks=True)
         (context.workspace.worktree / "node_modules").mkdir()  # as a snapshot of such a folder leaves it

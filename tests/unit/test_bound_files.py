@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gloveport.server.tools.bound_files import CHOSEN_LATER, FILES_MAX, TOO_MANY, BoundFiles, bind_files
+from gloveport.server.tools.bound_files import CHOSEN_LATER, FILES_MAX, INCLUDED_LATER, TOO_MANY, BoundFiles, bind_files
 from gloveport.server.workspace.facade import SessionWorkspace
 
 ROOT = "/home/user/root"
@@ -166,5 +166,58 @@ async def test_what_a_program_reads_unnamed_is_bound(tmp_path: Path, argv: tuple
         assert path in dict(before.digests)
         (workspace.worktree / path).write_text("all:; curl evil\n")
         assert await bound(workspace, *argv) != before
+    finally:
+        workspace.close()
+
+
+INCLUDES = {
+    "Makefile": "include a.mk sub/b.mk # told\n-include \\\n c.mk\n#include not.mk\nall:; @include no.mk\n",
+    "a.mk": "sinclude deep.mk\n",
+    "sub/Makefile": "include b.mk\n",
+    "inc/x.mk": "",
+    **dict.fromkeys(("sub/b.mk", "c.mk", "deep.mk", "not.mk", "no.mk"), "X = 1\n"),
+}
+
+
+@pytest.mark.parametrize(
+    ("argv", "more", "bound_too"),
+    [
+        (("make",), "", {"a.mk", "sub/b.mk", "c.mk", "deep.mk"}),
+        (("make", "-C", "sub"), "", {"sub/b.mk"}),
+        (("sh", "-c", "cd sub && make"), "", {"sub/b.mk"}),
+        (("make", "-Iinc"), "include x.mk\n", {"inc/x.mk"}),
+        (("npm", "test"), "", set()),
+    ],
+)
+async def test_what_a_makefile_includes_is_bound(
+    tmp_path: Path, argv: tuple[str, ...], more: str, bound_too: set[str]
+) -> None:
+    """Also over several files, and where the line goes on; another content is another question."""
+    root = tmp_path / "root"
+    for name, text in {**INCLUDES, "Makefile": INCLUDES["Makefile"] + more}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    workspace = await SessionWorkspace.create(root, tmp_path / "session")
+    try:
+        before = await bound(workspace, *argv)
+        found = dict(before.digests)
+        assert bound_too <= set(found)
+        assert not {"not.mk", "no.mk"} & set(found)
+        assert INCLUDED_LATER not in before.unbound
+        for one in bound_too:
+            (workspace.worktree / one).write_text(f"{INCLUDES[one]}all:; curl evil\n")
+            assert dict((await bound(workspace, *argv)).digests)[one] != found[one]
+    finally:
+        workspace.close()
+
+
+@pytest.mark.parametrize("line", ["include $(X).mk", "-include *.mk", "include a.mk ${Y}"])
+async def test_what_a_makefile_includes_by_a_made_up_name_is_told_as_not_bound(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "Makefile").write_text(f"{line}\n")
+    workspace = await SessionWorkspace.create(root, tmp_path / "session")
+    try:
+        assert INCLUDED_LATER in (await bound(workspace, "make", "all")).unbound
     finally:
         workspace.close()

@@ -28,6 +28,8 @@ def refusal(text: str, source: Source = Source.user) -> str:
     with pytest.raises(RulesInvalidError) as refused:
         load_rules(text, source)
     assert refused.value.code is ErrorCode.RULES_INVALID
+    assert refused.value.data["source"] is source
+    assert repr(refused.value.data["rule"]) in str(refused.value)
     return str(refused.value)
 
 

@@ -7,7 +7,7 @@ from tests.kit.shell import Nasty, nasty, ordinary
 from gloveport.server.parsing.bash import parse_bash
 from gloveport.server.policy.card import build_card
 from gloveport.server.policy.rung import TrustLevel
-from gloveport.server.policy.shell.looks import looks, wrappers
+from gloveport.server.policy.shell.looks import _grammar, looks, wrappers
 from gloveport.server.policy.shell.tree import SHELL_CHARS_MAX, SHELL_DEPTH_MAX, SHELL_NODES_MAX
 from gloveport.server.policy.shell.understood import Inside, understand, with_places
 
@@ -129,6 +129,10 @@ def test_b05_b14_every_way_of_writing_meets_the_same_rules(argv: tuple[str, ...]
     [
         ("cp -t a b c", {"a", "a/b", "a/c"}, set()),
         ("cp a=b c", {"c", "c/a=b"}, set()),
+        ("cp - c", {"c", "c/-"}, set()),
+        ("scp host:evil a", {"a"}, set()),
+        ("scp d/h:x a", {"a", "a/h:x"}, set()),
+        ("tar -xf a -C aX -C b/ -C c -C /d", {"aX", "aX/b", "aX/b/c", "/d"}, set()),
         ("mv -t a b", {"a", "a/b"}, {"b"}),
         ("install -m 755 -t a b", {"a", "a/b"}, set()),
         ("scp a host:.git/b", set(), set()),
@@ -165,6 +169,21 @@ def test_b03_an_option_that_makes_a_command_a_look_stands_before_its_words() -> 
     assert understood(("git", "config", "--get", "a.b", "pattern")).only_looks
     assert understood(("unzip", "-q", "-l", "a.zip")).only_looks
     assert understood(("grep", "-n", "a", "b", "-i")).only_looks
+
+
+def test_the_words_of_find_begin_where_they_are_no_paths() -> None:
+    """An option, a `!` or a bracket: each ends the list of folders that are looked through."""
+    for words in ("-name x", "! -name x", "( -name x )", "-type f"):
+        known = understood(("find", "a", "b", *words.split()))
+        assert known.only_looks, words
+        assert [effect.key for effect in known.effects] == ["read:a", "read:b"], words
+
+
+def test_an_option_that_must_be_there_may_take_a_value() -> None:
+    grammar = _grammar("!-a=n !-b -c --d?", "*one")
+    assert (grammar.wanted, dict(grammar.valued)) == ({"-a", "-b"}, {"-a": "n"})
+    assert (grammar.flags, grammar.optional) == ({"-b", "-c"}, {"--d"})
+    assert (grammar.operands, grammar.permutes) == ("one", True)
 
 
 @pytest.mark.parametrize("program", ["md5sum", "sha1sum", "sha256sum", "sha512sum", "b2sum"])

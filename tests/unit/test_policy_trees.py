@@ -206,6 +206,8 @@ def test_what_was_found_before_a_doubt_is_kept() -> None:
         ("x >|a", (Simple(("x",), (), (Redirect("write", "a"),), True),)),
         ("x &>a", (Simple(("x",), (), (Redirect("write", "a"),), True),)),
         ("x &>>a", (Simple(("x",), (), (Redirect("write", "a"),), True),)),
+        (">a 2>b <c x y", (Simple(("x", "y"), (), tuple(map(Redirect, ("write", "write", "read"), "abc")), True),)),
+        (">a A=1 x", (Simple(("x",), (("A", "1"),), (Redirect("write", "a"),), True),)),
         ("x 2>&1", (Simple(("x",), (), (Redirect("none", "1"),), True),)),
         ("x | y >a", (Simple(("x",)), Simple(("y",), (), (Redirect("write", "a"),)))),
         (HERE, (Simple(("x",), (), (Redirect("write", "a"),), True),)),
@@ -248,6 +250,22 @@ def test_a_text_of_a_node_is_its_bytes() -> None:
     found = tree("x é y")
     assert found.text(Node("word", 2, 4)) == "é"
     assert found.text(Node("word", 2, 3)) == "\ufffd"
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 3, 4), (0, 1, 3, 4, 2), (2, 0, 1, 3, 4)])
+def test_the_parts_of_a_text_that_is_handed_over_stand_in_one_order(order: tuple[int, ...]) -> None:
+    """What is redirected beside it stands between the mark and the text, and nowhere else."""
+    parts = nodes(HERE, 0, 1)
+    assert [one.kind for one in parts] == ["<<", "heredoc_start", "file_redirect", "heredoc_body", "heredoc_end"]
+    assert edited(HERE, 0, 1, children=tuple(parts[at] for at in order)).doubts == (HANDED,)
+
+
+def test_a_text_in_single_quotes_holds_none() -> None:
+    for text, doubts in (("'ab'", ()), ("'a'b'", ("it holds raw string",)), ("'", ("it holds raw string",))):
+        source = f"x {text}".encode()
+        name = Node("command_name", 0, 1, (Node("word", 0, 1),))
+        command = Node("command", 0, len(source), (name, Node("raw_string", 2, len(source))))
+        assert read_script(Tree(source, Node("program", 0, len(source), (command,)))).doubts == doubts
 
 
 @pytest.mark.parametrize("word", ['"a"b"', '"a"b', 'a"', '"', '""a"', '"$a"', '"`"', '"\\\\"', '"a\\"', '"!a"'])

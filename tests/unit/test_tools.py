@@ -12,6 +12,8 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.engines import shared_engine
+from tests.kit.sandboxes import ENGINE_RUNGS
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.select import open_backend
@@ -48,7 +50,8 @@ async def bench(folder: Path, *, rung: str = "memory", **files: str) -> AsyncIte
     for name, text in files.items():
         (root / name.replace("__", ".")).write_bytes(text.encode())
     workspace = await SessionWorkspace.create(root, folder / "session")
-    backend = open_backend(rung, folder / "runs")
+    engine = shared_engine().choice if rung in ENGINE_RUNGS else None
+    backend = open_backend(rung, folder / "runs", engine=engine)
     place = Place(str(root), str(workspace.worktree), {}, readable_roots())
     hands = Hands(backend, await backend.probe(), place, "trusted", anyio.Event())
 

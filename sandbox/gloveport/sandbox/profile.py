@@ -12,6 +12,8 @@ from enum import StrEnum, unique
 from types import MappingProxyType
 from typing import Final
 
+from gloveport.protocol.jail.requests import BoundPlan
+
 OUTPUT_BYTES_MIN: Final = 1024
 MOUNTS_MAX: Final = 64
 COVERED_MAX: Final = 2_000
@@ -114,6 +116,7 @@ class Profile:
     `covered` are files below the mounts, by their path inside, whose content is not shown.
     `tool_kind` is "build" (compilers, test runners, debuggers) or "small" (parsers, plots, queries); `hand` names the
     row of the breaker's thresholds, empty takes the tool kind's.
+    `bounds` are sources of writable mounts that may take so much; a run that passes one is ended.
     """
 
     label: str
@@ -128,6 +131,7 @@ class Profile:
     hand: str = ""
     way_out: WayOut | None = None
     image: str = ""
+    bounds: tuple[BoundPlan, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.covered) > COVERED_MAX:

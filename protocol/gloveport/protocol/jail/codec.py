@@ -147,3 +147,7 @@ class Fields:
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise JailFormatError(f"{name} is not a list of objects")
         return [Fields(item) for item in value]
+
+    def inners_or_none(self, name: str) -> "list[Fields]":
+        """The same; absent is empty."""
+        return self.inners(name) if name in self._values else []

@@ -67,6 +67,16 @@ class BreakerPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundPlan:
+    """A folder of this machine that the run may write and that may take so much on the disk; `name` tells of it."""
+
+    folder: str
+    name: str
+    bytes_max: int
+    files_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunLimits:
     """Limits in force; seconds and bytes. None means: not enforced by the supervisor."""
 
@@ -182,6 +192,7 @@ class RunRequest:
     apart: bool = False
     remote: RemotePlan | None = None
     user: UserPlan | None = None
+    bounds: tuple[BoundPlan, ...] = ()
 
 
 def encode_request(request: RunRequest) -> bytes:
@@ -206,6 +217,7 @@ def encode_request(request: RunRequest) -> bytes:
             "apart": request.apart,
             "remote": None if request.remote is None else _encode_remote(request.remote),
             "user": None if request.user is None else {"mounts": [list(pair) for pair in request.user.mounts]},
+            "bounds": [{name: getattr(one, name) for name in BoundPlan.__slots__} for one in request.bounds],
         }
     )
 
@@ -233,6 +245,7 @@ def decode_request(raw: bytes) -> RunRequest:
         engine=_engine(body.inner("engine")),
         apart=body.flag_or_none("apart"),
         remote=_remote(body.inner("remote")),
+        bounds=tuple(_bound(each) for each in body.inners_or_none("bounds")),
         user=_user(body.inner("user")),
     )
 
@@ -286,6 +299,10 @@ def _breaker(body: Fields | None) -> BreakerPlan | None:
         memory_soft_bytes=body.integer_or_none("memory_soft_bytes"),
         calls_per_s_max=body.integer_or_none("calls_per_s_max"),
     )
+
+
+def _bound(body: Fields) -> BoundPlan:
+    return BoundPlan(body.text("folder"), body.text("name"), body.integer("bytes_max"), body.integer("files_max"))
 
 
 def _engine(body: Fields | None) -> EnginePlan | None:

@@ -187,6 +187,7 @@ class BubblewrapSandbox(SupervisedRung):
             watch=plan_watch(profile) if entering.reports else None,
             breaker=plan_breaker(profile),
             written=tuple(sorted(find_written(profile))),
+            bounds=profile.bounds,
             user=None if staging is None else staging.plan(),
         )
 

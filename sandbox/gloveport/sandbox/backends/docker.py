@@ -286,6 +286,7 @@ class DockerSandbox(SupervisedRung):
             cgroup=None,
             engine=self._place_run(profile, create, name),
             written=tuple(sorted(find_written(profile))),
+            bounds=profile.bounds,
         )
 
     def _place_run(self, profile: Profile, create: str, name: str) -> EnginePlan:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gloveport.sandbox.runner import handles
+from gloveport.sandbox.runner.descent import descend
 
 VISITS_MAX: Final = 1_000_000
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
@@ -20,11 +21,11 @@ def strip_set_id(folders: Iterable[str]) -> int:
     """Remove the bits; how many files had one. Files that cannot be changed are left, since they are not ours."""
     changed = visits = 0
     for folder in folders:
-        for _path, _folders, files, folder_fd in os.fwalk(folder, follow_symlinks=False, onerror=None):
-            visits += len(files)
+        for folder_fd, entries in descend(folder):
+            visits += len(entries)
             if visits > VISITS_MAX:
                 return changed
-            changed += sum(_strip(name, folder_fd) for name in files)
+            changed += sum(_strip(entry.name, folder_fd) for entry in entries)
     return changed
 
 

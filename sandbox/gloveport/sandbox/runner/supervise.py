@@ -20,6 +20,7 @@ from gloveport.protocol.jail.codec import JailFormatError
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState, RunStatus
 from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.runner import groups, prctl, rundir, tree
+from gloveport.sandbox.runner.bounds import Bounds
 from gloveport.sandbox.runner.breaker import dump
 from gloveport.sandbox.runner.child import ChildPipes, StartFailed, start_child
 from gloveport.sandbox.runner.limits import Watchdog
@@ -83,6 +84,7 @@ class Run:
         self.spool = SpoolWriter(folder, self.limits.output_bytes_max)
         self.watch, self._watch_end = self._make_watch()
         self.watchdog = Watchdog(request, self.watch)
+        self.bounds = Bounds(request.bounds)
         self.dump = ""
         self.poller = select.poll()
         self.stdin_left = memoryview(request.stdin)
@@ -257,7 +259,7 @@ class Run:
     def _hold_limits(self) -> None:
         now = time.monotonic()
         going = self.ending is None and self.main_status is None
-        if going and (ending := self._time_ending(now) or self.watchdog.check(now)) is not None:
+        if going and (ending := self._time_ending(now) or self.watchdog.check(now) or self.bounds.check(now)):
             self._end(ending)
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
             self._kill_tree()
@@ -311,8 +313,7 @@ class Run:
             moments.append(self.began + self.limits.wall_s)
             if self.limits.idle_s is not None:
                 moments.append(self.last_output + self.limits.idle_s)
-            if self.watchdog.next_at is not None:
-                moments.append(self.watchdog.next_at)
+            moments += [at for at in (self.watchdog.next_at, self.bounds.next_at) if at is not None]
         if not moments:
             moments.append(now + KILL_AGAIN_S)
         return max(0, int((min(moments) - now) * 1000) + 1)

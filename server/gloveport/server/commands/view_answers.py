@@ -33,6 +33,7 @@ RATES: Final[tuple[tuple[str, str, str], ...]] = (
     ("turns stopped", "turns_cancelled", "turns"),
     ("calls asked about", "approvals_asked", "calls_judged"),
     ("calls refused by policy", "calls_refused", "calls_judged"),
+    ("interruptions by questions", "cards_shown", "approvals_asked"),
     ("questions allowed", "approvals_allowed", "approvals_asked"),
     ("questions denied", "approvals_denied", "approvals_asked"),
     ("refused calls that ran later", "calls_refused_run_later", "calls_refused_or_denied"),

@@ -35,4 +35,4 @@ async def explain_command(actor: Actor, argv: tuple[str, ...]) -> tuple[Decision
     bench = await lay_out(actor, call, Running())
     plan = await bench.tool.plan(bench.arguments, bench.context)
     known = await understand_plan(plan, bench.hands, actor.workspace)
-    return decision_on(actor, call, plan, bench.hands, known), known
+    return await decision_on(actor, call, plan, bench.hands, known), known

@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.jail.requests import BoundPlan
 from gloveport.sandbox.contract import (
     Availability,
     Claim,
@@ -33,7 +34,12 @@ from gloveport.server.accounts import Database, MailAccount
 from gloveport.server.engine.way_out import Notes, WaysOut
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import Found, Lent, RunRequest
-from gloveport.server.workspace.repository import PLACE, LentRepository
+from gloveport.server.workspace.repository import (
+    PLACE,
+    REPOSITORY_BYTES_MAX,
+    REPOSITORY_FILES_MAX,
+    LentRepository,
+)
 
 SANDBOX: Final = "sandbox:"
 """How the name of an executor begins that is a rung."""
@@ -145,6 +151,7 @@ class Hands:
             environment={**self.environment, **dict(request.environment)},
             covered=self._covered(request),
             image=self.image,
+            bounds=bounds_of(request.repository) if views else (),
         )
 
     def _hand_profile(self, request: RunRequest) -> Profile:
@@ -292,6 +299,13 @@ class Hands:
         await self.stop.wait()
         with anyio.CancelScope(shield=True), suppress(GloveportError):  # then it is followed to its own end
             await execution.stop()
+
+
+def bounds_of(lent: LentRepository) -> tuple[BoundPlan, ...]:
+    """What the session's repository may grow to within a run; on another machine nobody looks before the run's end."""
+    if not lent.folder or not lent.writable:
+        return ()
+    return (BoundPlan(lent.folder, "the session's own git repository", REPOSITORY_BYTES_MAX, REPOSITORY_FILES_MAX),)
 
 
 def own_repository(lent: LentRepository) -> list[Mount]:

@@ -17,16 +17,16 @@ from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import SANDBOX, Hands
-from gloveport.server.engine.labelling import tree_label
+from gloveport.server.engine.labelling import carried_label, tree_label
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.card import build_card, card_digest
 from gloveport.server.policy.decide import Decision, decide
-from gloveport.server.policy.effects import EffectKind
+from gloveport.server.policy.effects import OUTGOING_KINDS, EffectKind
 from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import carries_words_alone, request_from_plan
 from gloveport.server.policy.intent import intent_of
-from gloveport.server.policy.labels import Integrity, label_from_record
+from gloveport.server.policy.labels import BOTTOM, Integrity, Label, label_from_record
 from gloveport.server.policy.request import Context, Leaving, Request
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
@@ -84,7 +84,17 @@ def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant 
     return None if grant.expires_at is not None and grant.expires_at <= now else grant
 
 
-def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Request:
+async def beside_it(actor: Actor, plan: ToolPlan, hands: Hands) -> Label:
+    """What could leave with a call, besides its own words; nothing where nothing leaves."""
+    leaves = any(one.kind in OUTGOING_KINDS for one in plan.effects)
+    if not leaves and (not _is_jailed(plan) or Claim.NO_NETWORK in hands.available.holds):
+        return BOTTOM
+    return label_from_record(await carried_label(actor, plan.effects))
+
+
+def _request(
+    state: SessionState, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None, carried: Label
+) -> Request:
     request = request_from_plan(
         call_id=call.call_id,
         tool=call.tool,
@@ -104,7 +114,7 @@ def _request(state: SessionState, call: Call, plan: ToolPlan, hands: Hands, unde
     intent = intent_of(state.user_messages[-1:], request.effects)
     unread = nothing_read(label_from_record(state.label))
     typed = plan.argv is None and unread and is_typed_look(state.unanswered_look, plan.sends)
-    return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan))
+    return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan), carried=carried)
 
 
 def leaving_of(plan: ToolPlan) -> Leaving | None:
@@ -126,9 +136,11 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
     return tuple(one.target for one in plan.effects if one.kind == "network")
 
 
-def judge(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> CallJudged:
-    """Policy's answer to a planned call, with the card where it asks."""
-    request, context = _request(actor.state, call, plan, hands, understood), context_of(actor)
+def judge(
+    actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None, carried: Label
+) -> CallJudged:
+    """Policy's answer to a planned call, with the card where it asks. `carried`: see `beside_it`."""
+    request, context = _request(actor.state, call, plan, hands, understood, carried), context_of(actor)
     decision = decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
     return CallJudged(
         call_id=call.call_id,
@@ -166,10 +178,12 @@ def together(judged: Sequence[CallJudged]) -> CallJudged:
     return dataclasses.replace(first, beside=tuple(others))
 
 
-def decision_on(actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None) -> Decision:
+async def decision_on(
+    actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None
+) -> Decision:
     """The whole decision on a planned call, for those who only want to know."""
-    context = context_of(actor)
-    request = _request(actor.state, call, plan, hands, understood)
+    carried, context = await beside_it(actor, plan, hands), context_of(actor)
+    request = _request(actor.state, call, plan, hands, understood, carried)
     return decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
 
 

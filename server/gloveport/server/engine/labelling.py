@@ -7,7 +7,7 @@ Must never: lower a label, or take a tool's word for less than its effects.
 """
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gloveport.protocol.errors import GloveportError
@@ -58,6 +58,31 @@ async def result_label(actor: Actor, call: Call, done: Performed) -> LabelRecord
     if actor.room.redactor.mark in done.text:
         found.append(confidential(actor.state, f"secret-like:{call.tool}"))
     return join_all_labels(actor.state.label, done.label, *found)
+
+
+async def carried_label(actor: Actor, effects: Iterable[EffectRecord]) -> LabelRecord:
+    """The label of what a call could read of the worktree by these effects, whatever it names as a secret beside.
+
+    What it names is asked about by its name; this is what lies under other names.
+    """
+    await actor.room.labels.ready()
+    found = [
+        _tree_readers(actor) if one.kind in _LOOKS_EVERYWHERE else await _kept_label(actor, one) for one in effects
+    ]
+    return join_all_labels(*found)
+
+
+def _tree_readers(actor: Actor) -> LabelRecord:
+    state = actor.state
+    return join_all_labels(*state.file_labels.values(), actor.room.labels.below(state.root))
+
+
+async def _kept_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
+    if effect.kind != "read":
+        return None
+    state = actor.state
+    noted = actor.room.labels.of(posixpath.join(state.root, effect.target), await _digest(actor, effect.target))
+    return join_all_labels(state.file_labels.get(effect.target), noted)
 
 
 async def _read_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:

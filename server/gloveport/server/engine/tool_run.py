@@ -24,7 +24,7 @@ from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.hinting import hint_facts
 from gloveport.server.engine.ingest import looked_through, without_secrets
 from gloveport.server.engine.interpreter import own_python
-from gloveport.server.engine.judging import judge, together
+from gloveport.server.engine.judging import beside_it, judge, together
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
 from gloveport.server.engine.looking import NOTHING_NEW, Looked, look
 from gloveport.server.engine.proposals import Origin
@@ -182,7 +182,8 @@ async def _judged(actor: Actor, call: Call, running: Running) -> CallJudged | Ca
         if plan.payload is not None:
             await actor.room.blobs.put(plan.payload.data)
         known = await understand_plan(plan, bench.hands, actor.workspace)
-        return judge(actor, call, plan, bench.hands, known)
+        carried = await beside_it(actor, plan, bench.hands)
+        return judge(actor, call, plan, bench.hands, known, carried)
     except GloveportError as error:
         if is_fatal(error):
             raise
@@ -395,7 +396,8 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
     try:
         bench = await lay_out(actor, call, Running())
         plan = await bench.tool.plan(bench.arguments, bench.context)
-        judged = judge(actor, call, plan, bench.hands, await understand_plan(plan, bench.hands, actor.workspace))
+        known = await understand_plan(plan, bench.hands, actor.workspace)
+        judged = judge(actor, call, plan, bench.hands, known, await beside_it(actor, plan, bench.hands))
     except GloveportError as error:
         if is_fatal(error):
             raise

@@ -82,7 +82,7 @@ def build_card(
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
         "notes": [*_notes(request, decision), *_lasting_notes(offers)],
-        "provenance": _provenance(request.label),
+        "provenance": _provenance(request.leaving),
         "release": _release(request),
         "intent": request.intent,
         "reversible": request.reversible,
@@ -201,7 +201,7 @@ def _release(request: Request) -> dict[str, Any] | None:
         "port": leaving.port,
         "sha256": leaving.sha256,
         "bytes": leaving.size,
-        "label": request.label.to_plain(),
+        "label": request.leaving.to_plain(),
     }
 
 

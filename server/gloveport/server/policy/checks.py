@@ -138,8 +138,11 @@ def _label(request: Request, effects: Effects, _context: Context) -> Iterator[Fi
             yield ask("not-your-word", "Text that you did not type may have chosen what goes there.", effect)
         if not accepts_data(request.label, sink, target, own_account=target in lent):
             yield _leak(request, effect)
+        elif not accepts_data(request.carried, sink, target, own_account=target in lent):
+            words = "What it could read here is confidential in part, and {} is not among those who may see it."
+            yield ask("could-carry", words.format(escape_display(target)), effect)
     open_network = request.sandbox is not None and request.sandbox.network
-    if request.label.readers is not None and open_network and runs_program(effects):
+    if request.leaving.readers is not None and open_network and runs_program(effects):
         yield ask("open-network", "Confidential data has been read, and the program could reach the network.")
 
 

@@ -25,7 +25,7 @@ class PathClass(StrEnum):
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.replace("\n", " ").split(",") if item.strip())
+    return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
 @dataclass(frozen=True, slots=True)

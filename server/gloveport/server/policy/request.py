@@ -15,7 +15,7 @@ from typing import Final, Literal
 from gloveport.protocol.ids import CallId, SessionId, Sha256, TurnId, WorkspaceId
 from gloveport.server.policy.commands import derived_effects, program_of, run_effect
 from gloveport.server.policy.effects import Effect, EffectKind
-from gloveport.server.policy.labels import Integrity, Label
+from gloveport.server.policy.labels import BOTTOM, Integrity, Label
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 
@@ -34,7 +34,7 @@ class Request:
     named ones whose content can't be told, so that no answer lasts. `sandbox` is where it would run; None: the daemon
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
     neither. `typed`: all that leaves is a look that the user asked for in words. `understood` is the command line
-    taken apart; None: nobody looked.
+    taken apart; None: nobody looked. `carried` is the label of what the call could read and take along.
     """
 
     call_id: CallId
@@ -55,6 +55,12 @@ class Request:
     payload: "Leaving | None" = None
     understood: Understood | None = None
     typed: bool = False
+    carried: Label = BOTTOM
+
+    @property
+    def leaving(self) -> Label:
+        """The label of all that could leave with it: what the model had read, and what the call itself could read."""
+        return self.label.join(self.carried)
 
     @property
     def only_looks(self) -> bool:

@@ -153,7 +153,7 @@ def _sensitivity(request: Request, effects: tuple[Effect, ...]) -> Factor:
     leaves = any(effect.kind in OUTGOING_KINDS for effect in effects)
     if any(_names_secret(effect) for effect in effects):
         return Factor("sensitivity", Level.high, "what it names usually holds secrets")
-    if request.label.readers is None:
+    if request.leaving.readers is None:
         return Factor("sensitivity", Level.low, "nothing confidential has been read")
     return Factor("sensitivity", Level.high if leaves else Level.medium, "confidential data has been read")
 

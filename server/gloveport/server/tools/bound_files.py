@@ -50,6 +50,9 @@ _READ_UNNAMED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Programs, and the files that they read or run though nobody names them."""
+_MAKES: Final = frozenset({"make", "gmake"})
+_INCLUDES: Final = re.compile(r"^ *[-s]?include[ \t]+([^#\n]*)", re.MULTILINE)
+INCLUDED_LATER: Final = "files that a makefile includes by a name it makes up"
 _FOLDERS_READ_MAX: Final = 16
 _NO_PATH: Final = re.compile(r"[\s'\"`$(){}\[\]<>|&;,=:*?!\\#^]+")
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -69,20 +72,39 @@ class BoundFiles:
 
 async def bind_files(argv: tuple[str, ...], root: str, workspace: SessionWorkspace, cwd: str = "") -> BoundFiles:
     """What a command line names. `root` is the worktree's path as the program sees it, `cwd` its folder below."""
-    there, unbound = await anyio.to_thread.run_sync(_named, argv, root, workspace.worktree, cwd)
+    named, unbound = await anyio.to_thread.run_sync(_named, argv, root, workspace.worktree, cwd)
+    there, said = list(named), dict.fromkeys(word for one in argv for word in spellings(one))
+    makes = any(posixpath.basename(word) in _MAKES for word in said)
+    folders = (cwd, *(posixpath.join(cwd, one.removeprefix("-I")) for one in islice(said, _FOLDERS_READ_MAX)))
     digests: dict[str, str] = {}
-    for path in there[:FILES_MAX]:
+    for at, path in enumerate(there):  # it grows by what makefiles include
+        if at == FILES_MAX:
+            unbound.append(TOO_MANY)
+            break
         try:
             digest = await workspace.digest(path)
+            included = _included(await workspace.read(path), path, folders) if makes and digest is not None else ()
         except GloveportError as error:
             if not await _leads_past(path, error.code, workspace):
                 unbound.append(path)
             continue
         if digest is not None:
             digests[path] = digest
-    if len(there) > FILES_MAX:
-        unbound.append(TOO_MANY)
+        unbound += [INCLUDED_LATER] if None in included and INCLUDED_LATER not in unbound else []
+        there += [one for one in included if one is not None and one not in there]
     return BoundFiles(tuple(sorted(digests.items())), tuple(unbound))
+
+
+def _included(makefile: bytes, path: str, folders: tuple[str, ...]) -> tuple[str | None, ...]:
+    """What a makefile includes, from its own folder and from these; None: by a name that it makes up."""
+    text = makefile.decode("utf-8", "replace").replace("\\\n", " ")
+    words = (word for line in _INCLUDES.findall(text) for word in line.split())
+    found = dict.fromkeys(
+        None if _MADE_UP.search(word) else posixpath.normpath(posixpath.join(folder, word))
+        for word in words
+        for folder in dict.fromkeys((posixpath.dirname(path), *folders))
+    )
+    return tuple(one for one in found if one is None or not one.startswith(("/", "..")))
 
 
 def _named(argv: tuple[str, ...], root: str, worktree: Path, cwd: str) -> tuple[tuple[str, ...], list[str]]:

@@ -19,6 +19,7 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
+from gloveport.sandbox.runner.descent import taken_by
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.git_pack import Entry, Pack, commit_bytes, index_bytes, object_name, write_trees
@@ -106,7 +107,7 @@ class Repository:
             return LentRepository(words=f"git finds no repository here: {words}")
         except WorkspaceError as error:
             return LentRepository(words=f"git finds no repository here: {error.message}")
-        if not folder or (taken := _taken_by(Path(folder))) is None:
+        if not folder or not (taken := taken_by(folder, REPOSITORY_BYTES_MAX, REPOSITORY_FILES_MAX)):
             return LentRepository(folder)
         words = (
             f"the session's own git repository has grown to {taken}: from now on programs read it and write nothing "
@@ -188,20 +189,6 @@ class Repository:
         entries = (_entry(tree, path, each, blobs[each.digest], current.get(path)) for path, each in files.items())
         (fresh / "index").write_bytes(index_bytes(entries))
         fresh.rename(folder)
-
-
-def _taken_by(folder: Path) -> str | None:
-    """What a repository above one of its limits takes, in words; None below them. It is not looked at any further."""
-    total = count = 0
-    for where, folders, files in os.walk(folder):
-        count += len(files)
-        with suppress(OSError):
-            total += sum(os.lstat(os.path.join(where, name)).st_blocks * 512 for name in files)
-        if total > REPOSITORY_BYTES_MAX:
-            return f"more than {REPOSITORY_BYTES_MAX >> 20} MiB"
-        if count + len(folders) > REPOSITORY_FILES_MAX:
-            return f"more than {REPOSITORY_FILES_MAX} files"
-    return None
 
 
 def is_pointer(worktree: Path) -> bool:

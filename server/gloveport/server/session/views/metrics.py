@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.policy.together import KEY
 from gloveport.server.session.views.clock import Timeline
 from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.histogram import Histogram
@@ -19,7 +20,7 @@ from gloveport.server.session.views.placed import Placed, all_but
 
 COUNTS: Final = (
     "sessions", "turns", "turns_completed", "turns_failed", "turns_cancelled", "calls_judged", "calls_refused",
-    "calls_refused_or_denied", "calls_refused_run_later", "approvals_asked", "approvals_allowed",
+    "calls_refused_or_denied", "calls_refused_run_later", "approvals_asked", "cards_shown", "approvals_allowed",
     "approvals_denied", "approvals_expired", "approvals_withdrawn", "approvals_superseded", "hunks_accepted",
     "hunks_rejected", "hunks_undone", "streams", "streams_interrupted", "tools_run", "tools_ok", "tools_unknown",
     "restarts", "retries", "events_unknown",
@@ -77,6 +78,7 @@ class MetricsProjection:
         ev.TurnCancelled,
         ev.ToolCallProposed,
         ev.PolicyDecided,
+        ev.ApprovalRequested,
         ev.ApprovalResolved,
         ev.HunkDecided,
         ev.ToolExecutionStarted,
@@ -177,6 +179,11 @@ class MetricsProjection:
                 self._count("hunks_undone")
                 self._accepted[hunk] = False
 
+    def _shown(self, body: ev.ApprovalRequested) -> None:
+        """Several questions that stand together interrupt once: by the first of them."""
+        row = body.card.get(KEY)
+        self._count("cards_shown", int(not isinstance(row, Mapping) or row.get("at") == 1))
+
     def _retried(self, body: ev.RetryScheduled) -> None:
         if is_held_back(body):  # it was no stream that broke, and what follows repeats nothing
             self._count("streams", -1)
@@ -229,6 +236,7 @@ _MEASURES: Final[Mapping[type[ev.EventBody], Callable[[MetricsProjection, Any], 
         ev.TurnCancelled: MetricsProjection._ended_turn,
         ev.ToolCallProposed: MetricsProjection._proposed,
         ev.PolicyDecided: MetricsProjection._judged,
+        ev.ApprovalRequested: MetricsProjection._shown,
         ev.ApprovalResolved: MetricsProjection._resolved,
         ev.HunkDecided: MetricsProjection._hunks,
         ev.ToolExecutionStarted: MetricsProjection._started,

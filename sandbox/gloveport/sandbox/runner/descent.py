@@ -1,0 +1,93 @@
+"""Going through a folder that a program made, whatever it made of it.
+
+Purpose: every folder beneath one, each with what lies in it, at any depth and with one open descriptor.
+Invariant: no link is followed; whoever goes back up looks where it came to, and ends there if it is another place.
+Must never: go deeper by recursion or by longer paths: a program makes folders as deep as it likes.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK_BYTES: Final = 512
+
+
+def descend(top: str) -> Iterator[tuple[int, list[os.DirEntry[str]]]]:
+    """An open descriptor of each folder, the top first, and its entries that are no folders; close nothing.
+
+    What cannot be looked into is left out. It ends early where somebody moves the folders about meanwhile.
+    """
+    waiting: list[list[str]] = []
+    places: list[tuple[int, int]] = []
+    fd = -1
+    try:
+        fd = os.open(top, _FOLDER)
+        while True:
+            folders, others = _listed(fd)
+            yield fd, others
+            waiting.append(folders)
+            places.append(_place(fd))
+            while (below := _entered(fd, waiting[-1])) is None:
+                del waiting[-1], places[-1]
+                if not waiting:
+                    return
+                above = os.open("..", _FOLDER, dir_fd=fd)
+                os.close(fd)
+                fd = above
+                if _place(fd) != places[-1]:
+                    return
+            os.close(fd)
+            fd = below
+    except OSError:
+        return
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def taken_by(folder: str, bytes_max: int, files_max: int) -> str:
+    """What a folder above one of the limits takes on the disk, in words; empty below them. It looks no further."""
+    total = count = 0
+    for _, entries in descend(folder):
+        count += 1 + len(entries)
+        total += sum(map(_size, entries))
+        if total > bytes_max:
+            return f"more than {bytes_max >> 20} MiB"
+        if count > files_max:
+            return f"more than {files_max} files"
+    return ""
+
+
+def _listed(fd: int) -> tuple[list[str], list[os.DirEntry[str]]]:
+    folders: list[str] = []
+    others: list[os.DirEntry[str]] = []
+    with os.scandir(fd) as listing:
+        for entry in listing:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                others.append(entry)
+    return folders, others
+
+
+def _entered(fd: int, names: list[str]) -> int | None:
+    """The next of these folders that can be looked into, taken from the list; None after the last one."""
+    while names:
+        try:
+            return os.open(names.pop(), _FOLDER, dir_fd=fd)
+        except OSError:
+            continue
+    return None
+
+
+def _place(fd: int) -> tuple[int, int]:
+    info = os.fstat(fd)
+    return info.st_dev, info.st_ino
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+    except OSError:
+        return 0  # gone meanwhile

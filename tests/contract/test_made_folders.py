@@ -1,0 +1,61 @@
+"""Folders as a program makes them: deeper than paths reach, closed, with links, moved about."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gloveport.sandbox.runner.descent import descend, taken_by
+from gloveport.sandbox.runner.setid import strip_set_id
+from gloveport.server.workspace.removing import remove_tree
+
+DEPTH = 2_500
+SOME = 1 << 20
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[int]:
+    """The descriptor of the deepest of many folders, each in the one before, with one file that has a set-id bit."""
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(DEPTH):
+        os.mkdir("a", dir_fd=fd)
+        below = os.open("a", os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    made = os.open("program", os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=fd)
+    os.write(made, bytes(range(256)) * (SOME // 256))
+    os.fchmod(made, 0o4755)
+    os.close(made)
+    yield fd
+    os.close(fd)
+    assert not remove_tree(tmp_path / "a")
+
+
+def test_what_lies_deep_is_counted_and_its_set_id_bits_are_taken(tmp_path: Path, deep: int) -> None:
+    """No depth hides anything: neither from a limit nor from what ends a run."""
+    assert taken_by(str(tmp_path), SOME // 2, 1 << 20) == "more than 0 MiB"
+    assert taken_by(str(tmp_path), SOME * 64, DEPTH) == f"more than {DEPTH} files"
+    assert taken_by(str(tmp_path), SOME * 64, DEPTH * 2) == ""
+    assert strip_set_id([str(tmp_path)]) == 1
+    assert stat.S_IMODE(os.stat("program", dir_fd=deep).st_mode) == 0o755
+
+
+def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
+    """A link is an entry and no way; of folders that are moved away meanwhile nothing beside them is seen."""
+    for name in ("top/a/b/c", "beside/x"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "beside/secret").touch()
+    (tmp_path / "top/link").symlink_to("../beside")
+    seen = [sorted(entry.name for entry in entries) for _, entries in descend(str(tmp_path / "top"))]
+    assert seen == [["link"], [], [], []]
+    (tmp_path / "top/a/d").mkdir()
+    found: list[str] = []
+    for number, (_, entries) in enumerate(descend(str(tmp_path / "top"))):
+        found += [entry.name for entry in entries]
+        if number == 2:
+            (tmp_path / "top/a").rename(tmp_path / "beside/x/a")
+            (tmp_path / "beside/x/a/b").rename(tmp_path / "beside/b") if (tmp_path / "beside/x/a/b").exists() else None
+    assert found == ["link"]
+    assert list(descend(str(tmp_path / "link"))) == []
