@@ -280,17 +280,19 @@ async def test_a_rung_whose_trial_failed_once_tries_again() -> None:
 
 
 async def test_a_failed_trial_is_tried_again_and_one_that_went_well_is_not() -> None:
-    now, said, asked = [0.0], ["broken", "broken", None], []
+    now, said, asked, meanwhile = [0.0], ["broken", "broken", None], [], []
     trials = Trials(lambda: now[0])
 
     async def run() -> str | None:
         asked.append(now[0])
+        meanwhile.append(await trials.holds("mount", run))
         return said[len(asked) - 1]
 
     for at, holds in ((0.0, False), (RETRY_S - 1, False), (RETRY_S, False), (2 * RETRY_S, True), (9 * RETRY_S, True)):
         now[0] = at
         assert await trials.holds("mount", run) is holds
     assert asked == [0.0, RETRY_S, 2 * RETRY_S]
+    assert meanwhile == [True, False, False], "a run beside a trial does not count on what failed before"
 
 
 DAEMON = (

@@ -61,7 +61,7 @@ _NO_LANDLOCK: Final = (
     "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): the "
     "mounts alone bound what is written."
 )
-_NO_USER: Final = "Runs have this daemon's user id: one of their own asks for root, and for mounts that map ids."
+_NO_USER: Final = "Runs have this daemon's user id: one of their own asks for root, a free id and mounts that map ids."
 _OWN: Final = "own user"
 _TRIAL_TARGET: Final = "/mnt/trial"
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
@@ -156,6 +156,8 @@ class BubblewrapSandbox(SupervisedRung):
             await self._own_users.holds(_OWN, self._try_own)
         if not self._own_user:
             return False
+        if profile.limits is _TRIAL and not any(each.layer for each in profile.mounts):
+            return True  # that is what is tried
         for source in [path for each in profile.mounts for path in (each.source, each.layer) if path]:
             real = os.path.realpath(source)
             if not await self._maps.holds(identify_mount(real), partial(self._try_map, real)):
@@ -181,6 +183,8 @@ class BubblewrapSandbox(SupervisedRung):
 
     async def _has_layers(self, profile: Profile) -> bool:
         """Whether what is to be copied on write can be, by a trial for each file system that layers lie on."""
+        if profile.limits is _TRIAL:
+            return True
         layered = [each for each in profile.mounts if each.access is Access.COPY_ON_WRITE]
         for each in layered:
             trial = Mount(each.source, _TRIAL_TARGET, each.access, each.layer)

@@ -35,10 +35,13 @@ class Trials:
         self._failed_at: dict[Hashable, float | None] = {}
 
     async def holds(self, key: Hashable, run: Callable[[], Awaitable[str | None]]) -> bool:
-        """Whether it works, by `run`, which gives words about a failure; while it runs it is taken to work."""
+        """Whether it works, by `run`, which gives words about a failure.
+
+        While the first trial of a thing goes on others are told that it works, while a later one does that it does not.
+        """
         failed_at = self._failed_at.get(key)
         if key not in self._failed_at or (failed_at is not None and self._clock() - failed_at >= RETRY_S):
-            self._failed_at[key], works = None, False
+            self._failed_at[key], works = None if failed_at is None else self._clock(), False
             try:
                 works = await run() is None
             finally:
