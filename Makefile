@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# One more than two processors: many tests wait.
-WORKERS ?= 3
+# Two more than two processors: many tests wait.
+WORKERS ?= 4
 ROOMS ?= turn,session
 STEPS ?= 1000000
 PYTEST_ARGS ?=

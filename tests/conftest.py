@@ -7,6 +7,7 @@ Invariant: everything else of the profile that is in force (a CI's own, say) sta
 Must never: hold a fixture or change what a test sees.
 """
 
+import gc
 from pathlib import Path
 from typing import Final
 
@@ -21,20 +22,33 @@ settings.load_profile("thorough" if THOROUGH else "usual")
 HERE: Final = Path(__file__).parent
 LONG_FILES: Final = (
     "security/test_escapes.py",
-    "crash/test_proof.py",
-    "crash/test_disk_refusals.py",
-    "crash/test_power_loss.py",
-    "e2e/test_command_line.py",
-    "e2e/test_command_line_changes.py",
-    "contract/test_engine_memory.py",
-    "contract/test_sandbox_contract.py",
     "contract/test_sandbox_claims.py",
     "contract/test_sandbox_survival.py",
     "contract/test_remote_rungs.py",
+    "contract/test_sandbox_contract.py",
+    "security/test_doctor_broken_remote.py",
+    "crash/test_proof.py",
+    "e2e/test_command_line.py",
+    "crash/test_disk_refusals.py",
+    "crash/test_power_loss.py",
+    "e2e/test_command_line_changes.py",
+    "e2e/test_command_line_first_steps.py",
+    "e2e/test_command_line_places.py",
+    "e2e/test_command_line_views.py",
+    "contract/test_engine_memory.py",
     "contract/test_engines.py",
 )
 LONG_FOLDERS: Final = ("security", "crash", "e2e", "contract", "property")
 """Folders whose tests start processes, those that start most of them first; the rest are thousands of short tests."""
+
+
+gc.disable()  # until everything is collected: what thousands of tests are made of is no garbage
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, and not among what stays until the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,6 +26,7 @@ ROUNDS = 5
 MANY = 500
 TREE_GIT = "tree by git, nothing changed"
 TREE_OURS = "look by us, nothing changed"
+WORK = "the same in processor time"
 ACCEPTED = 2_000
 
 
@@ -147,7 +148,9 @@ async def one_round(base: Path, number: int, note: Callable[[str, float], None])
         note("proposals, nothing changed", await timed(workspace.proposals))
         await workspace.refresh()
         note(TREE_GIT, by_git(root, base / "git"))
+        worked = time.process_time()
         note(TREE_OURS, await timed(workspace.refresh))
+        note(WORK, time.process_time() - worked)
         (root / "pkg0/mod0/file2.py").write_bytes(b"# the user's, %d\n" % number)
         note("look by us, one file changed and taken over", await timed(workspace.refresh))
         await workspace.write("pkg0/mod0/file1.py", b"changed\n")

@@ -4,13 +4,14 @@ Purpose: kill -9 of a real starting process, attach from another, evidence in ev
 """
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +41,8 @@ async def main():
     limits = Limits(wall_s=60.0, memory_bytes_max=256 * 1024 * 1024, processes_max=64)
     profile = Profile("test", "build", (), "/", limits, grace_s=0.3)
     lease = await backend.prepare(profile, "lease")
-    await lease.start(Command(tuple(sys.argv[4:]), sys.argv[3]))
+    for run_id, script in json.loads(sys.argv[3]).items():
+        await lease.start(Command(("sh", "-c", script), run_id))
     print("started", flush=True)
     await asyncio.sleep(60)
 
@@ -76,7 +78,14 @@ async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
 @contextlib.contextmanager
 def killed_daemon(rig: Rig, run_id: str, script: str) -> Iterator[None]:
     """Another process starts the run and is killed; the run is ended with the block."""
-    argv = [sys.executable, "-c", DAEMON, rig.name, str(rig.runs_dir), run_id, "sh", "-c", script]
+    with killed_daemon_of(rig, {run_id: script}):
+        yield
+
+
+@contextlib.contextmanager
+def killed_daemon_of(rig: Rig, scripts: Mapping[str, str]) -> Iterator[None]:
+    """Of several runs, by their ids."""
+    argv = [sys.executable, "-c", DAEMON, rig.name, str(rig.runs_dir), json.dumps(scripts)]
     environment = {**os.environ, **rig.environment, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as daemon:
         try:
@@ -87,9 +96,9 @@ def killed_daemon(rig: Rig, run_id: str, script: str) -> Iterator[None]:
     try:
         yield
     finally:
-        status = rundir.read_status(folder_of(rig, run_id))
-        if status is not None:
-            tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGTERM)
+        for status in (rundir.read_status(folder_of(rig, run_id)) for run_id in scripts):
+            if status is not None:
+                tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGTERM)
 
 
 def folder_of(rig: Rig, run_id: str) -> Path:
@@ -163,9 +172,8 @@ async def test_reap_leaves_attached_runs_alone(rig: Rig) -> None:
 async def test_sweep_removes_what_is_over_and_nothing_else(rig: Rig) -> None:
     """An ended run and a trial of an earlier daemon go; what is kept, attached or still alive stays."""
     ended = ("trial-1234", "asked", "followed")
-    with contextlib.ExitStack() as daemons, anyio.fail_after(LIMIT_S):
-        for run_id in (*ended, "alive"):
-            daemons.enter_context(killed_daemon(rig, run_id, "sleep 60" if run_id == "alive" else "exit 0"))
+    scripts = {**dict.fromkeys(ended, "exit 0"), "alive": "sleep 60"}
+    with killed_daemon_of(rig, scripts), anyio.fail_after(LIMIT_S):
         await attach(rig, "followed")
         for run_id in ended:
             while rundir.read_exit(folder_of(rig, run_id)) is None:

@@ -117,7 +117,7 @@ PATHS_OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", PATHS_OUTSIDE)
-async def test_paths_that_leave_are_refused(workspace: SessionWorkspace, path: str) -> None:
+async def test_b12_paths_that_leave_are_refused(workspace: SessionWorkspace, path: str) -> None:
     """B12: by `..`, by absolute path, by a link the agent made; reading, writing, deleting behind it alike."""
     (workspace.worktree / "up").symlink_to("..")
     (workspace.worktree / "s").symlink_to("src")

@@ -370,6 +370,12 @@ def test_sources_keep_their_form() -> None:
     )
 
 
+def test_the_first_line_of_a_notebook_may_be_empty() -> None:
+    """The second has its indentation all the same."""
+    data = b'\n  {"cells": [{"source": []}],\n  "a": 1}'
+    assert edit_cell(data, "replace", 1, path="n", source="x") == data.replace(b"[]", b'[\n    "x"\n  ]')
+
+
 def test_a_new_id_is_none_of_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Made of the place and the text, so that the same edit gives the same bytes; taken ones are passed over."""
     ids = [cells_of(edit_cell(NOTEBOOK, "insert", at, path="n", source="x"))[at - 1]["id"] for at in (1, 2, 3)]

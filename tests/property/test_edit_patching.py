@@ -182,6 +182,8 @@ def test_a04_half_of_the_lines_make_a_look_alike(quoted: list[str], there: list[
     (b"a\nx", [Row("-", "x", ends=False)], b"a\n"), (b"a\nx", [Row(" ", "a"), Row("-", "x", ends=False)], b"a\n"),
     (b"a\nx", [Row(" ", "a"), Row(" ", "x", ends=False), Row("+", "y")], b"a\nx\ny\n"),
     (b"a\nx", [Row("-", "a"), Row(" ", "x", ends=False)], b"x"), (b"a\r\nx", [Row("-", "a"), Row("+", "b")], b"b\r\nx"),
+    (b"a\nx", [Row("+", "y"), Row("-", "x", ends=False)], b"a\ny\n"),
+    (b"a\nx\n", [Row("+", "y", ends=False), Row("-", "x")], b"a\ny"),
     (b"a\nx\n", [Row(" ", "x"), Row("+", "y", ends=False)], b"a\nx\ny"),
     (b"a\nx\n", [Row("-", "x"), Row("+", "y", ends=False)], b"a\ny"),
 ])  # fmt: skip

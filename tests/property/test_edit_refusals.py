@@ -264,6 +264,18 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         "f: the patch: the line after @@ does not occur as it is quoted",
         {"candidates": []},
     ),
+    "an anchor of half a letter": (
+        patched(LINES, block("+x", anchors=("\ud800",))),
+        ErrorCode.EDIT_ENCODING,
+        "f: the text holds half a surrogate pair",
+        {},
+    ),
+    "a quote of half a letter": (
+        patched(LINES, block("-\ud800", "+x")),
+        ErrorCode.EDIT_ENCODING,
+        "f: the text holds half a surrogate pair",
+        {},
+    ),
     "an anchor with several places": (
         patched(LINES, block("+x", anchors=("two",))),
         ErrorCode.EDIT_AMBIGUOUS,
@@ -395,6 +407,18 @@ TABLE: dict[str, tuple[Call, ErrorCode, str, dict[str, Any]]] = {
         lambda: read_notebook("\ufeff{}".encode("utf-16-le"), path="f"),
         ErrorCode.EDIT_ENCODING,
         "f: a notebook is UTF-8",
+        {},
+    ),
+    "a cell of what is no notebook": (
+        lambda: edit_cell(b"[]", "delete", 1, path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: it is no notebook that can be read: an object is expected",
+        {},
+    ),
+    "a notebook of bytes": (
+        lambda: read_notebook(b"{\0", path="f"),
+        ErrorCode.EDIT_ENCODING,
+        "f: the file is not text",
         {},
     ),
     "no list of cells": (
@@ -544,6 +568,7 @@ def test_names_of_hunks_last() -> None:
     part = b"a\nb\nc\nOLD\na\nb\nc\n"
     one, two = diff_hunks(part * 2, (part * 2).replace(b"OLD", b"NEW"), "f")
     assert (one.digest, two.digest) == EQUALS
+    assert len({each.digest for each in diff_hunks(part * 4, (part * 4).replace(b"OLD", b"NEW"), "f")}) == 4
     assert (one.old_lines, one.new_lines, one.context_before) == (two.old_lines, two.new_lines, two.context_before)
     changes, user = changed_ranges([b"1\n", b"2\n"], [b"1\n", b"mine\n"]), [b"1\n", b"mine\n"]
     assert met_digest(changes, user, 1, 2) == MET

@@ -60,6 +60,7 @@ def test_a_mark_or_an_end_of_a_line_says_enough(encoding: str) -> None:
         " \\u{feff}a", "-漢", "+字",
     ]  # fmt: skip
     assert shown(b"", "abcd\n".encode(encoding)) == ["+abcd"]
+    assert shown("\ufeffa\r\nb\n".encode(encoding), "\ufeffa\r\nc\n".encode(encoding)) == [" \\u{feff}a␍", "-b", "+c"]
     lines = ["\ufeff\n", *(f"漢字漢字{number}\n" for number in range(9))]
     text = "".join(lines)
     assert shown(text.encode(encoding), text.replace("6", "x").encode(encoding)) == [

@@ -441,7 +441,7 @@ def test_a_card_fits_the_journal_and_its_digest_survives_it() -> None:
     assert card_digest(stored.card) == stored.card_digest
 
 
-def test_the_whole_command_is_shown_with_nothing_hidden() -> None:
+def test_b10_the_whole_command_is_shown_with_nothing_hidden() -> None:
     """B10: padding, control and bidi characters, line breaks and the far end of a long command are visible."""
     hidden = command(
         "echo", "ok" + " " * 200 + "&& touch PWN", "a\u202egpj.exe", "\x1b[8mx", "one\ntwo", "x" * 3000 + "END"

@@ -21,10 +21,14 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(slots=True)
 class Carried:
-    """What became of an exchange; `status` is None until an answer began, `whole` is true when both bodies ended."""
+    """What became of an exchange; `status` is None until an answer began, `whole` is true when both bodies ended.
+
+    `can_go_on`: the other side takes another request on its connection, and said nothing beyond its answer.
+    """
 
     status: int | None = None
     whole: bool = False
+    can_go_on: bool = False
 
 
 class Mend(Protocol):
@@ -70,6 +74,7 @@ async def carry(
     if carried.status is None:
         raise WireEnd(f"{NO_ANSWER}: {faults[0] if faults else 'the other side is gone'}")
     carried.whole = carried.whole and ours.our_state is h11.DONE and ours.their_state is h11.DONE
+    carried.can_go_on = theirs.our_state is theirs.their_state is h11.DONE and not theirs.trailing_data[0]
     if carried.whole:
         client.unread(ours.trailing_data[0])
     return carried

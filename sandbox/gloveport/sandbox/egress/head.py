@@ -136,14 +136,19 @@ def check_host(head: RequestHead, place: Authority, port_default: int) -> None:
         raise HeadFault(f"the Host header names another place than {place}")
 
 
-def forwarded(head: RequestHead, place: Authority, port_default: int) -> list[tuple[bytes, bytes]]:
-    """The headers to send on: the host rewritten, this hop's own left out; a body keeps its framing."""
+def forwarded(
+    head: RequestHead, place: Authority, port_default: int, *, keeps: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """The headers to send on: the host rewritten, this hop's own left out; a body keeps its framing.
+
+    `keeps`: the connection may be used again.
+    """
     dropped = HOP_BY_HOP | _tokens(head.get(b"connection") or b"") | {b"host", b"expect"}
     host = str(place) if place.port != port_default else str(place).rpartition(":")[0]
     kept = [(name, value) for name, value in head.headers if name not in dropped]
     if head.get(b"transfer-encoding") is not None:
         kept.append((b"transfer-encoding", b"chunked"))
-    return [(b"host", host.encode("ascii")), *kept, (b"connection", b"close")]
+    return [(b"host", host.encode("ascii")), *kept, (b"connection", b"keep-alive" if keeps else b"close")]
 
 
 def without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -7,6 +7,7 @@ Must never: connect to a name, follow a redirect, or let one connection's end ha
 """
 
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,7 @@ from gloveport.sandbox.egress.head import (
 )
 from gloveport.sandbox.egress.hello import HANDSHAKE_RECORD, HelloFault
 from gloveport.sandbox.egress.hosts import Authority
+from gloveport.sandbox.egress.kept import Kept, may_repeat
 from gloveport.sandbox.egress.limits import EgressLimits
 from gloveport.sandbox.egress.resolver import AddressRefused, Pins, Resolver
 from gloveport.sandbox.egress.socks import VERSION, Reply, SocksFault, answer, read_request
@@ -60,6 +62,21 @@ class Passed:
     place: Authority
     entry: Entry
     addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request as it is sent on: what mends its answer, and the names of the credentials in it."""
+
+    head: RequestHead
+    path: bytes
+    headers: list[tuple[bytes, bytes]]
+    mend: Scrub | None
+    used: tuple[str, ...]
+
+
+class Gone(Exception):  # noqa: N818 - an outcome of the other side, not a fault of this program
+    """A connection that was kept had ended when it was used again."""
 
 
 class Blocked(Exception):  # noqa: N818 - a decision, not a fault of this program
@@ -125,20 +142,21 @@ class Proxy:
     # ---- the ways in ----
 
     async def _serve_http(self, client: Wire) -> None:
-        while (head := await self._read_head(client)) is not None:
-            try:
+        async with Kept() as kept:
+            while (head := await self._read_head(client)) is not None:
+                try:
+                    if head.method == "CONNECT":
+                        place, path = read_connect(head), b""
+                    else:
+                        place, path = read_absolute(head)
+                except HeadFault as fault:
+                    raise await self._block(None, str(fault), "http", head.method, status=400) from fault
                 if head.method == "CONNECT":
-                    place, path = read_connect(head), b""
-                else:
-                    place, path = read_absolute(head)
-            except HeadFault as fault:
-                raise await self._block(None, str(fault), "http", head.method, status=400) from fault
-            if head.method == "CONNECT":
-                await self._serve_tunnel(client, place, "connect", GRANTED)
-                return
-            passed = await self._judge(place, Via.HTTP, "http", head.method)
-            if not await self._exchange(client, passed, head, path):
-                return
+                    await self._serve_tunnel(client, place, "connect", GRANTED)
+                    return
+                passed = await self._judge(place, Via.HTTP, "http", head.method)
+                if not await self._exchange(client, passed, head, path, kept):
+                    return
 
     async def _serve_socks(self, client: Wire) -> None:
         try:
@@ -191,14 +209,15 @@ class Proxy:
         """Requests in a tunnel: each must name the tunnel's own place and is decided by itself."""
         way = "socks" if via is Via.HTTP else "https"
         try:
-            while (head := await self._read_head(client)) is not None:
-                try:
-                    path = read_origin(head, place, HTTP_PORT if via is Via.HTTP else HTTPS_PORT)
-                except HeadFault as fault:
-                    raise await self._block(place, str(fault), way, head.method, status=400) from fault
-                passed = await self._judge(place, via, way, head.method)
-                if not await self._exchange(client, passed, head, path):
-                    return
+            async with Kept() as kept:
+                while (head := await self._read_head(client)) is not None:
+                    try:
+                        path = read_origin(head, place, HTTP_PORT if via is Via.HTTP else HTTPS_PORT)
+                    except HeadFault as fault:
+                        raise await self._block(place, str(fault), way, head.method, status=400) from fault
+                    passed = await self._judge(place, via, way, head.method)
+                    if not await self._exchange(client, passed, head, path, kept):
+                        return
         except Blocked as blocked:
             await _say(client, blocked)
 
@@ -262,12 +281,12 @@ class Proxy:
                     stream = await anyio.connect_tcp(address, passed.place.port)
                 except OSError:
                     continue
-                return Wire(stream, self._limits.idle_s, self._allowance)
+                return Wire(stream, self._limits.idle_s, self._allowance, address)
         self._pins.forget(passed.place.host)
         await self._watch.ended(ContactEnd(passed.trace_id, passed.addresses[0], 0, 0, None, "no connection"))
         raise Blocked(passed.place, "it is allowed, but does not take connections", passed.trace_id, 502)
 
-    async def _exchange(self, client: Wire, passed: Passed, head: RequestHead, path: bytes) -> bool:
+    async def _exchange(self, client: Wire, passed: Passed, head: RequestHead, path: bytes, kept: Kept) -> bool:
         """One request and its answer; False when the client's connection is not to be used again."""
         tls = passed.way == "https"
         try:
@@ -277,23 +296,65 @@ class Proxy:
             raise await self._block(
                 passed.place, reason, passed.way, head.method, trace_id=passed.trace_id
             ) from refused
+        lent = tuple(loan for loan in self._loans if loan.place == passed.place)
+        keeps = may_repeat(head) and not head.wants_close and not lent and not used
+        headers = forwarded(replace(head, headers=sent), passed.place, HTTPS_PORT if tls else HTTP_PORT, keeps=keeps)
+        mend = Scrub(lent, sent) if lent else None
+        request = _Request(head, path, headers if mend is None else without_coding(headers), mend, used)
+        upstream = kept.take(passed.place, passed.addresses) if keeps else None
+        if upstream is not None:
+            with suppress(Gone):
+                return await self._carry(client, passed, request, upstream, kept, again=True)
+        return await self._carry(client, passed, request, await self._open_upstream(passed), kept if keeps else None)
+
+    async def _open_upstream(self, passed: Passed) -> Wire:
+        """A new connection, with TLS where the request came out of a tunnel that was opened. Raises Blocked."""
         upstream = await self._connect(passed)
-        status, cut = None, ""
+        if passed.way != "https" or self._opener is None:
+            return upstream
+        below, cut = upstream, "it was given up"
         try:
-            if tls and self._opener is not None:
-                upstream = await self._opener.connect(upstream, passed.place.host, self._limits.head_s)
-            headers = forwarded(replace(head, headers=sent), passed.place, HTTPS_PORT if tls else HTTP_PORT)
-            lent = tuple(loan for loan in self._loans if loan.place == passed.place)
-            mend = Scrub(lent, sent) if lent else None
-            headers = headers if mend is None else without_coding(headers)
-            carried = await carry(client, upstream, head, path, headers, self._limits.head_bytes_max, mend)
-            status, cut = carried.status, "" if carried.whole else "it was not carried to its end"
-            return carried.whole and not head.wants_close
+            upstream = await self._opener.connect(below, passed.place.host, self._limits.head_s)
+            return upstream
         except WireEnd as error:
             cut = str(error)
             raise Blocked(passed.place, cut, passed.trace_id, 502) from error
         finally:
-            await self._end(passed, upstream, status, cut, used)
+            if upstream is below:
+                await self._end(passed, below, None, cut)
+
+    async def _carry(
+        self,
+        client: Wire,
+        passed: Passed,
+        request: "_Request",
+        upstream: Wire,
+        kept: Kept | None,
+        *,
+        again: bool = False,
+    ) -> bool:
+        """Carry one request over a connection, which `kept` takes where it can be used once more.
+
+        With `again` it was used before: raises Gone where it had ended meanwhile, and nothing was answered.
+        """
+        status, cut, stays = None, "", False
+        sent, received = upstream.sent, upstream.received
+        most = self._limits.head_bytes_max
+        try:
+            carried = await carry(client, upstream, request.head, request.path, request.headers, most, request.mend)
+            status, cut = carried.status, "" if carried.whole else "it was not carried to its end"
+            stays = carried.whole and carried.can_go_on and kept is not None
+            return carried.whole and not request.head.wants_close
+        except WireEnd as error:
+            cut = str(error)
+            if again and upstream.received == received:
+                cut = "it had ended, and is asked again"
+                raise Gone from error
+            raise Blocked(passed.place, cut, passed.trace_id, 502) from error
+        finally:
+            if kept is not None and stays:
+                await kept.keep(upstream, passed.place)
+            await self._end(passed, upstream, status, cut, request.used, before=(sent, received), stays=stays)
 
     async def _take_hello(self, client: Wire, passed: Passed) -> bytes:
         try:
@@ -306,13 +367,22 @@ class Proxy:
             raise WireEnd(str(fault)) from fault
 
     async def _end(
-        self, passed: Passed, upstream: Wire, status: int | None, cut: str, used: tuple[str, ...] = ()
+        self,
+        passed: Passed,
+        upstream: Wire,
+        status: int | None,
+        cut: str,
+        used: tuple[str, ...] = (),
+        *,
+        before: tuple[int, int] = (0, 0),
+        stays: bool = False,
     ) -> None:
+        """Tell how an attempt ended; `before`: what its connection had sent and received for others."""
+        sent, received = upstream.sent - before[0], upstream.received - before[1]
         with anyio.CancelScope(shield=True):
-            await upstream.close()
-            await self._watch.ended(
-                ContactEnd(passed.trace_id, passed.addresses[0], upstream.sent, upstream.received, status, cut, used)
-            )
+            if not stays:
+                await upstream.close()
+            await self._watch.ended(ContactEnd(passed.trace_id, upstream.address, sent, received, status, cut, used))
 
 
 async def _begins_tls(client: Wire) -> bool:

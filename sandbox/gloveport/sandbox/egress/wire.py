@@ -32,16 +32,18 @@ class Allowance:
 
 
 class Wire:
-    """A buffered byte stream. `idle_s` bounds each wait for the other side."""
+    """A buffered byte stream. `idle_s` bounds each wait for the other side; `address`: whom it was connected to."""
 
-    def __init__(self, stream: ByteStream, idle_s: float | None, allowance: Allowance | None = None) -> None:
-        self.stream, self.idle_s, self._allowance = stream, idle_s, allowance
+    def __init__(
+        self, stream: ByteStream, idle_s: float | None, allowance: Allowance | None = None, address: str = ""
+    ) -> None:
+        self.stream, self.idle_s, self._allowance, self.address = stream, idle_s, allowance, address
         self._ahead = b""
         self.received = self.sent = 0
 
     def over(self, stream: ByteStream) -> "Wire":
         """A wire over a stream that itself goes over this one's: the same bounds and the same allowance."""
-        return Wire(stream, self.idle_s, self._allowance)
+        return Wire(stream, self.idle_s, self._allowance, self.address)
 
     async def read(self) -> bytes:
         """The next piece; empty at the end."""

@@ -198,8 +198,7 @@ def _with_endings(body: bytes, start: int, end: int, quoted: bytes, wanted: byte
     old_breaks, new_breaks = len(old_lines) - 1, len(new_lines) - 1
     head = _common(old_lines[:-1], new_lines[:-1])
     tail = min(_common(old_lines[:0:-1], new_lines[:0:-1]), old_breaks - head, new_breaks - head)
-    around = endings[max(head - 1, 0)] if endings else b""
-    fresh = around or _neighbour(body, start, end)
+    fresh = endings[max(head - 1, 0)] or _neighbour(body, start, end)
     middle = [fresh] * (new_breaks - head - tail)
     chosen = endings[:head] + middle + endings[old_breaks - tail : old_breaks]
     return b"".join(line + brk for line, brk in zip(new_lines, [*chosen, b""], strict=True))

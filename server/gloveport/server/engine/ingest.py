@@ -29,8 +29,10 @@ from gloveport.server.tools.output import clean_output
 
 ARTIFACT_BYTES_MAX: Final = 4 * 1024 * 1024
 """A file that is larger is not looked through, and that is told."""
-LOOK_BYTES_MAX: Final = 32 * 1024 * 1024
+LOOK_BYTES_MAX: Final = 8 * 1024 * 1024
 """Nor is what is more than this of one call."""
+HINT_BYTES_MAX: Final = 256 * 1024
+"""So much of the beginning of a file is looked through for text that speaks: it takes ten times as long."""
 ARTIFACTS_TOLD_MAX: Final = 100
 PLACES_TOLD_MAX: Final = 8
 NAMED_MAX: Final = 5
@@ -101,8 +103,8 @@ def _secrets(data: bytes, redactor: Redactor) -> Iterator[tuple[bytes, SecretPla
 def _hints(data: bytes, base: bytes) -> Iterator[Hint]:
     if b"\0" in data:
         return
-    found, _more = suspicions(clean_output(data))
-    known = {one.excerpt for one in suspicions(clean_output(base))[0]} if found else set()
+    found, _more = suspicions(clean_output(data[:HINT_BYTES_MAX]))
+    known = {one.excerpt for one in suspicions(clean_output(base[:HINT_BYTES_MAX]))[0]} if found else set()
     for one in found:
         if one.excerpt not in known:
             yield Hint(kind=one.kind, line=one.line, excerpt=one.excerpt)

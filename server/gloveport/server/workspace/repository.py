@@ -19,7 +19,6 @@ from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import Sha256
-from gloveport.sandbox.runner.descent import taken_by
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import WorkspaceError, os_failure
 from gloveport.server.workspace.git_pack import Entry, Pack, commit_bytes, index_bytes, object_name, write_trees
@@ -107,6 +106,8 @@ class Repository:
             return LentRepository(words=f"git finds no repository here: {words}")
         except WorkspaceError as error:
             return LentRepository(words=f"git finds no repository here: {error.message}")
+        from gloveport.sandbox.runner.descent import taken_by  # a session that ran nothing asks for none of it
+
         if not folder or not (taken := taken_by(folder, REPOSITORY_BYTES_MAX, REPOSITORY_FILES_MAX)):
             return LentRepository(folder)
         words = (
