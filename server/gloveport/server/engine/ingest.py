@@ -7,16 +7,17 @@ its proposal is recorded; what was in the user's own file already is nothing new
 Must never: keep or tell a value that was found, keep a result from being told, or decide anything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import anyio.to_thread
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events import ArtifactSuspected, ChangeProposed, EventBody, Hint, SecretPlace
 from gloveport.server.edit.render import visible
-from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.hands import SANDBOX
 from gloveport.server.engine.labelling import confidential
 from gloveport.server.engine.looking import Looked
@@ -26,6 +27,7 @@ from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.state import Call
 from gloveport.server.tools.contract import Performed
 from gloveport.server.tools.output import clean_output
+from gloveport.server.workspace.staying import Staying
 
 ARTIFACT_BYTES_MAX: Final = 4 * 1024 * 1024
 """A file that is larger is not looked through: it counts as confidential, and that is told."""
@@ -36,6 +38,7 @@ HINT_BYTES_MAX: Final = 256 * 1024
 ARTIFACTS_TOLD_MAX: Final = 100
 PLACES_TOLD_MAX: Final = 8
 NAMED_MAX: Final = 5
+_WRITTEN: Final = "What looks like a secret was written to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,36 @@ async def looked_through(actor: Actor, call: Call, looked: Looked) -> Looked:
     return replace(looked, facts=(*facts, *told), words=words)
 
 
+async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: int) -> Performed:
+    """The outcome under the label of what the call left where nothing is proposed: ignored folders, dependencies.
+
+    It stays in the session's copy and anything may read it later, so the session itself has read it. What an install
+    brings is the packages' own. Needs the look behind the call.
+    """
+    started = call.started
+    if started is None or not started.executor.startswith(SANDBOX):
+        return done
+    if any(effect.kind == "install" for effect in started.effects):
+        return done
+    try:
+        stays = await actor.workspace.staying(since_us, ARTIFACT_BYTES_MAX, LOOK_BYTES_MAX)
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return done
+    found = await anyio.to_thread.run_sync(_secret_places, stays, actor.room.redactor)
+    if not found:
+        return done
+    words = f"{_WRITTEN} {_named(found)}; it counts as confidential."
+    label = join_labels(done.label, confidential(actor.state, f"secret-like:{call.tool}"))
+    return replace(done, label=label, text="\n".join(filter(None, (done.text, words))))
+
+
+def _secret_places(stays: Sequence[Staying], redactor: Redactor) -> list[str]:
+    firsts = ((one.path, next(_secrets(one.data, redactor), None)) for one in stays)
+    return [_place(path, first[1]) for path, first in firsts if first is not None]
+
+
 def _new_in(data: bytes, base: bytes, redactor: Redactor) -> _Found:
     """What stands in the new content and not in the old; bytes that are no text are looked through as they are."""
     secrets = list(_secrets(data, redactor))
@@ -126,10 +159,14 @@ def _told(call: Call, fact: ChangeProposed, found: _Found) -> ArtifactSuspected:
 
 def _words(told: list[ArtifactSuspected]) -> str:
     """What the result says of files with likely secrets; hints are for the user alone, and stand with the change."""
-    found = [f"{visible(one.path)} ({one.secrets[0].kind}, line {one.secrets[0].line})" for one in told if one.secrets]
+    found = [_place(one.path, one.secrets[0]) for one in told if one.secrets]
     large = [visible(one.path) for one in told if not one.looked_at]
-    said = ("What looks like a secret was written to", found), ("Too large to be looked through for secrets:", large)
+    said = (_WRITTEN, found), ("Too large to be looked through for secrets:", large)
     return " ".join(f"{begin} {_named(names)}; it counts as confidential." for begin, names in said if names)
+
+
+def _place(path: str, secret: SecretPlace) -> str:
+    return f"{visible(path)} ({secret.kind}, line {secret.line})"
 
 
 def _named(names: list[str]) -> str:
