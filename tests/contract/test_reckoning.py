@@ -155,9 +155,11 @@ async def counted(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         taken.append(len(found))
         return found
 
-    def counting_last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after: int) -> int:
+    def counting_last_of(
+        connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after: int, before: int | None
+    ) -> int:
         end = connection.execute("SELECT next_seq - 1 FROM stream WHERE name=?", (stream,)).fetchone()[0]
-        found = last_of(connection, stream, types, after)
+        found = last_of(connection, stream, types, after, before)
         taken.append(end - max(found, after))
         return found
 

@@ -1,6 +1,7 @@
 """Level 4 where the record itself was attacked: a changed audit log freezes every session, each once."""
 
 import json
+import time
 from pathlib import Path
 
 import anyio
@@ -9,9 +10,13 @@ from tests.kit.daemon import Daemon, request_id, run_turn, running_daemon, send,
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import SessionThawParams
+from gloveport.server.audit.line import Action, Entry, Link, make_line
+from gloveport.server.audit.log import AuditLog
 from gloveport.server.client.connect import Client
 
 TOLD_S = 60.0
+QUIET_S = 1.5
+DAY_US = 24 * 3600 * 1_000_000
 
 
 def script(folder: Path) -> Path:
@@ -114,3 +119,120 @@ async def test_an_untouched_log_freezes_nothing(tmp_path: Path) -> None:
             await send(client, session, "go on")
             assert await run_turn(client, session) == "completed"
         assert not any(line["action"] == "session_freeze" for line in lines(daemon))
+
+
+async def begun(client: Client, root: Path) -> str:
+    """A session that has answered once."""
+    await trust(client, root)
+    session = (await start_session(client, root, provider="scripted", model="test")).session_id
+    await trust(client, root)
+    await send(client, session, "hello")
+    assert await run_turn(client, session) == "completed"
+    return session
+
+
+async def thawed(client: Client, session: str) -> None:
+    """Its freeze is awaited and taken back, and it goes on."""
+    follow = client.follow(session)
+    await anext(follow)
+    with anyio.fail_after(TOLD_S):
+        while not any(item["kind"] == "freeze" for item in follow.view.items()):
+            await anext(follow)
+    mark = SessionThawParams(client_request_id=request_id(), session_id=session, typed=session[-6:])
+    await client.call("session/thaw", mark)
+    await works(client, session)
+
+
+async def works(client: Client, session: str) -> None:
+    """Nothing keeps the session from its work, also after a while in which the log was followed."""
+    await anext(client.follow(session))
+    await anyio.sleep(QUIET_S)
+    await send(client, session, "go on")
+    assert await run_turn(client, session) == "completed"
+
+
+def freezes(daemon: Daemon) -> int:
+    """How often a session was frozen."""
+    return [line["action"] for line in lines(daemon)].count("session_freeze")
+
+
+async def test_a_damage_freezes_a_session_once_whatever_the_clock_said_and_over_kills(tmp_path: Path) -> None:
+    """It was told by a daemon whose clock was a day ahead; later ones die between a line and its checkpoint."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with running_daemon(script(tmp_path)) as daemon:
+        async with daemon.client() as client:
+            session = await begun(client, root)
+        assert daemon.stop() == 0
+        edit(daemon)
+        path = daemon.home / "audit.jsonl"
+        log = await AuditLog.open(path, clock=lambda: time.time_ns() // 1_000 + DAY_US)
+        assert await log.find_damage() is not None
+        await log.close()
+        daemon.start()
+        async with daemon.client() as client:
+            await thawed(client, session)
+            later = await begun(client, root)
+        for _ in range(2):
+            daemon.kill()
+            last = lines(daemon)[-1]
+            link = Link(int(str(last["seq"])), str(last["digest"]))
+            line = make_line(link, Entry(1, Action.DECISION, "s", "", "", "me", "found"))
+            with path.open("ab") as file:
+                file.write(line.text + b"\n")
+            daemon.start()
+            async with daemon.client() as client:
+                await works(client, session)
+                await works(client, later)  # it began after the damage was told
+        assert freezes(daemon) == 1
+        assert [line["action"] for line in lines(daemon)].count("log_damaged") == 1
+
+
+@pytest.mark.parametrize("kept", ["nothing", "the key", "an empty log and the key"])
+async def test_a_log_that_is_gone_is_told_and_freezes_each_session_once(tmp_path: Path, kept: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with running_daemon(script(tmp_path)) as daemon:
+        async with daemon.client() as client:
+            session = await begun(client, root)
+        assert daemon.stop() == 0
+        assert freezes(daemon) == 0  # the control: a fresh home has no log either
+        for path in daemon.home.glob("audit.jsonl*"):
+            if path.name == "audit.jsonl" and "log" in kept:
+                path.write_bytes(b"")
+            elif not ("key" in kept and path.suffix == ".key"):
+                path.unlink()
+        daemon.start()
+        async with daemon.client() as client:
+            await thawed(client, session)
+        assert daemon.stop() == 0
+        daemon.start()
+        async with daemon.client() as client:
+            await works(client, session)
+        assert freezes(daemon) == 1
+
+
+async def test_a_log_that_was_put_back_with_its_checkpoint_is_told(tmp_path: Path) -> None:
+    """An older pair proves each other; the journal knows how far the log had come when a daemon last began."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with running_daemon(script(tmp_path)) as daemon:
+        async with daemon.client() as client:
+            session = await begun(client, root)
+        assert daemon.stop() == 0
+        older = {path: path.read_bytes() for path in daemon.home.glob("audit.jsonl*")}
+        for level in ("restricted", "trusted"):  # each has its line, and the second start compares
+            daemon.start()
+            async with daemon.client() as client:
+                await trust(client, root, level)
+            assert daemon.stop() == 0
+        for path, data in older.items():
+            path.write_bytes(data)
+        daemon.start()
+        async with daemon.client() as client:
+            await thawed(client, session)
+        daemon.kill()
+        daemon.start()
+        async with daemon.client() as client:
+            await works(client, session)
+        assert freezes(daemon) == 1

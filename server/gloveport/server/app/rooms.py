@@ -41,7 +41,7 @@ from gloveport.server.engine.reckoning import loss_entry, reckon
 from gloveport.server.engine.retention import Folders, Retention
 from gloveport.server.engine.room import Room
 from gloveport.server.engine.sessions import Sessions
-from gloveport.server.engine.tampering import RecordGuard
+from gloveport.server.engine.tampering import RecordGuard, tell_missing
 from gloveport.server.engine.way_out import WaysOut, clear_ways
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.records import Loss
@@ -104,7 +104,6 @@ class Opened:
     models: ModelShelf
     rules: RuleSet
     shelf: WorkspaceShelf
-    began_us: int
 
 
 async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> OpenRooms:
@@ -120,11 +119,12 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
     await trust.load()
 
     audit_path = data_dir / AUDIT_FILE
+    await tell_missing(front.journal, opened.audit)  # before anything is written to it
     losses = await reckon(front.journal, opened.audit, audit_path, front.redactor.redact, front.now_us)
     if losses:  # the audit log may know that the journal is an older one
         await trust.load()
 
-    guard = RecordGuard(opened.audit, opened.began_us)
+    guard = RecordGuard(opened.audit, audit_path, front.journal)
     found_later: list[Loss] = []
 
     async def take_up(actor: Actor) -> tuple[Effect, ...]:
@@ -176,7 +176,6 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     data_dir = front.places.data_dir
     rules = load_rules(front.settings_home)
     blobs = await BlobStore.open(data_dir)
-    began_us = front.now_us()
     audit = await AuditLog.open(data_dir / AUDIT_FILE, clock=front.now_us, boot_id=front.boot_id)
     stack.push_async_callback(audit.close)
     ladder = Ladder(data_dir, data_dir / RUNS_DIR, (front.places.socket.parent, data_dir), front.settings)
@@ -185,7 +184,7 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(models.close)
     shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
     stack.push_async_callback(shelf.close)
-    return Opened(blobs, audit, ladder, models, rules, shelf, began_us)
+    return Opened(blobs, audit, ladder, models, rules, shelf)
 
 
 def _room(front: Front, opened: Opened, tasks: TaskGroup, announcer: Announcer) -> Room:

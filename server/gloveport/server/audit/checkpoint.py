@@ -19,6 +19,8 @@ from typing import Any, Final
 from gloveport.server.audit.line import Link, canonical
 
 KEY_BYTES: Final = 32
+EMPTY_CHECKPOINT: Final = "the checkpoint is empty"
+"""What a power loss may leave of a file that was replaced; nothing else that is wrong with one is so."""
 _CHECKPOINT_BYTES_MAX: Final = 4096
 
 
@@ -63,18 +65,23 @@ def load_key(path: Path) -> bytes:
 
 
 def read_key(path: Path) -> bytes | None:
-    """The key if it is there."""
+    """The key if it is there and may be read. Raises OSError where that cannot be seen now."""
     try:
         key = path.read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     return key if len(key) == KEY_BYTES else None
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, key: bytes) -> None:
-    """Replace the checkpoint: temporary file, fsync, rename. Raises OSError."""
+    """Replace the checkpoint. Raises OSError."""
     values = asdict(checkpoint)
     text = canonical({**values, "mark": _mark(checkpoint, key)})
+    put_file(path, text)
+
+
+def put_file(path: Path, text: bytes) -> None:
+    """Replace a file of this user alone: temporary file, fsync, rename. Raises OSError."""
     part = path.with_name(path.name + ".part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     with open(os.open(part, flags, 0o600), "wb") as file:
@@ -85,15 +92,22 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, key: bytes) -> None:
 
 
 def read_checkpoint(path: Path, key: bytes | None) -> Checkpoint | str | None:
-    """The checkpoint; None when there is none; words when it is damaged or (given the key) its mark is wrong."""
+    """The checkpoint; None when there is none; words when it is damaged or (given the key) its mark is wrong.
+
+    Raises OSError where it cannot be read now.
+    """
     try:
         with path.open("rb") as file:
-            values: dict[str, Any] = json.loads(file.read(_CHECKPOINT_BYTES_MAX))
-        mark = str(values.pop("mark"))
-        checkpoint = Checkpoint(**values)
+            text = file.read(_CHECKPOINT_BYTES_MAX)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    if not text:
+        return EMPTY_CHECKPOINT
+    try:
+        values: dict[str, Any] = json.loads(text)
+        mark = str(values.pop("mark"))
+        checkpoint = Checkpoint(**values)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return "the checkpoint is damaged"
     if type(values["seq"]) is not int or type(values["head"]) is not str:
         return "the checkpoint is damaged"

@@ -119,15 +119,6 @@ def iso_time(at: int) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def read_time(text: str) -> int:
-    """UTC microseconds of an RFC 3339 time; 0 for what is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return 0
-    return (moment - _EPOCH) // timedelta(microseconds=1) if moment.tzinfo else 0
-
-
 def make_line(before: Link, entry: Entry) -> Line:
     """The line of `entry` after `before`; raises AuditError: LIMIT, INVALID_PARAMS."""
     values: dict[str, Any] = {

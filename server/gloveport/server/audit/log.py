@@ -2,7 +2,8 @@
 
 Purpose: put a line on disk for every action before its outcome is used.
 Invariant: `record_all` returns after the lines and a checkpoint over them are on disk; lines that wait together share
-the fsyncs; a torn or cut tail is told by a line of its own before anything else is recorded.
+the fsyncs; a torn or cut tail is told by a line of its own before anything else is recorded; before anybody is served
+only what lies behind the checkpoint is followed, the whole log in small steps beside the work.
 Must never: change or remove a line, go on after a failed write, or be read for a decision.
 """
 
@@ -23,16 +24,18 @@ from gloveport.server.audit.checkpoint import (
     checkpoint_path,
     key_path,
     load_key,
-    read_checkpoint,
     write_checkpoint,
 )
+from gloveport.server.audit.ending import GROUP_LINES_MAX, End, inspect_end, write_all
 from gloveport.server.audit.errors import AuditError, refused_by_disk
-from gloveport.server.audit.line import LINE_BYTES_MAX, Action, Entry, Line, Link, make_line, read_line
-from gloveport.server.audit.reading import AuditReport, Damage, export_lines, newest_damage, verify_log
+from gloveport.server.audit.line import Action, Entry, Line, Link, make_line
+from gloveport.server.audit.reading import AuditReport, Damage, Following, export_lines, told_damages, verify_log
+from gloveport.server.audit.seen import Seen, read_seen, write_seen
 
-GROUP_LINES_MAX: Final = 256
 AUDIT_FILE: Final = "audit.jsonl"
 STOPPED_HINT: Final = "Free disk space or mend the data directory, then start the daemon again; nothing was started."
+STEP_PAUSE_S: Final = 0.05
+"""Between two steps of following the log beside the work: the work has most of the time."""
 _FAR: Final = Link(10**15)
 
 
@@ -50,11 +53,13 @@ class _Waiting:
 class AuditLog:
     """One open audit log. Make it with `open`, end it with `close`."""
 
-    def __init__(self, path: Path, fd: int, key: bytes, link: Link, *, clock: Callable[[], int], boot_id: str) -> None:
+    def __init__(self, path: Path, fd: int, key: bytes, end: End, *, clock: Callable[[], int], boot_id: str) -> None:
         self._path = path
         self._fd = fd
         self._key = key
-        self._link = link
+        self._link = end.link
+        self.end = end
+        """How the log was found when it was opened."""
         self._clock = clock
         self._boot_id = boot_id
         self._rules_hash = ""
@@ -63,6 +68,9 @@ class AuditLog:
         self._stopped: AuditError | None = None
         self._size = os.fstat(fd).st_size
         self._vouched = False
+        self._seen = read_seen(path, fd, key, end.link, clock()) if end.vouched else None
+        self._followed = self._seen
+        self._ctime_ns = os.fstat(fd).st_ctime_ns
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], int], boot_id: str = "") -> "AuditLog":
@@ -79,11 +87,14 @@ class AuditLog:
         try:
             fd = _claim(path)
             key = load_key(key_path(path))
-            link, findings = _inspect(path, fd, key)
-            log = cls(path, fd, key, link, clock=clock, boot_id=boot_id)
-            log._write([])
-            for action, params in findings:
-                log._write([_line_of(log.head, action, clock(), params)])
+            end = inspect_end(path, fd, key)
+            log = cls(path, fd, key, end, clock=clock, boot_id=boot_id)
+            lines: list[Line] = []
+            for action, params in end.findings:  # under one checkpoint: a crash leaves none of them untold
+                lines.append(make_line(lines[-1].link if lines else end.link, _finding(clock(), action, params)))
+            log._write(lines)
+            if end.new:
+                _sync_folder(path.parent)
         except OSError as error:
             _close(fd)
             raise refused_by_disk("the audit log cannot be opened", error) from error
@@ -131,17 +142,42 @@ class AuditLog:
             return replace(report, broken_line=report.lines + 1, reason=strange)
         return report
 
-    async def find_damage(self) -> Damage | None:
+    async def find_damage(self, pause_s: float = STEP_PAUSE_S) -> Damage | None:
         """Follow the whole log beside what is written; a break that no line tells of gets one. The newest that is told.
+
+        A log that lies as its last daemon left it, and was followed whole that day, is not followed again. `pause_s`
+        is between two steps. Raises AuditError (NOT_SAVED, DATA_FULL), also where it cannot be looked at now.
+        """
+        if self._seen is not None:
+            return self._seen.damage
+        try:
+            following = await anyio.to_thread.run_sync(Following, self._path)
+            try:
+                whole = await anyio.to_thread.run_sync(following.step)
+                while not whole:
+                    await anyio.sleep(pause_s)
+                    whole = await anyio.to_thread.run_sync(following.step)
+            finally:
+                following.close()
+            report, damage = following.report(), following.damage
+            told = [] if report.ok else await anyio.to_thread.run_sync(list, told_damages(self._path))
+        except OSError as error:
+            raise refused_by_disk("the audit log cannot be read", error) from error
+        if not report.ok:
+            damage = told[0] if told else None
+            if all(one.broken_line != report.broken_line for one in told):
+                params = {"line": report.broken_line, "reason": report.reason}
+                damage = await self.tell_damage(params)
+        self._followed = Seen(self._clock(), damage)
+        return damage
+
+    async def tell_damage(self, params: dict[str, Any]) -> Damage:
+        """Record that lines were changed or are gone; `params` are `reason` and, where it is known, the first `line`.
 
         Raises AuditError (NOT_SAVED, DATA_FULL).
         """
-        report, known = await anyio.to_thread.run_sync(_look_back, self._path)
-        if report.ok or (known is not None and known.broken_line == report.broken_line):
-            return known
-        params = {"line": report.broken_line, "reason": report.reason}
-        await self.record(Entry(self._clock(), Action.LOG_DAMAGED, "", "", "", "daemon", "found", params))
-        return (await anyio.to_thread.run_sync(_look_back, self._path))[1]
+        link = await self.record(_finding(self._clock(), Action.LOG_DAMAGED, params))
+        return Damage(link.seq, link.digest, params.get("line"), params["reason"])
 
     def export(self, *, after_seq: int = 0, task_id: str | None = None) -> Iterator[dict[str, Any]]:
         """The lines as JSON objects, in order. Raises AuditError(NOT_SAVED) when the log cannot be read."""
@@ -155,7 +191,16 @@ class AuditLog:
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 fd, self._fd = self._fd, -1
-                _close(fd)
+                if fd >= 0:
+                    await anyio.to_thread.run_sync(self._leave, fd)
+
+    def _leave(self, fd: int) -> None:
+        """Close the file; where it was followed whole and nobody else wrote to it, the next daemon need not do it."""
+        try:
+            if self._followed is not None and self._stopped is None and os.fstat(fd).st_ctime_ns == self._ctime_ns:
+                write_seen(self._path, fd, self._key, self._link, self._followed)
+        finally:
+            _close(fd)
 
     def _commit(self, group: list[_Waiting]) -> None:
         lines: list[Line] = []
@@ -181,11 +226,14 @@ class AuditLog:
             raise AuditError(ErrorCode.NOT_SAVED, "the audit log is closed")
         self._refuse_when_strange()
         try:
+            if os.fstat(self._fd).st_ctime_ns != self._ctime_ns:  # somebody touched it: the next daemon follows it
+                self._followed = None
             if lines:
-                _write_all(self._fd, b"".join(line.text + b"\n" for line in lines))
+                write_all(self._fd, b"".join(line.text + b"\n" for line in lines))
                 os.fdatasync(self._fd)
                 self._link = lines[-1].link
-                self._size = os.fstat(self._fd).st_size
+                status = os.fstat(self._fd)
+                self._size, self._ctime_ns = status.st_size, status.st_ctime_ns
             last = Checkpoint(self._link.seq, self._link.digest, self._clock(), self._boot_id, self._rules_hash)
             write_checkpoint(checkpoint_path(self._path), last, self._key)
             self._vouched = True
@@ -215,12 +263,18 @@ class AuditLog:
         return ""
 
 
-def _look_back(path: Path) -> tuple[AuditReport, Damage | None]:
-    report = verify_log(path)
+def _finding(at: int, action: Action, params: dict[str, Any]) -> Entry:
+    """What the log says about itself."""
+    return Entry(at, action, "", "", "", "daemon", "found", params)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names of new files survive a power loss."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return report, newest_damage(path)
-    except OSError as error:
-        raise refused_by_disk("the audit log cannot be read", error) from error
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _link_of(item: _Waiting) -> Link:
@@ -229,17 +283,6 @@ def _link_of(item: _Waiting) -> Link:
     if item.line is None:
         raise AuditError(ErrorCode.NOT_SAVED, "the audit line was lost on its way")
     return item.line.link
-
-
-def _line_of(link: Link, action: Action, at: int, params: dict[str, Any]) -> Line:
-    """A line of the log about itself."""
-    return make_line(link, Entry(at, action, "", "", "", "daemon", "found", params))
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _claim(path: Path) -> int:
@@ -258,64 +301,6 @@ def _claim(path: Path) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def _inspect(path: Path, fd: int, key: bytes) -> tuple[Link, list[tuple[Action, dict[str, Any]]]]:
-    """Where the chain goes on, and what is wrong with its end; a damaged end is moved aside into a file of its own."""
-    findings: list[tuple[Action, dict[str, Any]]] = []
-    link, damaged = _split_end(_tail(fd))
-    if link is None:  # not one readable line at the end: the whole log is kept aside and a new chain begins
-        kept = _set_aside(path, path.read_bytes())
-        os.ftruncate(fd, 0)
-        findings.append((Action.LOG_DAMAGED, {"reason": "the end cannot be read", "kept": kept}))
-        link = Link()
-    elif damaged:
-        kept = _set_aside(path, damaged)
-        os.ftruncate(fd, os.fstat(fd).st_size - len(damaged))
-        findings.append((Action.TAIL_TORN, {"bytes": len(damaged), "kept": kept}))
-    checkpoint = read_checkpoint(checkpoint_path(path), key)
-    if isinstance(checkpoint, Checkpoint) and checkpoint.seq > link.seq:
-        vouched = {"seq": checkpoint.seq, "head": checkpoint.head, "found_seq": link.seq}
-        findings.append((Action.TAIL_LOST, vouched))
-    elif not (isinstance(checkpoint, Checkpoint) and checkpoint.link == link):
-        report = verify_log(path)
-        if not report.ok:
-            findings.append((Action.LOG_DAMAGED, {"line": report.broken_line, "reason": report.reason}))
-    return link, findings
-
-
-def _split_end(tail: bytes) -> tuple[Link | None, bytes]:
-    """The place of the last readable line of `tail` and the bytes after it; no place when none is readable."""
-    end = len(tail)
-    while (cut := tail.rfind(b"\n", 0, end)) >= 0:
-        start = tail.rfind(b"\n", 0, cut) + 1
-        values = read_line(tail[start:cut])
-        if values is not None:
-            return Link(values["seq"], values["digest"]), tail[cut + 1 :]
-        end = start
-        if start == 0:
-            break
-    return (None if tail else Link()), tail
-
-
-def _tail(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    start = max(0, size - 2 * LINE_BYTES_MAX)
-    return os.pread(fd, size - start, start)
-
-
-def _set_aside(path: Path, piece: bytes) -> str:
-    """Keep a damaged piece of the log in a file beside it; the file's name."""
-    number = 1
-    while (kept := path.with_name(f"{path.name}.damaged.{number}")).exists():
-        number += 1
-    fd = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        _write_all(fd, piece)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    return kept.name
 
 
 def _close(fd: int) -> None:

@@ -8,13 +8,13 @@ Must never: hold the whole log in memory.
 import json
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
-from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line, read_time
+from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line
 
 PROVES: Final = (
     "That finds edits, reordering and cuts by whoever lacks the key; this user and root hold it, so against them only "
@@ -23,7 +23,9 @@ PROVES: Final = (
 """What a chain with a signed checkpoint can prove, and what not."""
 _LOSSES_TOLD_MAX: Final = 5
 _BACKWARD_BYTES: Final = 256 * 1024
-_STEP_BYTES: Final = LINE_BYTES_MAX + 2
+_PIECE_BYTES: Final = LINE_BYTES_MAX + 2
+STEP_BYTES: Final = 256 * 1024
+"""So much is followed at once: some milliseconds."""
 DAMAGES: Final = frozenset({Action.TAIL_LOST, Action.LOG_DAMAGED})
 """Findings that no crash explains: lines were fsynced before anything vouched for them."""
 _DAMAGE_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(DAMAGES))
@@ -57,48 +59,92 @@ class AuditReport:
         return self.broken_line is None
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line in which the log told that lines of it were changed or are gone.
+
+    `seq` and `digest` are the telling line's. `broken_line`: the first that does not follow; None where the end is
+    missing.
+    """
+
+    seq: int
+    digest: str
+    broken_line: int | None
+    words: str
+
+
+class Following:
+    """A log that is followed from its first line to its last, in steps."""
+
+    def __init__(self, path: Path, *, key_file: Path | None = None) -> None:
+        """Raises OSError."""
+        key = read_key(key_file if key_file is not None else key_path(path))
+        # The checkpoint is read first: a log that is being written to can only be ahead of it.
+        self._checkpoint = read_checkpoint(checkpoint_path(path), key)
+        self._signed = key is not None
+        self._lines = iterate_lines(path)
+        self._link, self._reason, self._torn, self._agreed = Link(), "", False, False
+        self._findings: list[int] = []
+        self._losses: deque[str] = deque(maxlen=_LOSSES_TOLD_MAX)
+        self.damage: Damage | None = None
+        """The last that a line told of, as far as the log was followed."""
+
+    def step(self, bytes_max: int = STEP_BYTES) -> bool:
+        """Follow about so many bytes more; whether that was all. Raises OSError."""
+        left = bytes_max
+        for text, whole in self._lines:
+            if not whole:
+                self._torn = True
+                return True
+            step = follow(self._link, text)
+            if isinstance(step, str):
+                self._reason = step
+                return True
+            self._link = step
+            if any(mark in text for mark in _FINDING_MARKS):
+                self._note(read_line(text) or {})
+            self._agreed = self._agreed or (isinstance(self._checkpoint, Checkpoint) and self._checkpoint.link == step)
+            left -= len(text)
+            if left <= 0:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._lines.close()
+
+    def report(self) -> AuditReport:
+        """What was found, once a step was the last."""
+        end, reason = self._link, self._reason
+        broken_line = end.seq + 1 if reason else None
+        if not reason and (fault := _checkpoint_fault(self._checkpoint, end, agreed=self._agreed)) is not None:
+            broken_line, reason = fault
+        seq = self._checkpoint.seq if isinstance(self._checkpoint, Checkpoint) else None
+        signed = self._signed and seq is not None
+        told = (tuple(self._findings), tuple(self._losses))
+        return AuditReport(end.seq, end.digest, broken_line, reason, self._torn, seq, signed, *told)
+
+    def _note(self, values: dict[str, Any]) -> None:
+        if values.get("action") not in FINDINGS:
+            return
+        self._findings.append(self._link.seq)
+        self.damage = damage_of(values) or self.damage
+        if values["action"] == Action.EVENTS_LOST:
+            params = values["params"]
+            words = f"{values['task_id']} lost {params.get('events')} events from {params.get('from_seq')} on"
+            self._losses.append(words)
+
+
 def verify_log(path: Path, *, key_file: Path | None = None) -> AuditReport:
     """Follow the log at `path` against its last checkpoint; one that cannot be read is a broken one."""
     try:
-        return _verify(path, key_file)
+        following = Following(path, key_file=key_file)
+        while not following.step():
+            pass
+        following.close()
+        return following.report()
     except OSError as error:
         return AuditReport(0, Link().digest, 1, f"the log cannot be read ({error.strerror})", False, None, False)
-
-
-def _verify(path: Path, key_file: Path | None) -> AuditReport:
-    key = read_key(key_file if key_file is not None else key_path(path))
-    # The checkpoint is read first: a log that is being written to can only be ahead of it.
-    checkpoint = read_checkpoint(checkpoint_path(path), key)
-    link, reason, torn, agreed = Link(), "", False, False
-    findings: list[int] = []
-    losses: deque[str] = deque(maxlen=_LOSSES_TOLD_MAX)
-    for text, whole in iterate_lines(path):
-        if not whole:
-            torn = True
-            break
-        step = follow(link, text)
-        if isinstance(step, str):
-            reason = step
-            break
-        link = step
-        if any(mark in text for mark in _FINDING_MARKS):
-            _note_finding(link.seq, read_line(text) or {}, findings, losses)
-        agreed = agreed or (isinstance(checkpoint, Checkpoint) and checkpoint.link == link)
-    broken_line = link.seq + 1 if reason else None
-    if not reason and (fault := _checkpoint_fault(checkpoint, link, agreed=agreed)) is not None:
-        broken_line, reason = fault
-    seq = checkpoint.seq if isinstance(checkpoint, Checkpoint) else None
-    signed = key is not None and seq is not None
-    return AuditReport(link.seq, link.digest, broken_line, reason, torn, seq, signed, tuple(findings), tuple(losses))
-
-
-def _note_finding(seq: int, values: dict[str, Any], findings: list[int], losses: deque[str]) -> None:
-    if values.get("action") not in FINDINGS:
-        return
-    findings.append(seq)
-    if values["action"] == Action.EVENTS_LOST:
-        params = values["params"]
-        losses.append(f"{values['task_id']} lost {params.get('events')} events from {params.get('from_seq')} on")
 
 
 def _checkpoint_fault(checkpoint: Checkpoint | str | None, end: Link, *, agreed: bool) -> tuple[int, str] | None:
@@ -113,38 +159,31 @@ def _checkpoint_fault(checkpoint: Checkpoint | str | None, end: Link, *, agreed:
     return checkpoint.seq, f"line {checkpoint.seq} is not the one the checkpoint vouches for"
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A line in which the log told that lines of it were changed or are gone; `at` is UTC microseconds.
-
-    `broken_line`: the first that does not follow; None where the end is missing.
-    """
-
-    seq: int
-    at: int
-    broken_line: int | None
-    words: str
+def damage_of(values: dict[str, Any]) -> Damage | None:
+    """What a line tells of damage, if that is what it does."""
+    if values.get("action") not in DAMAGES:
+        return None
+    params = values["params"]
+    words = params.get("reason") or f"lines after {params.get('found_seq')} are gone"
+    return Damage(values["seq"], values["digest"], params.get("line"), str(words))
 
 
-def newest_damage(path: Path) -> Damage | None:
-    """The last of them that the log holds. Raises OSError."""
+def told_damages(path: Path) -> Iterator[Damage]:
+    """All that the log's lines tell of, the last first. Raises OSError."""
     for text in iterate_backward(path):
-        if not any(mark in text for mark in _DAMAGE_MARKS):
-            continue
-        values = read_line(text) or {}
-        if values.get("action") in DAMAGES:
-            params = values["params"]
-            words = params.get("reason") or f"lines after {params.get('found_seq')} are gone"
-            return Damage(values["seq"], read_time(values["timestamp"]), params.get("line"), str(words))
-    return None
+        if any(mark in text for mark in _DAMAGE_MARKS) and (damage := damage_of(read_line(text) or {})) is not None:
+            yield damage
 
 
-def iterate_lines(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """Each line without its line feed, and whether it had one; an over-long line comes in pieces that do not parse."""
+def iterate_lines(path: Path, offset: int = 0) -> Generator[tuple[bytes, bool]]:
+    """Each line from a place on without its line feed, and whether it had one; an over-long one comes in pieces that
+    do not parse.
+    """
     with path.open("rb") as file:
-        while text := file.readline(_STEP_BYTES):
+        file.seek(offset)
+        while text := file.readline(_PIECE_BYTES):
             whole = text.endswith(b"\n")
-            yield (text[:-1] if whole else text), whole or len(text) == _STEP_BYTES
+            yield (text[:-1] if whole else text), whole or len(text) == _PIECE_BYTES
 
 
 def iterate_backward(path: Path) -> Iterator[bytes]:

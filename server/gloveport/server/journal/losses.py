@@ -134,11 +134,14 @@ def settle_stream(connection: sqlite3.Connection, stream: str, seq: int, digest:
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SETTLED_OF + stream, value))
 
 
-def last_of(connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after_seq: int) -> int:
-    """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
+def last_of(
+    connection: sqlite3.Connection, stream: str, types: tuple[str, ...], after_seq: int, before_seq: int | None
+) -> int:
+    """Seq of a stream's last event of one of these types between two others; 0 when there is none."""
     marks = ",".join("?" * len(types))
     row = connection.execute(
-        f"SELECT seq FROM event WHERE stream=? AND seq>? AND type IN ({marks}) ORDER BY seq DESC LIMIT 1",  # noqa: S608 - marks
-        (stream, after_seq, *types),
+        "SELECT seq FROM event WHERE stream=? AND seq>? AND (?3 IS NULL OR seq<?3) "  # noqa: S608 - marks
+        f"AND type IN ({marks}) ORDER BY seq DESC LIMIT 1",
+        (stream, after_seq, before_seq, *types),
     ).fetchone()
     return row[0] if row is not None else 0

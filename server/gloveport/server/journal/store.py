@@ -321,9 +321,11 @@ class Journal:
         """Streams written to since `settle`, those written last first, and up to where each is settled."""
         return await self._read(lambda c: losses.unsettled(c, limit))
 
-    async def last_of(self, stream: str, types: tuple[str, ...], after_seq: int = 0) -> int:
-        """Seq of a stream's last event of one of these types after `after_seq`; 0 when there is none."""
-        return await self._read(lambda c: losses.last_of(c, stream, types, after_seq))
+    async def last_of(
+        self, stream: str, types: tuple[str, ...], after_seq: int = 0, *, before_seq: int | None = None
+    ) -> int:
+        """Seq of a stream's last event of one of these types after one seq and before another; 0 when there is none."""
+        return await self._read(lambda c: losses.last_of(c, stream, types, after_seq, before_seq))
 
     async def sync(self) -> None:
         """Make everything acknowledged so far durable; raises JournalError(NOT_SAVED)."""
