@@ -16,7 +16,7 @@ from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.draft import Step
 from gloveport.server.turn.machine import step
 
-SEEDS = range(60)
+SEEDS = range(140)
 
 
 def history() -> Log:
@@ -138,7 +138,7 @@ MACHINE_FAULTS: dict[str, tuple[Stepper, set[str]]] = {
 def broken_rule(seed: int, stepper: Stepper) -> BrokenRuleError | None:
     """What the harness says of a machine under a seed."""
     try:
-        Simulation(seed, stepper=stepper, crash_rate=0.1).run(120)
+        Simulation(seed, stepper=stepper, crash_rate=0.1).run(160)
     except BrokenRuleError as broken:
         return broken
     return None
