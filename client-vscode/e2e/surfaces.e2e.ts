@@ -144,8 +144,9 @@ test("an address of the extension's own opens the panel with the cursor in it, w
 test("a selection and a file are attached by name; the message says which, never what they hold", async () => {
   await window.openFile("shop.py");
   await window.page.keyboard.press("Control+g");
-  await window.page.keyboard.type("4");
+  await window.page.locator(".quick-input-widget input").fill(":4"); // a slow window opens the box after the keys
   await window.page.keyboard.press("Enter");
+  await window.page.locator(".statusbar-item", { hasText: "Ln 4, Col 1" }).waitFor();
   for (let line = 4; line < 10; line += 1) {
     await window.page.keyboard.press("Shift+ArrowDown");
   }

@@ -75,16 +75,14 @@ async def test_what_is_written_over_dependencies_never_returns(folder: Path) -> 
     assert read_tree(root) == before
 
 
-async def test_where_there_are_no_layers_dependencies_are_read_only(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_there_are_no_layers_dependencies_are_read_only(folder: Path) -> None:
     """The control, and the way out: nothing is written, and the description of the run says how they are shown."""
     require_bubblewrap()
     root = make_tree(folder / "root", FILES)
     async with open_rig("bubblewrap") as rig:
         assert isinstance(rig.backend, BubblewrapSandbox)
         workspace = await SessionWorkspace.create(root, folder / "a")
-        monkeypatch.setitem(rig.backend._layers, os.stat(folder).st_dev, False)
+        rig.backend._layers.note(os.stat(folder).st_dev, works=False)
         failed = await run(workspace, rig.backend, CHANGES)
         assert failed.exit_code != 0
         assert b"Read-only file system" in failed.output

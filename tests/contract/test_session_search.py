@@ -9,7 +9,14 @@ import pytest
 from tests.kit.room import SECRET, Home, Kit, new_home
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.wire.session import SessionRenameParams, SessionSearchParams, SessionSearchResult
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.session import (
+    SessionListParams,
+    SessionRenameParams,
+    SessionSearchParams,
+    SessionSearchResult,
+    SessionStartParams,
+)
 from gloveport.server.commands import views
 from gloveport.server.journal.schema import DATABASE_FILE
 from gloveport.server.session.views.search import BEFORE_CHARS, HITS_KEPT_MAX, SHOWN_CHARS, Wanted
@@ -81,6 +88,54 @@ async def test_no_secret_is_told_and_none_is_found_out(home: Home) -> None:
         assert "Done" in hit.words
 
 
+async def test_no_title_tells_a_secret(home: Home) -> None:
+    """Neither a search nor the list nor the session itself, in memory or not; the rest of the title stands."""
+    async with home.room() as kit:
+        session_id = await said(kit, "go on")
+        title = f"key {SECRET} here"
+        await kit.call("session/rename", SessionRenameParams(client_request_id="r", session_id=session_id, title=title))
+        await titles_are_clean(kit)
+    async with home.room() as kit:
+        assert kit.sessions.all_loaded() == ()
+        await titles_are_clean(kit)
+        shown = await kit.call("session/show", SessionParams(session_id=session_id))
+        assert SECRET not in shown.info.title
+
+
+async def titles_are_clean(kit: Kit) -> None:
+    """What is told of the only session."""
+    (found,), (listed,) = (
+        (await search(kit, "here")).found,
+        (await kit.call("session/list", SessionListParams())).sessions,
+    )
+    assert found.session.title == listed.title
+    assert SECRET not in listed.title
+    assert listed.title.startswith("key ")
+    assert listed.title.endswith(" here")
+    assert (await search(kit, SECRET)).found == ()
+
+
+async def test_a_folder_is_one_under_all_its_names(home: Home, tmp_path: Path) -> None:
+    """Over a link, with a slash behind it, whichever name the session was begun under; not what lies in it."""
+    link = tmp_path / "link"
+    link.symlink_to(home.root)
+    async with home.room() as kit:
+        first = await said(kit, "go on")
+        over_link = SessionStartParams(client_request_id="s", root=str(link))
+        second = (await kit.call("session/start", over_link)).session_id
+        await kit.call("session/rename", SessionRenameParams(client_request_id="r", session_id=second, title="go too"))
+        for root in (str(home.root), f"{home.root}/", str(link), f"{link}/", f"{home.root}/../{home.root.name}"):
+            found, listed = await search(kit, "go", root=root), SessionListParams(root=root)
+            assert {one.session.session_id for one in found.found} == {first, second}, root
+            sessions = (await kit.call("session/list", listed)).sessions
+            assert [one.session_id for one in sessions] == [second, first], root
+            page = await kit.call("session/list", SessionListParams(root=root, limit=1))
+            assert ([one.session_id for one in page.sessions], page.next_offset) == ([second], 1)
+        for root in (str(tmp_path), str(home.root / "sub"), str(tmp_path / "gone")):
+            assert (await search(kit, "go", root=root)).found == ()
+            assert (await kit.call("session/list", SessionListParams(root=root))).sessions == ()
+
+
 async def test_nothing_is_opened_and_nothing_without_a_word_is_looked_for(home: Home) -> None:
     """A session that was read by a search is not in memory afterwards; only space is refused."""
     async with home.room() as kit:
@@ -141,3 +196,19 @@ def test_a_piece_of_a_long_message_has_the_word_in_it(before: int, after: int) -
     assert "\n" not in piece
     assert len(piece) <= SHOWN_CHARS + 2
     assert piece.startswith("…") == (3 * before > BEFORE_CHARS)
+
+
+@pytest.mark.parametrize("sign", ["ß", "İ", "ŉ", "e\u0301", "a\u0323\u0307", "한", "\u1112\u1161\u11ab", "ﬃ", "😀"])
+@pytest.mark.parametrize("count", [1, 100, 1_000])
+def test_a_piece_is_where_the_word_is_whatever_case_does_to_lengths(sign: str, count: int) -> None:
+    """Signs that become more or fewer when texts are compared, before the word and in it."""
+    piece = Wanted.of(f"needle{sign}").piece_of(f"{sign * count} NEEDLE{sign} ist hier")
+    assert f"NEEDLE{sign} ist hier" in piece
+    assert len(piece) <= SHOWN_CHARS + 2
+
+
+def test_an_accent_is_one_in_every_spelling() -> None:
+    """Composed or not, of the word and of the text."""
+    for word, text in (("caf\u00e9", "CAFE\u0301 now"), ("cafe\u0301", "a CAF\u00c9"), ("stra\u00dfe", "STRASSE")):
+        assert Wanted.of(word).are_in(text)
+    assert not Wanted.of("caf\u00e9").are_in("cafe")

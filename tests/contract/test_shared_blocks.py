@@ -2,14 +2,11 @@
 
 import os
 import random
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.require import require
+from tests.kit.images import mounted_image
 from tests.kit.workspaces import make_tree, read_tree
 
 from gloveport.server.workspace.contents import Contents
@@ -23,22 +20,8 @@ LARGE = 8 << 20
 @pytest.fixture(params=["xfs", "btrfs"])
 def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A file system of its own that shares blocks."""
-    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("mounting an image needs root and a loop device: not a tool that is missing")
-    require(shutil.which(f"mkfs.{request.param}") is not None, f"mkfs.{request.param} is not installed")
-    with tempfile.TemporaryDirectory(prefix="gp-") as folder:
-        image, mounted = Path(folder, "image"), Path(folder, "mounted")
-        with image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
-        subprocess.run([f"mkfs.{request.param}", "-q", image], check=True, capture_output=True)
-        mounted.mkdir()
-        done = subprocess.run(["mount", "-o", "loop", image, mounted], check=False, capture_output=True)
-        if done.returncode:
-            pytest.skip(f"this kernel mounts no image of {request.param}")
-        try:
-            yield mounted
-        finally:
-            subprocess.run(["umount", "--lazy", mounted], check=True)
+    with mounted_image(request.param, IMAGE_BYTES) as mounted:
+        yield mounted
 
 
 def used_bytes(disk: Path) -> int:

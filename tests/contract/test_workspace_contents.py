@@ -11,7 +11,7 @@ from tests.kit.workspaces import make_tree, part, propose, read_tree, whole
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.app.resources import WorkspaceShelf
-from gloveport.server.workspace import look, sight, store
+from gloveport.server.workspace import glance, look, store
 from gloveport.server.workspace.beneath import FileBytes
 from gloveport.server.workspace.contents import Contents
 from gloveport.server.workspace.facade import SessionWorkspace
@@ -206,8 +206,7 @@ async def test_after_a_restart_only_what_changed_is_read(
 ) -> None:
     """What was written down of both trees is believed on the same boot alone, and never stands in the way."""
     root = make_tree(tmp_path / "root", FILES | {".gitignore": b"*.log\n", "src/x.log": b"no\n", "é.txt": b"e\n"})
-    for room in (look, sight):  # nobody writes here within the grain of the clock after a look
-        monkeypatch.setattr(room, "CLOCK_GRAIN_NS", 0)
+    monkeypatch.setattr(glance, "CLOCK_GRAIN_NS", 0)  # nobody writes here within it after a look
     await anyio.sleep(0.05)
     create = SessionWorkspace.create(root, tmp_path / "sessions" / "a", contents=contents, boot_id="one")
     (await create).close()
@@ -215,7 +214,7 @@ async def test_after_a_restart_only_what_changed_is_read(
     if spoiled == "damaged":
         seen.write_bytes(seen.read_bytes()[:-9])
     elif spoiled == "other version":
-        seen.write_bytes(seen.read_bytes().replace(b'"version":1', b'"version":9'))
+        seen.write_bytes(seen.read_bytes().replace(b'"version":2', b'"version":9'))
     elif spoiled == "gone":
         seen.unlink()
     (root / "src/f1.py").write_bytes(b"the user's\n")

@@ -116,7 +116,10 @@ def _artifacts() -> None:
     async def as_it_is(_actor: Any, _call: Any, looked: Any) -> Any:
         return looked
 
-    replace(tool_run, looked_through=as_it_is)
+    async def as_it_says(_actor: Any, _call: Any, done: Any, _since_us: int) -> Any:
+        return done
+
+    replace(tool_run, looked_through=as_it_is, with_what_stays=as_it_says)
 
 
 HOLES: Final[Mapping[str, Callable[[], None]]] = {

@@ -82,8 +82,8 @@ def test_what_was_told_is_the_beginning_of_what_is_told_later() -> None:
     requests = 0
     for events in histories():
         for before, after in chain.from_iterable(map(pairwise, told_at_each_request(events))):
-            if before[-1] == UserEntry(GO_ON):
-                continue  # the user's own next words may take its place
+            if before[-1:] in ((), (UserEntry(GO_ON),)):
+                continue  # a blank message tells nothing; the user's own next words may take the place of ours
             assert after[: len(before)] == before
             assert context_digest(after[: len(before)]) == context_digest(before)
             requests += 1

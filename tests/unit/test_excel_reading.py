@@ -13,6 +13,7 @@ from openpyxl.reader import strings as library
 from gloveport.server.hands.inside import excel, tables
 
 ROWS = 5_000
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing"
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
@@ -65,6 +66,21 @@ FILES = {
     ),
     "it says too little": edited(workbook(rows=9), SHEET, b'<dimension ref="A1:C9"', b'<dimension ref="A1:A2"'),
     "wide characters": edited(workbook(rows=4), SHEET, b"<sheetData>", b"<!-- \xc3\xa4 --><sheetData>"),
+    "a control": edited(
+        workbook(rows=4), SHEET, b"</sheetData>", f'</sheetData><a:row xmlns:a="{DRAWING}">9</a:row>'.encode()
+    ),
+    "a drawing's rows within": edited(
+        workbook(rows=4), SHEET, b"<v>", f'<extLst xmlns:a="{DRAWING}"><a:row/></extLst><v>'.encode()
+    ),
+    "a comment before": edited(workbook(rows=4), SHEET, b"<sheetData>", b'<!-- <sheetData><row r="99"> --><sheetData>'),
+    "a comment within": edited(workbook(rows=4), SHEET, b"</row>", b'<!-- <row r="99"> --></row>'),
+    "a comment behind": edited(workbook(rows=4), SHEET, b"</sheetData>", b'</sheetData><!-- <row r="99"> -->'),
+    "text as it stands": edited(
+        workbook(rows=4), SHEET, b"</row>", b'<c t="inlineStr"><is><t><![CDATA[<row r="99">]]></t></is></c></row>'
+    ),
+    "an instruction": edited(workbook(rows=4), SHEET, b"</row>", b'<?do <row r="99"> ?></row>'),
+    "signs in values": edited(workbook(rows=4), SHEET, b'<row r="4"', b'<row x="a>b" r = "6"'),
+    "rows out of order": edited(workbook(rows=4), SHEET, b'<row r="4"', b'<row r="2"'),
 }
 
 

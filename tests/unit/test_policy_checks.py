@@ -199,6 +199,18 @@ TABLE: tuple[tuple[str, Request, dict[str, Any], list[str]], ...] = (
     ),
     ("confidential to its reader", request(effect("network", "MODEL:A:1"), label=SECRET), {}, []),
     (
+        "what it could take along",
+        request(effect("network", "X\u202e:1"), label=USER, carried=SECRET),
+        {},
+        [
+            kernel(
+                "could-carry",
+                "What it could read here is confidential in part, and x⟨U+202E⟩ is not among those who may see it.",
+                about="network:X\u202e:1",
+            )
+        ],
+    ),
+    (
         "confidential by a program",
         replace(RUN, effects=(effect("network", "x:1"), effect("message", "y")), label=SECRET),
         {},

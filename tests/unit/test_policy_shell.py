@@ -187,7 +187,7 @@ def test_the_words_of_find_begin_where_they_are_no_paths() -> None:
 def test_an_option_that_must_be_there_may_take_a_value() -> None:
     grammar = _grammar("!-a=n !-b -c --d?", "*one")
     assert (grammar.wanted, dict(grammar.valued)) == ({"-a", "-b"}, {"-a": "n"})
-    assert (grammar.flags, grammar.optional) == ({"-b", "-c"}, {"--d"})
+    assert (grammar.flags, set(grammar.optional)) == ({"-b", "-c"}, {"--d"})
     assert (grammar.operands, grammar.permutes) == ("one", True)
 
 
@@ -278,3 +278,21 @@ def test_the_tables_are_read_as_they_say() -> None:
     assert {"-l", "-q"} <= unzip.flags
     assert wrappers.__wrapped__()["timeout"].operands == "1args"
     assert not {option for grammar in table.values() for option in grammar.flags if option.endswith(("?", "=t"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "programs"),
+    [
+        ("echo a", []),
+        ("command echo a", []),
+        ("nice echo a", ["nice", "echo"]),
+        ("nice command echo a", ["nice", "command", "echo"]),
+        ("exec echo a", ["echo"]),
+        ("exec command -v a", ["command"]),
+        ("'time' ls", ["time", "ls"]),
+        ("builtin echo a", ["builtin", "echo"]),
+    ],
+)
+def test_what_a_program_starts_is_looked_for_even_where_the_shell_has_it_inside(text: str, programs: list[str]) -> None:
+    """A folder of the workspace on the search path may hold another `echo`; `builtin` is no word of every shell."""
+    assert understand(("bash", "-c", text), parse_bash).programs == ("bash", *programs)

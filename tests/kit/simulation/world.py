@@ -272,6 +272,10 @@ class World:
             yield 1, partial(inp.UnqueueMessage, queued.message_id)
         yield 1, lambda: inp.UnqueueMessage("m-other")
         yield 30 if state.frozen else 1, lambda: inp.ThawSession("user")
+        yield (
+            1 if self.rng.random() < 0.3 else 0,
+            lambda: inp.FreezeSession(f"audit-{self.number()}", "line 7 was edited 😀", "Look at the record."),
+        )
         yield 2, self._apply
         for apply_id in sorted(self.applies):
             yield 6, partial(self._apply_end, apply_id, state)

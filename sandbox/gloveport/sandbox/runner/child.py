@@ -16,7 +16,7 @@ from gloveport.protocol.jail.requests import BLOB_FD_FIRST, STATUS_FD, WATCH_FD,
 from gloveport.sandbox.runner import prctl
 from gloveport.sandbox.runner.apart import keep_apart
 from gloveport.sandbox.runner.groups import join_groups
-from gloveport.sandbox.runner.users import OwnUser, become, stage_mounts
+from gloveport.sandbox.runner.users import NOT_HAD, OwnUser, become, stage_mounts
 
 _HIGH_FD: Final = 200
 _REASON_BYTES_MAX: Final = 4096
@@ -81,7 +81,7 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         if request.cgroup is not None:
             join_groups(request.cgroup)
         if request.user is not None and user is not None:
-            step = "map ids"
+            step = NOT_HAD
             stage_mounts(request.user, user)
         step = "set descriptors"
         reason_fd = _place_descriptors(pipes, blobs, reason_fd)

@@ -26,7 +26,7 @@ from gloveport.sandbox.runner.child import ChildPipes, StartFailed, start_child
 from gloveport.sandbox.runner.limits import Watchdog
 from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.sandbox.runner.spool import CHUNK_BYTES, SpoolWriter
-from gloveport.sandbox.runner.users import OwnUser, take_user
+from gloveport.sandbox.runner.users import NOT_HAD, OwnUser, take_user
 from gloveport.sandbox.runner.verdict import Ending, Seen, decide_verdict
 from gloveport.sandbox.runner.watching import Watch
 
@@ -72,6 +72,13 @@ def _open_run(folder: Path, request: RunRequest, wake_fd: int, user: OwnUser | N
     from gloveport.sandbox.runner.engine_run import EngineRun
 
     return EngineRun(folder, request, request.engine, wake_fd)
+
+
+def _take_user() -> OwnUser:
+    try:
+        return take_user()
+    except OSError as error:
+        raise StartFailed(f"{NOT_HAD}: {error.strerror}") from error
 
 
 class Run:
@@ -151,7 +158,7 @@ class Run:
         pipes = ChildPipes(stdin_read, output_write, status_write if wrapped else None, watch_fd)
         try:
             if self.request.user is not None and self.user is None:
-                self.user = take_user()
+                self.user = _take_user()
             self.main_pid = start_child(self.request, pipes, self.user)
         finally:
             for fd in (stdin_read, output_write, status_write):

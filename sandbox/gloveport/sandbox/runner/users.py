@@ -26,6 +26,8 @@ COUNT: Final = 65_536
 LOCK_FILE: Final = "/run/gloveport-users.lock"
 """One for the machine: its i-th byte is locked by whoever has the i-th id."""
 TRIES_MAX: Final = 256
+NOT_HAD: Final = "map ids"
+"""The step of a start that fails for want of a user id or of a mount that maps it, as its end names it."""
 STAGE: Final = "/tmp"  # noqa: S108 - in a mount namespace of the run's own, where nothing of the machine's lies
 """Where the run's mounts wait for bubblewrap, which goes there as the run's user and reaches nothing below root's."""
 _STAGE_OPTIONS: Final = b"mode=0755,size=256k"

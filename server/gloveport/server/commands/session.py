@@ -8,8 +8,10 @@ Must never: read a session's whole log to list it.
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import anyio
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
@@ -129,14 +131,14 @@ async def start(house: House, params: SessionStartParams, caller: Caller, once: 
     return info
 
 
-def info_of(actor: Actor, updated_at: int) -> SessionInfo:
-    """A loaded session as a row."""
+def info_of(house: House, actor: Actor, updated_at: int) -> SessionInfo:
+    """A loaded session as a row; no known secret stands in its title."""
     state = actor.state
     return SessionInfo(
         session_id=actor.session_id,
         workspace_id=state.workspace_id,
         root=state.root,
-        title=state.title,
+        title=house.sessions.room.redactor.redact(state.title),
         phase=index_state(state),
         model_label=state.model_label,
         sandbox=state.sandbox,
@@ -145,13 +147,35 @@ def info_of(actor: Actor, updated_at: int) -> SessionInfo:
     )
 
 
+async def rows_of(house: House, root: str | None, limit: int, before: int | None = None) -> tuple[SessionRow, ...]:
+    """A page of the index, changed last first; with `root`, of the sessions of that folder under whatever name.
+
+    A session keeps the name it was begun under, which may lead over links.
+    """
+    journal = house.sessions.room.journal
+    if root is None:
+        return await journal.sessions(limit, before=before)
+    real: dict[str, str] = {"": ""}
+
+    def of_root(page: Sequence[SessionRow]) -> list[SessionRow]:
+        for name in {root, *(row.workspace for row in page)} - real.keys():
+            real[name] = os.path.realpath(name)
+        return [row for row in page if real[row.workspace] == real[root]]
+
+    found: list[SessionRow] = []
+    while len(found) < limit and (page := await journal.sessions(before=before)):
+        found += await anyio.to_thread.run_sync(of_root, page)
+        before = page[-1].order
+    return tuple(found[:limit])
+
+
 async def listed(house: House, params: SessionListParams, caller: Caller) -> SessionListResult:
     """Sessions, newest first."""
     wanted = params.offset + params.limit + 1
     rows: list[SessionRow] = []
     before: int | None = None
     while len(rows) < wanted:
-        page = await house.sessions.room.journal.sessions(before=before, workspace=params.root)
+        page = await rows_of(house, params.root, wanted - len(rows), before)
         if not page:
             break
         rows += page
@@ -168,12 +192,12 @@ def row_info(house: House, row: SessionRow) -> SessionInfo:
     """A session of the index as a row, with more of it where it is in memory."""
     actor = house.sessions.loaded(row.session_id)
     if actor is not None:
-        return info_of(actor, row.updated_at)
+        return info_of(house, actor, row.updated_at)
     return SessionInfo(
         session_id=row.session_id,
         workspace_id="",
         root=row.workspace,
-        title=row.title,
+        title=house.sessions.room.redactor.redact(row.title),
         phase=row.state,
         model_label="",
         sandbox="",
@@ -188,7 +212,7 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
     row = await house.sessions.room.journal.session(params.session_id)
     state = actor.state
     return SessionDetail(
-        info=info_of(actor, row.updated_at if row is not None else 0),
+        info=info_of(house, actor, row.updated_at if row is not None else 0),
         turn_id=state.turn.turn_id if state.turn is not None else None,
         goal_revision=state.goal_revision,
         queue=tuple(QueuedMessage(message_id=one.message_id, text=one.text) for one in state.queue),

@@ -20,7 +20,7 @@ from gloveport.protocol.wire.base import WireModel
 from gloveport.protocol.wire.session import FoundSession, SearchHit, SessionSearchParams, SessionSearchResult
 from gloveport.server.commands.house import House
 from gloveport.server.commands.price_list import Addresses, load_prices
-from gloveport.server.commands.session import row_info
+from gloveport.server.commands.session import row_info, rows_of
 from gloveport.server.commands.view_answers import SHOWN, Aids, fields_of, metrics_answer
 from gloveport.server.engine.projecting import Read, read_into
 from gloveport.server.journal.errors import JournalError
@@ -144,7 +144,7 @@ async def search(house: House, params: SessionSearchParams, caller: Caller) -> S
     if not wanted.words:
         raise GloveportError(ErrorCode.INVALID_PARAMS, "text: there is no word in it", hint="Give a word to look for.")
     redact, sparing = house.sessions.room.redactor.redact, _Sparing(SEARCH_BYTES_MAX)
-    rows = await house.sessions.room.journal.sessions(SEARCH_SESSIONS_MAX + 1, workspace=params.root)
+    rows = await rows_of(house, params.root, SEARCH_SESSIONS_MAX + 1)
     found: list[FoundSession] = []
     looked, unread = 0, 0
     for row in rows[:SEARCH_SESSIONS_MAX]:

@@ -2,21 +2,22 @@
 
 Purpose: take known and likely secrets out of what a call says, and find them, and text that speaks to agents, in the
 files that it left.
-Invariant: a file in which a likely secret is new is labelled as confidential before its proposal is recorded; what was
-in the user's own file already is nothing new; what is not found lowers no label.
+Invariant: a file in which a likely secret is new, or that was not looked through, is labelled as confidential before
+its proposal is recorded; what was in the user's own file already is nothing new; what is not found lowers no label.
 Must never: keep or tell a value that was found, keep a result from being told, or decide anything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import anyio.to_thread
 
+from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.journal.events import ArtifactSuspected, ChangeProposed, EventBody, Hint, SecretPlace
 from gloveport.server.edit.render import visible
-from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.hands import SANDBOX
 from gloveport.server.engine.labelling import confidential
 from gloveport.server.engine.looking import Looked
@@ -26,9 +27,10 @@ from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.state import Call
 from gloveport.server.tools.contract import Performed
 from gloveport.server.tools.output import clean_output
+from gloveport.server.workspace.staying import Staying
 
 ARTIFACT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A file that is larger is not looked through, and that is told."""
+"""A file that is larger is not looked through: it counts as confidential, and that is told."""
 LOOK_BYTES_MAX: Final = 8 * 1024 * 1024
 """Nor is what is more than this of one call."""
 HINT_BYTES_MAX: Final = 256 * 1024
@@ -36,6 +38,7 @@ HINT_BYTES_MAX: Final = 256 * 1024
 ARTIFACTS_TOLD_MAX: Final = 100
 PLACES_TOLD_MAX: Final = 8
 NAMED_MAX: Final = 5
+_WRITTEN: Final = "What looks like a secret was written to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ async def looked_through(actor: Actor, call: Call, looked: Looked) -> Looked:
         else:
             room -= len(data)
             found = await anyio.to_thread.run_sync(partial(_new_in, data, base, actor.room.redactor))
-        if found.secrets:
+        if found.secrets or not found.looked_at:
             secret = confidential(actor.state, f"secret-like:{fact.path}")
             fact = fact.model_copy(update={"label": join_labels(fact.label, secret)})
         facts.append(fact)
@@ -84,6 +87,36 @@ async def looked_through(actor: Actor, call: Call, looked: Looked) -> Looked:
             told.append(_told(call, fact, found))
     words = " ".join(filter(None, (looked.words, _words(told))))
     return replace(looked, facts=(*facts, *told), words=words)
+
+
+async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: int) -> Performed:
+    """The outcome under the label of what the call left where nothing is proposed: ignored folders, dependencies.
+
+    It stays in the session's copy and anything may read it later, so the session itself has read it. What an install
+    brings is the packages' own. Needs the look behind the call.
+    """
+    started = call.started
+    if started is None or not started.executor.startswith(SANDBOX):
+        return done
+    if any(effect.kind == "install" for effect in started.effects):
+        return done
+    try:
+        stays = await actor.workspace.staying(since_us, ARTIFACT_BYTES_MAX, LOOK_BYTES_MAX)
+    except GloveportError as error:
+        if is_fatal(error):
+            raise
+        return done
+    found = await anyio.to_thread.run_sync(_secret_places, stays, actor.room.redactor)
+    if not found:
+        return done
+    words = f"{_WRITTEN} {_named(found)}; it counts as confidential."
+    label = join_labels(done.label, confidential(actor.state, f"secret-like:{call.tool}"))
+    return replace(done, label=label, text="\n".join(filter(None, (done.text, words))))
+
+
+def _secret_places(stays: Sequence[Staying], redactor: Redactor) -> list[str]:
+    firsts = ((one.path, next(_secrets(one.data, redactor), None)) for one in stays)
+    return [_place(path, first[1]) for path, first in firsts if first is not None]
 
 
 def _new_in(data: bytes, base: bytes, redactor: Redactor) -> _Found:
@@ -126,8 +159,16 @@ def _told(call: Call, fact: ChangeProposed, found: _Found) -> ArtifactSuspected:
 
 def _words(told: list[ArtifactSuspected]) -> str:
     """What the result says of files with likely secrets; hints are for the user alone, and stand with the change."""
-    found = [f"{visible(one.path)} ({one.secrets[0].kind}, line {one.secrets[0].line})" for one in told if one.secrets]
-    if not found:
-        return ""
-    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
-    return f"What looks like a secret was written to {', '.join(found[:NAMED_MAX])}{more}; it counts as confidential."
+    found = [_place(one.path, one.secrets[0]) for one in told if one.secrets]
+    large = [visible(one.path) for one in told if not one.looked_at]
+    said = (_WRITTEN, found), ("Too large to be looked through for secrets:", large)
+    return " ".join(f"{begin} {_named(names)}; it counts as confidential." for begin, names in said if names)
+
+
+def _place(path: str, secret: SecretPlace) -> str:
+    return f"{visible(path)} ({secret.kind}, line {secret.line})"
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}"

@@ -22,7 +22,7 @@ from gloveport.server.engine.actor import UNWRITTEN, Actor, Running, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.hands import SANDBOX, Hands, Place, Show
 from gloveport.server.engine.hinting import hint_facts
-from gloveport.server.engine.ingest import looked_through, without_secrets
+from gloveport.server.engine.ingest import looked_through, with_what_stays, without_secrets
 from gloveport.server.engine.interpreter import own_python
 from gloveport.server.engine.judging import beside_it, judge, together
 from gloveport.server.engine.labelling import result_label, workspace_label, written_label
@@ -241,6 +241,7 @@ async def run_tool(actor: Actor, effect: RunTool | AttachTool, running: Running)
     origin = Origin(_turn_id(actor), call.goal_revision, call.call_id, label)
     async with actor.reviewing:
         looked = await looked_through(actor, call, await look(actor, origin))
+        done = await with_what_stays(actor, call, done, began or 0)
         try:
             return await actor.submit(_ended(actor, call, running, done, blob, began, looked))
         except GloveportError as error:

@@ -46,14 +46,17 @@ Argv = tuple[str, ...]
 
 
 def program_of(argv: Sequence[str]) -> str:
-    """Folded base name of the program, without `.exe` or a version (`/bin/Python3.11` → `python3`); may be empty."""
+    """Folded base name of the program, without `.exe` or a version; may be empty.
+
+    `/bin/Python3.11` and `python3.13t` are both `python3`.
+    """
     return _program(argv[0]) if argv else ""
 
 
 @lru_cache(maxsize=PROGRAMS_CACHED_MAX)
 def _program(word: str) -> str:
     name = re.split(r"[/\\]", word[:PATH_CHARS_MAX].strip())[-1].casefold().removesuffix(".exe")
-    return re.sub(r"(?<=[a-z]\d)(\.\d+)+$|(?<=[a-z])(-\d+|\d\d+)(\.\d+)+$", "", name)
+    return re.sub(r"(?<=[a-z]\d)(\.\d+)+[dt]{0,2}$|(?<=[a-z])(-\d+|\d\d+)(\.\d+)+$", "", name)
 
 
 def is_empty(argv: Sequence[str]) -> bool:

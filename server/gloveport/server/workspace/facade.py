@@ -60,6 +60,7 @@ from gloveport.server.workspace.state import (
     load_state,
     save_state,
 )
+from gloveport.server.workspace.staying import Staying, staying_since
 from gloveport.server.workspace.taking_back import ALL, Part, Records, TakingBack, read_records
 from gloveport.server.workspace.walk import NotCovered, Walk
 from gloveport.server.workspace.withheld import Names, find_withheld
@@ -281,6 +282,10 @@ class SessionWorkspace:
         """Unified diff and both texts of one proposal. Raises `change.unknown`."""
         return await self._run(self._preview, change_id)
 
+    async def staying(self, since_us: int, file_bytes_max: int, bytes_max: int) -> tuple[Staying, ...]:
+        """What was written since, and is no content, by the last `proposals`."""
+        return await self._look_up(staying_since, self._look, since_us, file_bytes_max, bytes_max)
+
     async def content(self, digest: str | None) -> bytes | None:
         """Bytes that a proposal names by their hash; None for no hash. Raises `journal.blob_missing`."""
         return None if digest is None else await self._run(self._store.get, digest)
@@ -290,11 +295,8 @@ class SessionWorkspace:
         return await self._look_up(user_bytes, self.root, path, self.opened(), self._limits)
 
     async def plan_accept(self, selections: Sequence[Selected]) -> Plan:
-        """Plan to put the selected proposals or hunks into the user's folder.
-
-        Raises `change.unknown`, `change.superseded` (a digest is not the current one), `change.conflict` (the user's
-        file is no longer the base; `data` has both sides). Writes nothing into root or worktree.
-        """
+        """Plan to put the selected proposals or hunks into the user's folder: nothing is written, and raises
+        `change.unknown`, `change.superseded` (another digest), `change.conflict` (`data` has both sides)."""
         return await self._run(self._planned, "accept", selections, self.opened())
 
     async def plan_reject(self, selections: Sequence[Selected]) -> Plan:

@@ -19,6 +19,9 @@ from gloveport.server.workspace.syscalls import file_system_kind
 
 CLOCK_GRAIN_NS: Final = 50_000_000
 """What changed within this time before it was looked at may have changed again under the same time."""
+COARSE_GRAIN_NS: Final = 2_000_000_000
+"""More than that, where a time shows whole seconds: ext with small inodes keeps one, FAT every second one."""
+_SECOND_NS: Final = 1_000_000_000
 _STAT_BYTES: Final = {"x86_64": 144, "aarch64": 128}.get(platform.machine(), 256)
 """Of one record, or more than any system's has: what it does not fill stays zero."""
 _NAMES_MAX: Final = 512
@@ -26,6 +29,12 @@ _NOFOLLOW: Final = 0x100
 """`AT_SYMLINK_NOFOLLOW`, one number on every architecture of Linux."""
 DATED_KINDS: Final = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 """ext, XFS, btrfs, F2FS, tmpfs: a name that comes or goes there changes its folder's times at once."""
+
+
+def is_settled(changed_ns: int, seen_ns: int) -> bool:
+    """True when what had this change time, looked at then, has another one should it change afterwards."""
+    grain_ns = CLOCK_GRAIN_NS if changed_ns % _SECOND_NS else COARSE_GRAIN_NS + CLOCK_GRAIN_NS
+    return changed_ns + grain_ns < seen_ns
 
 
 class Glance:
@@ -67,7 +76,7 @@ class Glance:
             self._dated[info.st_dev] = file_system_kind(fd) in self._dated_kinds
         if not self._dated[info.st_dev]:
             return b"listed" if "/".join(os.listdir(fd)) == names else b""
-        if info.st_ctime_ns + CLOCK_GRAIN_NS >= now_ns:
+        if not is_settled(info.st_ctime_ns, now_ns):
             return b""
         return b"%d %d %d %d" % (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns)
 

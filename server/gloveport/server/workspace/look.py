@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import Sha256
 from gloveport.server.workspace.beneath import Root, read_entry
 from gloveport.server.workspace.errors import REASONS, WorkspaceError
-from gloveport.server.workspace.glance import CLOCK_GRAIN_NS
+from gloveport.server.workspace.glance import is_settled
 from gloveport.server.workspace.ignore import NO_RULES, RULES_FILE, IgnoreRules
 from gloveport.server.workspace.limits import WorkspaceLimits
 from gloveport.server.workspace.sight import (
@@ -167,10 +167,11 @@ class Look:
                 glance = b""
                 if before is not None and before.is_under(rules, known):
                     glance = self.sight.glance.at(fd, before.names, at_ns)
-                    if glance and glance == before.glance:
+                    if glance and glance == before.glance and self._lead_inside(before.links):
                         return _again(before, walk)
                 listing = list_folder(fd, folder, at_ns)
-                if before is not None and before.still_holds(listing, rules, known):
+                same = before is not None and before.still_holds(listing, rules, known)
+                if before is not None and same and self._lead_inside(before.links):
                     before.glance = glance
                     return _again(before, walk)
                 return _Reading(self, walk, known, fd, folder, listing, before).run(rules)
@@ -218,14 +219,21 @@ class Look:
         self.sight.loose[path] = Seen(stamp_of(info), read[1], at_ns)
         return read[1]
 
+    def _lead_inside(self, links: Sequence[str]) -> bool:
+        """True where each of them leads to a place within the root, through whatever other links."""
+        try:
+            for path in links:
+                self.tree.resolve(path)
+        except GloveportError:
+            return False
+        return True
+
     def read(self, fd: int, name: str, path: str, info: os.stat_result) -> tuple[bytes, FileState] | None:
         """Bytes and state of one name in an open folder, read now. Raises WorkspaceError."""
         if stat.S_ISLNK(info.st_mode):
             target = os.fsencode(self.tree.link_target(path))
-            try:
-                self.tree.resolve(path)
-            except GloveportError:
-                raise WorkspaceError(ErrorCode.OUTSIDE_WORKSPACE, f"{path} is a link that leads away") from None
+            if not self._lead_inside((path,)):
+                raise WorkspaceError(ErrorCode.OUTSIDE_WORKSPACE, f"{path} is a link that leads away")
             return target, FileState("link", Sha256(sha256(target).hexdigest()), 0)
         if not stat.S_ISREG(info.st_mode):
             return None
@@ -337,10 +345,10 @@ class _Reading:
         if before is None:
             loose = self.look.sight.loose.get(path)
             return loose.state if loose is not None and loose.still_holds(self.listing.infos[index]) else None
-        if place is None or (state := before.content.get(path)) is None:
+        if place is None or (state := before.content.get(path)) is None or state.kind == "link":
             return None
         stamp = self.listing.stamp(index)
-        if stamp != before.stamp(place) or stamp[2] + CLOCK_GRAIN_NS >= before.at_ns:
+        if stamp != before.stamp(place) or not is_settled(stamp[2], before.at_ns):
             return None
         return state
 

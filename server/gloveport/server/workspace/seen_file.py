@@ -23,7 +23,7 @@ from gloveport.server.workspace.state import FileState
 from gloveport.server.workspace.walk import NotCovered
 
 SEEN_NAME: Final = "seen.json"
-SEEN_VERSION: Final = 1
+SEEN_VERSION: Final = 2
 
 
 def save_seen(session_dir: Path, boot_id: str, worktree: Sight, root: Sight) -> None:

@@ -3,7 +3,7 @@
 Purpose: for each folder the names and stamps that were met, and what was found there, so that an unchanged folder
 costs its listing alone.
 Invariant: a record is used again only where every name and stamp is the same, none is younger than the clock's grain,
-and the rules above are the very same; a stamp is size, both times, inode and mode.
+the rules above are the very same and its links still lead where they may; a stamp is size, both times, inode and mode.
 Must never: take a modification time alone as proof, or hold file contents.
 """
 
@@ -20,7 +20,7 @@ from operator import attrgetter, methodcaller
 from typing import Final
 
 from gloveport.server.workspace.errors import os_failure
-from gloveport.server.workspace.glance import CLOCK_GRAIN_NS, Glance
+from gloveport.server.workspace.glance import CLOCK_GRAIN_NS, COARSE_GRAIN_NS, Glance, is_settled
 from gloveport.server.workspace.ignore import IgnoreRules
 from gloveport.server.workspace.state import FileState
 from gloveport.server.workspace.walk import NotCovered
@@ -46,7 +46,11 @@ class Listing:
     @property
     def is_settled(self) -> bool:
         """True when nothing in it changed within the clock's grain before it was listed."""
-        return max(self.stamps[_CTIME::STAMP_SIZE], default=0) + CLOCK_GRAIN_NS < self.at_ns
+        times = self.stamps[_CTIME::STAMP_SIZE]
+        newest = max(times, default=0)
+        if newest + COARSE_GRAIN_NS + CLOCK_GRAIN_NS < self.at_ns:
+            return True
+        return is_settled(newest, self.at_ns) and all(is_settled(each, self.at_ns) for each in times)
 
     def stamp(self, index: int) -> "array[int]":
         """The stamp of one name."""
@@ -78,6 +82,12 @@ class FolderSeen:
     digest: bytes
     glance: bytes = b""
     """Of a folder that was settled before the glance; empty where nobody has looked so."""
+
+    links: tuple[str, ...] = field(init=False)
+    """Those of the content: whether one leads away is another folder's matter too, and is asked at each look."""
+
+    def __post_init__(self) -> None:
+        self.links = tuple(path for path, state in self.content.items() if state.kind == "link")
 
     def still_holds(self, listing: Listing, rules_above: IgnoreRules, known: Container[str]) -> bool:
         """True when nothing that was found here can be otherwise now."""
@@ -113,7 +123,8 @@ class Seen:
 
     def still_holds(self, info: os.stat_result) -> bool:
         """True when the file cannot have changed since."""
-        return self.stamp == stamp_of(info) and info.st_ctime_ns + CLOCK_GRAIN_NS < self.at_ns
+        same = self.stamp == stamp_of(info) and is_settled(info.st_ctime_ns, self.at_ns)
+        return same and not stat.S_ISLNK(info.st_mode)  # where a link leads is not told by its own times
 
 
 @dataclass(slots=True)
@@ -220,10 +231,8 @@ def list_folder(fd: int, folder: str, now_ns: int) -> Listing:
         if mode & _KIND == _FOLDER:
             # Its own times say nothing of what lies deeper; whether it is a Python environment, they do.
             info = infos[index]
-            times = info.st_mtime_ns if "env" in names[index].lower() else 0
-            stamps[index * STAMP_SIZE : (index + 1) * STAMP_SIZE] = array(
-                "q", (info.st_dev, times, 0, info.st_ino, mode)
-            )
+            times = (info.st_mtime_ns, info.st_ctime_ns) if "env" in names[index].lower() else (0, 0)
+            stamps[index * STAMP_SIZE : (index + 1) * STAMP_SIZE] = array("q", (info.st_dev, *times, info.st_ino, mode))
     return Listing(names, infos, stamps, now_ns)
 
 

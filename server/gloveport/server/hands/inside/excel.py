@@ -19,8 +19,12 @@ from gloveport.server.hands.inside.frame import Answer, InputFault, serve
 from gloveport.server.hands.inside.tables import plain_cell, window
 
 CHUNK_BYTES: Final = 256 * 1024
-_ROW: Final = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?row(?=[\s/>])[^<>]*>")
-_NUMBER: Final = re.compile(rb"\sr=[\"']([0-9]{1,9})[\"']")
+_MARK: Final = re.compile(
+    rb"<(?=/?[rs]|[!?]|/?[A-Za-z_][\w.-]*:)(?:(?P<other>!|\?(?!xml\s))|(?P<end>/)?(?P<prefix>[A-Za-z_][\w.-]*:)?(?P<name>row|sheetData)"
+    rb"(?=[\s/>])(?P<told>(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*)>)"
+)
+"""Where rows begin, the part of a sheet that holds them, and what makes marks alone no proof: such a sheet is read."""
+_NUMBER: Final = re.compile(rb"\sr\s*=\s*[\"']([0-9]{1,9})[\"']")
 _TWO_BYTES: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
 _MAIN: Final = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
@@ -66,19 +70,39 @@ def _rows(sheet: Any) -> Iterator[list[Any]]:
 
 
 def _count_rows(sheet: Any) -> int:
-    """The number of the last row, by the marks of rows alone."""
-    total, rest = 0, b""
+    """The number of the last row: by the marks of rows alone, or, where these could be something else, by reading."""
     with sheet._get_source() as file:
-        while chunk := file.read(CHUNK_BYTES):
-            if not total and (rest or chunk).startswith(_TWO_BYTES):
-                return sum(1 for _row in _rows(sheet))
-            text = rest + chunk
-            cut = text.rfind(b"<")
-            for mark in _ROW.finditer(text, 0, max(cut, 0)):
-                number = _NUMBER.search(mark[0])
-                total = int(number[1]) if number else total + 1
-            rest = text[max(cut, 0) :]
-    return total
+        total = _count_marks(file)
+    return sum(1 for _row in _rows(sheet)) if total is None else total
+
+
+def _count_marks(file: Any) -> int | None:
+    """The number of the last row, by its mark in the part that holds rows; None where marks alone do not tell it."""
+    number, total, rest = 0, 0, b""
+    prefix: bytes | None = None
+    inside = False
+    while chunk := file.read(CHUNK_BYTES):
+        if not rest and chunk.startswith(_TWO_BYTES):
+            return None
+        text = rest + chunk
+        cut, begin = max(text.rfind(b"<"), 0), 0
+        for mark in _MARK.finditer(text, 0, cut):
+            if mark["other"]:
+                return None
+            if mark["name"] == b"sheetData":
+                if mark["end"] or mark["told"].endswith(b"/"):
+                    return None if text.find(b"xmlns", begin, mark.start()) >= 0 else total
+                prefix, inside, begin = mark["prefix"], True, mark.end()
+            elif inside and not mark["end"]:
+                if mark["prefix"] != prefix:
+                    return None
+                told = _NUMBER.search(mark["told"])
+                number = int(told[1]) if told else number + 1
+                total = max(total, number)
+        if inside and text.find(b"xmlns", begin, cut) >= 0:
+            return None
+        rest = text[cut:]
+    return None
 
 
 def main() -> None:

@@ -23,6 +23,12 @@ _SED_PRINT: Final = re.compile(r"([0-9]+|\$)?(,([0-9]+|\$|\+[0-9]+))?[pd=]")
 _SED_REPLACE: Final = re.compile(r"s/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/[gpiI0-9]*")
 _AWK_FIELD: Final = r"(?:\$[0-9]+|\$NF|NR|NF|\"[^\"\\|<>]*\")"
 _AWK_PRINT: Final = re.compile(rf"(?:NR==[0-9]+ ?)?\{{ ?print(?: {_AWK_FIELD}(?:[, ]+{_AWK_FIELD})*)? ?\}}")
+_PRINTF: Final = re.compile(r"(?:[^%\\]|\\[^%c]|%%|%[-+ 0#']*[0-9]*(?:\.[0-9]*)?[diouxXeEfFgGaAcsbq])*")
+"""What prints only: `%n` sets the variable that it is given in bash, and a width may be taken from a word."""
+_GIT_SIGNED: Final = re.compile(r"%[-+ ]?G")
+_GIT_ATOM_SIGNED: Final = "signature"
+"""What in a format has git start `gpg`."""
+_GIT_TRAILER: Final = re.compile(r"trailer:[A-Za-z-]+")
 _JQ_LOADS: Final = re.compile(r"\b(?:import|include|modulemeta)\b")
 """What in a program of `jq` reads files that its words do not name."""
 CONFIG_WORDS_MAX: Final = 2
@@ -62,7 +68,7 @@ class Grammar:
 
     flags: frozenset[str]
     valued: Mapping[str, str]
-    optional: frozenset[str]
+    optional: Mapping[str, str]
     wanted: frozenset[str]
     operands: str
     permutes: bool
@@ -112,9 +118,9 @@ def _grammar(options: str, operands: str) -> Grammar:
     words = options.split()
     plain = [word.removeprefix("!") for word in words]
     return Grammar(
-        flags=frozenset(word for word in plain if word == "-#" or not (word.endswith("?") or "=" in word)),
+        flags=frozenset(word for word in plain if word == "-#" or not ("?" in word or "=" in word)),
         valued=MappingProxyType({word[:-2]: word[-1] for word in plain if word[-2:-1] == "="}),
-        optional=frozenset(word[:-1] for word in plain if word.endswith("?")),
+        optional=MappingProxyType(dict(word.split("?") for word in plain if "?" in word)),
         wanted=frozenset(word.removeprefix("!").split("=")[0] for word in words if word.startswith("!")),
         operands=operands.removeprefix("*"),
         permutes=operands.startswith("*"),
@@ -178,6 +184,7 @@ def _take_option(grammar: Grammar, words: Sequence[str], at: int, program: str, 
     word = words[at - 1]
     name, equals, value = word.partition("=")
     if word in grammar.flags or (name in grammar.optional and name.startswith("--")):
+        _take_value(grammar.optional.get(name, "") if equals else "", value, taken)
         taken.options.add(name)
         return at
     if name in grammar.valued and (equals or at < len(words)) and (name.startswith("--") or not equals):
@@ -218,16 +225,25 @@ def _next_word(words: Sequence[str], at: int, option: str) -> str:
 def _take_value(kind: str, value: str, taken: _Taken) -> None:
     if kind == "n" and _NUMBER.fullmatch(value) is None:
         raise LooksError(f"{value!r:.60} is no number")
+    if (kind == "f" and not _is_git_format(value)) or (kind == "r" and _GIT_ATOM_SIGNED in value.lower()):
+        raise LooksError(f"git may start another program for {value!r:.60}")
     if kind == "p":
         taken.reads.append(value)
     if kind == "s":
         taken.scripts.append(value)
 
 
+def _is_git_format(value: str) -> bool:
+    """True for a format, or a name that git itself has, for which it starts nothing."""
+    is_spelled = "%" in value or value.startswith(("format:", "tformat:")) or value == ""
+    known = value in looks_table.GIT_FORMATS.split() or _GIT_TRAILER.fullmatch(value) is not None
+    return known or (is_spelled and _GIT_SIGNED.search(value) is None)
+
+
 def _operands(program: str, form: str, taken: _Taken) -> Touched:
     words, reads = taken.operands, tuple(taken.reads)
     match form:
-        case "text" | "listed" if form == "text" or not words or {"--list", "-l"} & taken.options:
+        case "text" | "listed" | "format" | "dashless" if _only_says(form, taken):
             return Touched(reads)
         case "config" if len(words) <= (0 if {"--list", "-l"} & taken.options else CONFIG_WORDS_MAX):
             return Touched(reads)
@@ -246,6 +262,18 @@ def _operands(program: str, form: str, taken: _Taken) -> Touched:
             return _texts(program, form, taken)
         case _:
             return changed(program, form, words)
+
+
+def _only_says(form: str, taken: _Taken) -> bool:
+    """True for operands that are texts to the program, and not what it would set or evaluate."""
+    words = taken.operands
+    match form:
+        case "format":
+            return words != [] and _PRINTF.fullmatch(words[0]) is not None
+        case "dashless":
+            return not any(word.startswith("-") for word in words)
+        case _:
+            return form == "text" or not words or bool({"--list", "-l"} & taken.options)
 
 
 def changed(program: str, form: str, words: Sequence[str]) -> Touched:

@@ -5,18 +5,20 @@ Invariant: an allowlist; a program, sub-command, option or operand form that is 
 Must never: name a program that runs, loads or obeys a file of the workspace, whatever its options.
 
 A line: `program [sub-command] | options | operands`. An option `-a` stands alone, `-a=n` takes a number, `-a=t` a text,
-`-a=p` a path that is read, `--a?` may carry `=text`, `-#` is a number with a dash, `!-a`: one of those marked must be
-there. Operands: `none`, `text`, `paths` (read), `plain` (paths, no word with an `@` before it), `one` (at most one
-path), `first` (a text, then paths), `revs` (of a repository, or paths), `listed` (texts, with `--list` alone), `config`
-(a name and a pattern, none with `--list`), `find`, `sed`, `awk`, `jq`, `date`; for what writes: `files`, `mode` (a
-word, then files), `copy`, `move`, `remove`; for wrappers: `args` (what follows is a command of its own), `1args` (after
-one word). A `*` before them: the program takes its options wherever they stand. Without it they end for the program
-where its first operand stands, and one behind it is asked about; so it is where an option must be there, or `--list`.
+`-a=p` a path that is read, `-a=f` a format of git's log, `-a=r` one of its refs, `--a?` may carry `=text` and `--a?f`
+such a format, `-#` is a number with a dash, `!-a`: one of those marked must be there. Operands: `none`, `text`, `paths`
+(read), `plain` (paths, no word with an `@` before it), `one` (at most one path), `first` (a text, then paths), `revs`
+(of a repository, or paths), `listed` (texts, with `--list` alone), `config` (a name and a pattern, none with `--list`),
+`format` (of `printf`, then texts), `dashless` (texts without a dash), `find`, `sed`, `awk`, `jq`, `date`; for what
+writes: `files`, `mode` (a word, then files), `copy`, `move`, `remove`; for wrappers: `args` (what follows is a command
+of its own), `1args` (after one word). A `*` before them: the program takes its options wherever they stand. Without it
+they end for the program where its first operand stands, and one behind it is asked about; so it is where an option must
+be there, or `--list`.
 """
 
 from typing import Final
 
-LOOKS_VERSION: Final = 2
+LOOKS_VERSION: Final = 3
 
 LOOKS: Final = """
 ls | -1 -a -A -l -h -R -r -t -S -d -F -p -i -s -n -o -g -G -L -H -X -U -v -c -u -k -q -Q -x -C -m --all --almost-all
@@ -39,10 +41,10 @@ basename | -a -s=t --suffix=t | text
 dirname | -z | text
 pwd | -L -P | none
 echo | -n -e -E | text
-printf | | text
+printf | | format
 true | | text
 false | | text
-test | -f -d -e -r -s -w -x -L -h -n -z | text
+test | -f -d -e -r -s -w -x -L -h -n -z | dashless
 env | -0 --null | none
 date | -u -R -I --utc --iso-8601? --rfc-3339=t -d=t --date=t -r=p | *date
 uname | -a -s -n -r -v -m -p -o -i --all --kernel-release --machine | *none
@@ -116,7 +118,7 @@ gawk | -F=t --field-separator=t | awk
 mawk | -F=t | awk
 unzip | !-l !-v !-Z1 -q | one
 zipinfo | -1 -s -m -l -h -t | one
-gofmt | !-l !-d -e -s | paths
+gofmt | !-l -e -s | paths
 shellcheck | !--norc -s=t -e=t -f=t -S=t -a | paths
 mkdir | -p -v -m=t --parents --verbose --mode=t | *files
 touch | -a -c -m --no-create | *files
@@ -135,7 +137,7 @@ chown | -R -v -c -f -h | *mode
 git status | -s -b -u? --short --branch --porcelain? --long --untracked-files? --ignored? --show-stash -uno -unormal
    -uall -z --no-renames --ahead-behind | *revs
 git log | -p -u -n=n -# -U=n -L=t -S=t -G=t -i -E -F -P -w -b -M -C -z -g --oneline --graph --all --stat? --shortstat
-   --numstat --summary --name-only --name-status --patch --no-patch -s --decorate? --no-decorate --pretty? --format?
+   --numstat --summary --name-only --name-status --patch --no-patch -s --decorate? --no-decorate --pretty?f --format?f
    --abbrev-commit --abbrev? --since=t --until=t --after=t --before=t --author=t --committer=t --grep=t
    --max-count=n --skip=n --follow --merges --no-merges --first-parent --reverse --date=t --date-order --topo-order
    --diff-filter=t --branches? --tags? --remotes? --cherry-pick --left-right --no-color --color? --word-diff?
@@ -147,12 +149,12 @@ git diff | -p -u -U=n -M -C -b -w -s -z -R -a -i --cached --staged --stat? --sho
    --no-ext-diff --no-textconv --exit-code --quiet --merge-base --find-renames? --find-copies? --no-renames --raw
    --text --relative? --function-context -W --compact-summary --abbrev? --full-index --no-prefix --dirstat? | *revs
 git show | -p -u -U=n -s -q -M -C -b -w -z --stat? --shortstat --numstat --summary --name-only --name-status
-   --pretty? --format? --oneline --no-patch --patch --abbrev-commit --no-color --color? --word-diff? --date=t
+   --pretty?f --format?f --oneline --no-patch --patch --abbrev-commit --no-color --color? --word-diff? --date=t
    --no-ext-diff --no-textconv --unified=n --decorate? --ignore-all-space --diff-filter=t --first-parent | *revs
 git blame | -L=t -w -M -C -s -e -l -t -f -n -c -p --porcelain --line-porcelain --date=t --ignore-rev=t --show-email
    --show-name --show-number --root --abbrev? | *revs
 git annotate | -L=t | *revs
-git shortlog | -s -n -e -c --summary --numbered --email --since=t --until=t --no-merges --group=t | *revs
+git shortlog | -s -n -e -c --summary --numbered --email --since=t --until=t --no-merges --group=f | *revs
 git rev-parse | --abbrev-ref? --short? --show-toplevel --show-prefix --show-cdup --git-dir --is-inside-work-tree
    --verify -q --quiet --symbolic --symbolic-full-name --all --branches --tags --absolute-git-dir --git-common-dir
    --is-bare-repository --show-object-format | *revs
@@ -166,11 +168,11 @@ git describe | --tags --all --always --dirty? --long --abbrev? --contains --matc
 git merge-base | -a --all --is-ancestor --fork-point --octopus | *revs
 git name-rev | --tags --name-only --always | *revs
 git show-ref | --heads --tags --head -d -s --hash? --verify -q --abbrev? | *revs
-git for-each-ref | --sort=t --format=t --count=n --contains=t --merged=t --no-merged=t --points-at=t | *revs
+git for-each-ref | --sort=r --format=r --count=n --contains=t --merged=t --no-merged=t --points-at=t | *revs
 git show-branch | -a -r --list --all --remotes --current | revs
-git branch | -a -r -v -vv --list --all --remotes --show-current --verbose --no-color --color? --sort=t --format=t
+git branch | -a -r -v -vv --list --all --remotes --show-current --verbose --no-color --color? --sort=r --format=r
    --merged? --no-merged? --contains=t --points-at=t | listed
-git tag | -l -n -n=n --list --sort=t --format=t --contains=t --merged? --points-at=t | listed
+git tag | -l -n -n=n --list --sort=r --format=r --contains=t --merged? --points-at=t | listed
 git stash list | --oneline -p --stat? | none
 git stash show | -p --stat? --name-only --include-untracked | revs
 git remote | -v --verbose | none
@@ -234,7 +236,12 @@ SHELL_OPTIONS: Final = "-e -u -x -o=t -f --norc --noprofile"
 """Options of a shell before its text: no rc files, nothing that runs beside the text."""
 
 BUILTINS: Final = "echo printf test true false pwd type command cd :"
-"""Programs that a shell has inside; no file is looked for."""
+"""Programs that every one of these shells has inside; no file is looked for, unless a program starts them."""
+
+GIT_FORMATS: Final = """
+    oneline short medium full fuller reference email mboxrd raw author committer
+"""
+"""Formats and groups that git knows by a name; another name is one that settings gave to any format."""
 
 OBEY_FOLDER: Final = "git"
 """Programs that run what settings in the folder name; those of the workspace's root are looked at, others are not."""

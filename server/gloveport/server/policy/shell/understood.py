@@ -150,6 +150,10 @@ def _behind_wrappers(simple: Simple) -> Simple | None:
     return None
 
 
+_IN_SHELL: Final = frozenset({"command", "-p", "--"})
+"""Wrappers, with their options, behind which a shell still starts what it has inside."""
+_KEYWORDS: Final = frozenset({"command", "exec"})
+"""Wrappers that every shell has inside; `time` is a word of its grammar, `builtin` a program to some."""
 _NO_WRAPPERS: Final = frozenset({("command", "-v"), ("command", "-V")})
 
 
@@ -173,7 +177,8 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
         ]
         programs += _names(simple.words, inner.words, is_text=is_text)
         try:
-            entered, touched = _one(inner, folder, is_text, place)
+            in_shell = is_text and _IN_SHELL.issuperset(_started(simple.words, inner.words))
+            entered, touched = _one(inner, folder, in_shell, place)
         except LooksError as doubt:
             doubts.append(str(doubt))
             entered, touched = folder, _with(_redirected(inner), changed_at_least(inner.words))
@@ -197,16 +202,16 @@ def _joined(found: tuple[Simple, ...], place: Inside, *, is_text: bool) -> Under
     )
 
 
-def _one(simple: Simple, folder: str, is_text: bool, place: Inside) -> tuple[str, Touched]:
+def _one(simple: Simple, folder: str, in_shell: bool, place: Inside) -> tuple[str, Touched]:
     """The folder after a command, and what it touches. Raises LooksError."""
     of_shell = _redirected(simple)
     if not simple.words:
         return folder, of_shell
     if simple.words[0] in looks_table.SHELLS.split() and simple.words[1:] != ("--version",):
         raise LooksError(f"{simple.words[0]} runs whatever text it is given")
-    if is_text and simple.words[0] == "cd":
+    if in_shell and simple.words[0] == "cd":
         return _entered(simple, folder, place), of_shell
-    if is_text and simple.words == (":",):
+    if in_shell and simple.words == (":",):
         return folder, of_shell
     if folder and simple.words[0] in looks_table.OBEY_FOLDER.split():
         raise LooksError(f"{simple.words[0]} obeys what it finds in {folder}")
@@ -235,13 +240,20 @@ def _redirected(simple: Simple) -> Touched:
     return Touched(reads, tuple(target for kind, target in named if kind == "write"))
 
 
+def _started(outer: Argv, inner: Argv) -> Argv:
+    """The words of the wrappers before a command."""
+    return outer[: len(outer) - len(inner)]
+
+
 def _names(outer: Argv, inner: Argv, *, is_text: bool) -> list[str]:
-    """The programs that are looked for: wrappers and the command; not what a shell has inside."""
-    started = [*outer[: len(outer) - len(inner)], *inner[:1]]
-    names = [word for word in started if word in wrappers()] + list(inner[:1])
-    inside = looks_table.BUILTINS.split() if is_text else []
-    keywords = {"time", "command", "builtin", "exec"} if is_text else set()
-    return [name for name in dict.fromkeys(names) if name not in inside and name not in keywords]
+    """The programs that are looked for: wrappers and the command; not what a shell has inside and starts itself."""
+    names: list[str] = []
+    in_shell = is_text
+    for word in (word for word in _started(outer, inner) if word in wrappers()):
+        names += [] if in_shell and word in _KEYWORDS else [word]
+        in_shell = in_shell and word in _IN_SHELL
+    names += [word for word in inner[:1] if not (in_shell and word in looks_table.BUILTINS.split())]
+    return list(dict.fromkeys(names))
 
 
 def _effects(touched: Touched, folder: str, place: Inside) -> list[Effect]:

@@ -6,6 +6,8 @@ Invariant: what is found, and the piece of it that is shown, is of the redacted 
 Must never: hold more than the newest hits.
 """
 
+import unicodedata
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ SHOWN_CHARS: Final = 160
 """So much of a message is shown around the first word that was found."""
 BEFORE_CHARS: Final = 40
 """So much of that stands before the word, at most."""
+
+_SPELT_MAX: Final = 4
+"""So many characters at most are one in the form in which texts are compared."""
 
 Who = Literal["you", "agent"]
 
@@ -43,21 +48,43 @@ class Wanted:
     @classmethod
     def of(cls, text: str) -> "Wanted":
         """The words of a typed text; none, if it is only space."""
-        return cls(tuple(text.casefold().split()))
+        return cls(tuple(_folded(text).split()))
 
     def are_in(self, text: str) -> bool:
-        """Whether each of them occurs, in whatever order and case."""
-        folded = text.casefold()
+        """Whether each of them occurs, in whatever order and case, accents in whatever spelling."""
+        folded = _folded(text)
         return all(word in folded for word in self.words)
 
     def piece_of(self, text: str) -> str:
         """One line around the first of them that occurs."""
         line = " ".join(text.split())
-        folded = line.casefold()
-        found = (at for word in self.words if (at := folded.find(word)) >= 0)
+        found = (at for word in self.words if (at := _place(line, word)) >= 0)
         begin = max(0, min(found, default=0) - BEFORE_CHARS)
         piece = line[begin : begin + SHOWN_CHARS]
         return f"{'…' if begin else ''}{piece}{'…' if begin + SHOWN_CHARS < len(line) else ''}"
+
+
+def _folded(text: str) -> str:
+    """The form in which texts are compared: it may be longer or shorter."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _place(line: str, word: str) -> int:
+    """Where a folded word begins in a line as it stands; -1 where it does not occur."""
+    if line.isascii():
+        return line.casefold().find(word)
+    step = SHOWN_CHARS + _SPELT_MAX * len(word)
+    for begin in range(0, len(line), step):
+        piece = line[begin : begin + 2 * step]
+        at = _folded(piece).find(word)
+        if at >= 0:
+            return begin + _unfolded(piece, at)
+    return -1
+
+
+def _unfolded(piece: str, at: int) -> int:
+    """The character of a short piece that became, or is part of, the one at `at` when it was folded."""
+    return bisect_right(range(1, len(piece)), at, key=lambda length: len(_folded(piece[:length])))
 
 
 class SearchProjection:
