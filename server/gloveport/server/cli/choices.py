@@ -18,10 +18,10 @@ from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParam
 from gloveport.protocol.wire.session import SessionBudgetParams, SessionModeParams
 from gloveport.protocol.wire.turn import TurnCancelParams
 from gloveport.server.cli.demo import SCRIPTED
-from gloveport.server.cli.link import fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
-from gloveport.server.cli.run import absolute, checked_level, known_level
+from gloveport.server.cli.run import checked_level, known_level
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
 
@@ -31,6 +31,8 @@ NO_MODEL: Final = (
     "config.toml (the README shows one); then gloveport daemon stop."
 )
 MODES: Final = MappingProxyType({"agent": "it works", "plan": "it looks, and says what it would do"})
+TOKENS_MAX: Final = 10**12
+"""The most that a limit of tokens may be: more than any model will have answered in."""
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -39,7 +41,7 @@ def trust(
     root: Folder = HERE,
 ) -> None:
     """Show or set how far you trust the code of this folder."""
-    wanted, folder = checked_level(level, "LEVEL"), absolute(root)
+    wanted, folder = checked_level(level, "LEVEL"), placed(root)
     if not folder.is_dir():
         fail(f"there is no folder {folder}", "Name an existing folder.")
 
@@ -102,13 +104,19 @@ def use(
 
 
 def budget(
-    turn: Annotated[int | None, typer.Option(min=1, help="The most tokens of one turn.")] = None,
-    whole: Annotated[int | None, typer.Option("--total", min=1, help="The most tokens of the session.")] = None,
+    turn: Annotated[int | None, typer.Option(min=1, max=TOKENS_MAX, help="The most tokens of one turn.")] = None,
+    whole: Annotated[
+        int | None, typer.Option("--total", min=1, max=TOKENS_MAX, help="The most tokens of the session.")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No limit of either kind.")] = False,
     session: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Show or set what a session may use; what is not named stays. A turn that would pass a limit ends, and says so."""
+    if none and (turn is not None or whole is not None):
+        fail(
+            "--none is no limit of either kind, and --turn or --total is one", "Give the one or the other.", Exit.USAGE
+        )
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
@@ -137,7 +145,7 @@ def mode(
 ) -> None:
     """Show or choose what a session may do: agent works, plan looks and says what it would do."""
     if wanted not in ("", *MODES):
-        fail(f"{wanted!r} is no mode", f"There are: {', '.join(MODES)}.")
+        fail(f"{wanted!r} is no mode", f"There are: {', '.join(MODES)}.", Exit.USAGE)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)

@@ -8,7 +8,7 @@ Must never: print a secret that redaction knows, unless asked for the raw log.
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import typer
 
@@ -22,6 +22,8 @@ from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
+EVENTS_MAX: Final = 10**12
+"""No log has more events."""
 AnySession = Annotated[
     str, typer.Argument(help="A part of the session's id, a database or an export; empty: the newest session.")
 ]
@@ -59,7 +61,7 @@ def replay_with(read: Replay) -> Callable[..., None]:
 
     def replay(
         session: AnySession = "",
-        at: Annotated[int | None, typer.Option("--at", min=1, help="Only up to this event.")] = None,
+        at: Annotated[int | None, typer.Option("--at", min=1, max=EVENTS_MAX, help="Only up to this event.")] = None,
         view: Annotated[
             str, typer.Option("--view", help="Print this view there: items, state, events, context, trace, usage, …")
         ] = "",

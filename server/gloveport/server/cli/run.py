@@ -24,7 +24,7 @@ from gloveport.server.cli.cards import Approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Named, every_session, pick_session
 from gloveport.server.cli.prompt import read_line
@@ -72,14 +72,9 @@ def checked_level(given: str, named: str = "--trust") -> TrustLevelName | None:
     return found
 
 
-def absolute(folder: Path) -> Path:
-    """The folder's whole path, links kept, as sessions and trust are known by."""
-    return Path(os.path.abspath(folder))
-
-
 async def _begins_in(client: Client) -> Path:
     """The folder the user is in, or the known workspace it lies in, which is told."""
-    here = absolute(HERE)
+    here = placed(HERE)
     known = [one.root for one in (await client.call("workspace/list", Empty())).workspaces]
     known += [one.root for one in await every_session(client)]
     root = workspace_around(here, frozenset(known))
@@ -218,7 +213,7 @@ def run(
     text = _one_task(task)
 
     async def work(client: Client) -> Exit:
-        folder = await _begins_in(client) if root is None else absolute(root)
+        folder = await _begins_in(client) if root is None else placed(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:

@@ -5,8 +5,8 @@ Invariant: reads only.
 Must never: open more of a session than is shown.
 """
 
-import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -25,7 +25,7 @@ from gloveport.protocol.wire.session import (
     ViewItem,
 )
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
@@ -52,7 +52,7 @@ def sessions(
     root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
 ) -> None:
     """List the sessions, newest first."""
-    folder = os.path.abspath(root) if root else None
+    folder = str(placed(Path(root))) if root else None
 
     async def work(client: Client) -> None:
         found = await client.call("session/list", SessionListParams(limit=limit, root=folder))
@@ -97,7 +97,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find sessions by words of their titles, messages and answers, newest first."""
-    folder = os.path.abspath(root) if root else None
+    folder = str(placed(Path(root))) if root else None
 
     async def work(client: Client) -> None:
         params = SessionSearchParams(text=" ".join(words)[:SEARCH_TEXT_LENGTH_MAX], root=folder, limit=limit)

@@ -18,7 +18,7 @@ from gloveport.protocol.text import printable
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
 from gloveport.server.cli.hints import hint_of
-from gloveport.server.cli.link import fail, print_json, with_client
+from gloveport.server.cli.link import Exit, fail, print_json, with_client
 from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
 from gloveport.server.cli.view_words import print_metrics, print_plan, print_task, print_trace, print_usage
 from gloveport.server.client.connect import Client
@@ -84,7 +84,7 @@ class Views:
     ) -> None:
         """Print a session in words, as Markdown or plain text, redacted."""
         if form not in ("markdown", "plain"):
-            fail(f"{form!r} is no format", "Use --format markdown or --format plain.")
+            fail(f"{form!r} is no format", "Use --format markdown or --format plain.", Exit.USAGE)
 
         def on(asked: wire.TranscriptParams, answer: Any) -> wire.TranscriptParams | None:
             sys.stdout.write(printable(answer.text))
