@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_command_line
+from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
 
 BEYOND = "99999999999999999999999"
 
@@ -37,10 +37,18 @@ def root(tmp_path: Path) -> Path:
         ("budget --none --total 5", "--none"),
         ("mode bogus", "agent, plan"),
         ("transcript --format x", "--format plain"),
+        ("run hello --mode bogus", "agent, plan"),
+        (f"run hello --turn-tokens {BEYOND}", "1000000000000"),
+        ("run hello --sandbox nope", "there is no sandbox 'nope'"),
+        ("run hello --model a/b", "no model 'a/b' is set up"),
+        ("models use a/b", "no model 'a/b' is set up"),
+        ("doctor --sandbox nope", "there is no sandbox 'nope'"),
+        ("replay --view nope", "there is no view 'nope'"),
     ],
 )
 def test_a_wrong_value_is_wrong_usage(cli: Cli, root: Path, words: str, told: str) -> None:
-    """Exit code 2, and what there is instead is named; nothing was asked of a daemon."""
+    """Exit code 2, and what there is instead is named."""
+    run_json(cli, root, "hello")
     assert told in " ".join(cli(*words.split(), cwd=root, code=2).stderr.split())
 
 
@@ -60,3 +68,35 @@ def test_a_deleted_working_folder_is_told(cli: Cli, tmp_path: Path, words: str) 
     assert "the folder you are in no longer exists" in done.stderr
     assert "-C FOLDER" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_begins_within_its_mode_and_limits(cli: Cli, root: Path) -> None:
+    """They stand in the log before the first message; budget takes the same names, and the short ones."""
+    run_json(cli, root, "hello", "--mode", "plan", "--turn-tokens", "5000000", "--session-tokens", "9000000")
+    types = [event["type"] for event in lines_of(cli("export", cwd=root))]
+    assert max(types.index("ModeChosen"), types.index("BudgetSet")) < types.index("UserMessageAdded")
+    assert "plan, it looks" in cli("mode", cwd=root).stdout
+    told = cli("budget", cwd=root).stdout
+    assert "of 5,000,000 at most" in told
+    assert "of 9,000,000 at most" in told
+    told = cli("budget", "--turn-tokens", "6000000", "--total", "8000000", cwd=root).stdout
+    assert "of 6,000,000 at most" in told
+    assert "of 8,000,000 at most" in told
+
+
+@pytest.mark.parametrize("options", [(), ("--type", "abcdef")])
+def test_thaw_of_a_session_that_is_not_frozen_says_so(cli: Cli, root: Path, options: tuple[str, ...]) -> None:
+    """At once, before anybody is asked to type something."""
+    name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
+    told = cli("thaw", *options, cwd=root, code=1).stderr
+    assert f"session {name} 'project' is not frozen" in told
+    assert "--type" not in told
+
+
+def test_thaw_at_a_terminal_asks_nothing_where_nothing_is_frozen(cli: Cli, root: Path) -> None:
+    """No question comes first."""
+    run_json(cli, root, "hello")
+    with cli.at_terminal("thaw", cwd=root) as shell:
+        shell.wait_for("is not frozen")
+        assert shell.end() == 1
+        assert "Type" not in shell.text

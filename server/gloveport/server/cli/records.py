@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Protocol
 
 import typer
 
-from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
@@ -70,7 +70,8 @@ def replay_with(read: Replay) -> Callable[..., None]:
         try:
             report = read(find_places().data_dir, session, at, view)
         except GloveportError as error:
-            fail(error.message, hint_of(error))
+            unknown_view = view and error.code is ErrorCode.INVALID_PARAMS
+            fail(error.message, hint_of(error), Exit.USAGE if unknown_view else Exit.FAILED)
         for line in report.shown:
             print_json(line)
         if view:
