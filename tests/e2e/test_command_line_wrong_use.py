@@ -84,6 +84,22 @@ def test_a_run_begins_within_its_mode_and_limits(cli: Cli, root: Path) -> None:
     assert "of 8,000,000 at most" in told
 
 
+BY_OPTION = ("show", "transcript", "plan", "task", "usage", "trace", "samples", "export", "cancel", "resume", "thaw")
+
+
+@pytest.mark.parametrize("command", BY_OPTION)
+def test_every_command_of_a_session_takes_its_name_as_an_option(
+    cli: Cli, root: Path, tmp_path: Path, command: str
+) -> None:
+    """`-s ID` is what `ID` alone is, also from another folder; both at once are wrong usage."""
+    name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
+    fails = int(command == "thaw")
+    alone, given = cli(command, name, cwd=tmp_path, code=fails), cli(command, "-s", name, cwd=tmp_path, code=fails)
+    assert (given.stdout, given.stderr) == (alone.stdout, alone.stderr)
+    assert given.stdout + given.stderr
+    assert "named twice" in cli(command, name, "-s", name, cwd=tmp_path, code=2).stderr
+
+
 @pytest.mark.parametrize("options", [(), ("--type", "abcdef")])
 def test_thaw_of_a_session_that_is_not_frozen_says_so(cli: Cli, root: Path, options: tuple[str, ...]) -> None:
     """At once, before anybody is asked to type something."""

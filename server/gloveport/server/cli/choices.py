@@ -19,7 +19,7 @@ from gloveport.server.cli.bounds import MODES, TOKENS_MAX, checked_mode, set_bud
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
 from gloveport.server.cli.run import checked_level, known_level, naming
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
@@ -153,9 +153,11 @@ def cancel(
     session: Annotated[
         str, typer.Argument(help="A part of the session's id; empty: the only one of this folder with a running turn.")
     ] = "",
+    named: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Stop the running turn of a session."""
+    session = once_named(session, named)
 
     async def work(client: Client) -> None:
         running = None if session else await pick_running(client, root)

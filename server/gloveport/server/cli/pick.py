@@ -14,7 +14,7 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
-from gloveport.server.cli.link import err, placed, plain
+from gloveport.server.cli.link import Exit, err, fail, placed, plain
 from gloveport.server.cli.phrases import phase_words, short_id, short_ids
 from gloveport.server.client.connect import Client
 
@@ -31,6 +31,13 @@ FIRST_ITEMS: Final = 10
 """Among so many items at its beginning a session's first message is looked for."""
 WORDS_SHOWN: Final = 60
 _ELSEWHERE_SHOWN: Final = 3
+
+
+def once_named(argument: str, option: str) -> str:
+    """The session as it was named, as the argument or with -s. Ends the command where it was named twice."""
+    if argument and option:
+        fail("the session is named twice", "Name it once, with or without -s.", Exit.USAGE)
+    return argument or option
 
 
 async def pick_session(client: Client, given: str, folder: Path = HERE) -> SessionInfo:

@@ -18,7 +18,7 @@ from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
@@ -91,11 +91,13 @@ def export_with(read: Export) -> Callable[..., None]:
 
     def export(
         session: Named = "",
+        named: Session = "",
         raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
         offline: Annotated[bool, typer.Option("--offline", help="Read the log itself, without a daemon.")] = False,
         root: Folder = HERE,
     ) -> None:
         """Print a session's events as NDJSON, redacted."""
+        session = once_named(session, named)
         if not offline:
             _export(session, raw, root)
             return

@@ -29,7 +29,7 @@ from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, every_session, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, every_session, once_named, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
@@ -264,6 +264,7 @@ def resume(
     session: Named = "",
     message: Annotated[str | None, typer.Option("--message", "-m", help="Send this first.")] = None,
     *,
+    named: Session = "",
     root: Folder = HERE,
     approve: ApproveOption = "ask",
     accept: AcceptOption = False,
@@ -273,6 +274,7 @@ def resume(
 
     Exit codes as of run.
     """
+    session = once_named(session, named)
     manner = Manner(as_json=as_json, approve=checked_approve(approve), whole_session=False)
     text = None if message is None else _not_blank(message, "the message")
 

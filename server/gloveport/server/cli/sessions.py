@@ -25,7 +25,7 @@ from gloveport.protocol.wire.session import (
     ViewItem,
 )
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import Exit, fail, out, placed, plain, print_json, with_client
+from gloveport.server.cli.link import out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
@@ -37,7 +37,7 @@ from gloveport.server.cli.phrases import (
     short_ids,
     standing_words,
 )
-from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, shown_title
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session, shown_title
 from gloveport.server.client.connect import Client
 
 ITEMS_SHOWN_MAX: Final = 500
@@ -198,17 +198,16 @@ def _notes(item: ViewItem) -> list[tuple[str, str]]:
     if item.kind == "freeze":
         return [(f"⛔ {fields['state']}: {fields['words']}", "bold red")]
     if item.kind == "steering":
-        return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
+        return [(f"» {fields['verb']}: {fields['steeringKind']}. [Gloveport: {fields['words']}]", "dim")]
     return []
 
 
 def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
     """Print a session: its messages, calls, tests and changes."""
-    if session and named:
-        fail("the session is named twice", "Name it once, with or without -s.", Exit.USAGE)
+    wanted = once_named(session, named)
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session or named, root)
+        info = await pick_session(client, wanted, root)
         detail = await client.call("session/show", SessionParams(session_id=info.session_id))
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_SHOWN_MAX)
         page = await client.call("session/item/list", params)

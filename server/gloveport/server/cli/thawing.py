@@ -14,17 +14,19 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import ItemListParams, SessionThawParams
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 
 def thaw(
     session: Named = "",
+    named: Session = "",
     root: Folder = HERE,
     typed: Annotated[str, typer.Option("--type", help="The end of its id, where nobody can be asked.")] = "",
 ) -> None:
     """Let a session that was frozen for safety work again; nothing begins by it."""
+    session = once_named(session, named)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
