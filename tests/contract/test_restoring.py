@@ -68,6 +68,21 @@ async def redo(kit: Kit, session: str) -> None:
     await kit.call("change/redo", ChangeRedoParams(client_request_id=new_id("r"), session_id=session))
 
 
+async def test_a_redo_that_refuses_says_redo(home: Home) -> None:
+    """One hunk accepted, one rejected, both taken back, the user edits: the way on names the command that was run."""
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session, "first")
+        await kit.idle(session)
+        await kit.call("change/accept", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
+        await kit.call("change/reject", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
+        await kit.call("change/undo", back(session, all=True))
+        (home.root / "a.txt").write_text(TEXT.replace("line 15\n", "mine\n"))
+        again = ChangeRedoParams(client_request_id=new_id("r"), session_id=session)
+        refused = await kit.refused("change/redo", again)
+        assert refused.hint.endswith("then redo.")
+
+
 async def test_a_turn_is_taken_back_and_again(home: Home) -> None:
     """What the first turn proposed goes, what the second did stays; redo brings it back; all at once, and again."""
     async with home.room() as kit:

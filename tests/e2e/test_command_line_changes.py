@@ -202,6 +202,11 @@ def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
     piped = cli("diff", "a.txt", cwd=proposed)
     assert f"conflicted: a.txt (hunk {way[1].split()[2]})" in piped.stderr
     assert way[1] in piped.stderr
+    assert "you have: my own third" in piped.stderr
+    (proposed / "docs" / "with space.txt").write_text("kept\nmy own\n")
+    both = cli("accept", "a.txt", "docs", "--unseen", cwd=proposed, code=1).stderr.splitlines()[0]
+    assert all(name in both for name in ("a.txt", "docs/with space.txt"))
+    (proposed / "docs" / "with space.txt").write_text("kept\nold\n")
     assert "conflicted" not in piped.stdout + cli("diff", "docs", cwd=proposed).stderr
     cli(*way[1].split(), cwd=proposed)
     assert mine.read_text() == TEXT.replace("line 3\n", "third\n")
