@@ -1,6 +1,7 @@
 """Proposals on the command line: patches that other programs take, names of hunks, paths and folders."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -189,6 +190,21 @@ def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tu
     assert "docs/crlf.txt: pending\n" in shown
     cli("reject", "docs/crlf.txt", cwd=proposed)
     assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
+
+
+@pytest.mark.parametrize(("name", "words"), [("docs/ünï.md", "my own\n"), ("src/old.txt", "old\nmine\n")])
+def test_the_advised_way_settles_a_made_and_a_removed_file(cli: Cli, proposed: Path, name: str, words: str) -> None:
+    """The command that accept names is run as it stands: the user's file gives way, is shown, and comes back."""
+    mine = proposed / name
+    mine.write_text(words)
+    told = cli("accept", name, "--unseen", cwd=proposed, code=1).stderr
+    way = re.search(r"gloveport (accept --hunk \w+ --take \S+) \(your file gives way, whole\)", told)
+    assert way is not None
+    taken = cli(*shlex.split(way[1]), "--unseen", cwd=proposed).stdout
+    assert words.splitlines()[-1] in taken
+    assert (mine.read_text() if mine.exists() else None) == {"docs/ünï.md": "first\n"}.get(name)
+    cli("undo", cwd=proposed)
+    assert mine.read_text() == words
 
 
 def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:

@@ -167,6 +167,8 @@ class TakingBack(Mover):
         these made of the user's text.
         """
         step, base = way.step, way.base
+        if part.hunks is not None and way.is_meant and (step.before is None or step.after is None):
+            return step.before
         if part.hunks is None or step.before is None or step.after is None:
             return self._without(step, part)
         if way.is_meant:
