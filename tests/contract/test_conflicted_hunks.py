@@ -262,8 +262,8 @@ async def test_an_undo_beside_a_conflict_leaves_it(home: Home, is_open: bool) ->
         assert (user.text, await user.states()) == (met, {20: "conflicted"})
 
 
-async def test_only_lines_of_a_file_that_stays_give_way(tmp_path: Path) -> None:
-    """Not a new file, not a removed one, not a renamed one: told as what it is, before anything is looked at."""
+async def test_no_lines_give_way_in_a_file_that_is_moved(tmp_path: Path) -> None:
+    """Told as what it is, before anything is looked at; of a new and a removed file what is not as shown refuses."""
     root = make_tree(tmp_path / "root", {"gone.txt": b"bye\n", "old.txt": TEXT.encode()})
     workspace = await SessionWorkspace.create(root, tmp_path / "session")
     try:
@@ -272,6 +272,7 @@ async def test_only_lines_of_a_file_that_stays_give_way(tmp_path: Path) -> None:
         await workspace.delete("old.txt")
         await workspace.write("moved.txt", THEIRS.encode())
         found = await propose(workspace)
+        codes = {"create": ErrorCode.CHANGE_CONFLICT, "delete": ErrorCode.CHANGE_CONFLICT}
         assert {path: one.kind for path, one in found.items()} == {
             "new.txt": "create", "gone.txt": "delete", "moved.txt": "rename",
         }  # fmt: skip
@@ -280,6 +281,66 @@ async def test_only_lines_of_a_file_that_stays_give_way(tmp_path: Path) -> None:
             chosen = Selected(one.change_id, one.digest, (digest,), ((digest, "0" * 64),))
             with pytest.raises(WorkspaceError) as refused:
                 await workspace.plan_accept([chosen])
-            assert refused.value.code is ErrorCode.INVALID_PARAMS
+            assert refused.value.code is codes.get(one.kind, ErrorCode.INVALID_PARAMS)
     finally:
         workspace.close()
+
+
+WHOLE = {"new.txt": "the user's\nown file\n", "gone.txt": TEXT.replace("line 2\n", "mine 2\n")}
+
+
+@pytest.mark.parametrize("by_hunk", [False, True], ids=["the last decision", "the hunk"])
+@pytest.mark.parametrize(("is_open", "name"), [(False, "new.txt"), (True, "new.txt"), (False, "gone.txt")])
+async def test_a_whole_file_gives_way_as_it_was_shown(is_open: bool, name: str, by_hunk: bool) -> None:
+    """Made where the user made one, removed where they changed it: only as shown; undo brings their bytes back."""
+    with new_home() as made:
+        made.write(gone__txt=TEXT)
+        calls = [call("write_file", path="new.txt", content="the agent's\n"), call("delete_file", path="gone.txt")]
+        made.play({"when": {"turns_total": 0}, "calls": calls}, {"text": "Done."})
+        mine, words = made.root / name, WHOLE[name]
+        async with made.room() as kit:
+            session = await kit.begin()
+            await kit.send(session)
+            await kit.answer(session, await kit.waiting(session))
+            await kit.idle(session)
+            mine.write_text(words)
+            editor = ShownEditor(kit.house.buffers, "one") if is_open else None
+            if editor is not None:
+                editor.open(mine)
+
+            async def shown() -> PendingHunk:
+                found = await kit.call("change/hunks", ChangeHunksParams(session_id=session))
+                (one,) = (hunk for hunk in found.hunks if hunk.path == name)
+                return one
+
+            async def decision(hunk: PendingHunk) -> ChangeDecideParams:
+                params = kit.decision(session, (await kit.changes(session))[name], hunks=(0,))
+                (chosen,) = params.selections
+                named = Replaced(hunk_digest=hunk.hunk_digest or "", user_digest=hunk.user_digest or "")
+                return params.model_copy(update={"selections": (chosen.model_copy(update={"replaces": (named,)}),)})
+
+            def text() -> str | None:
+                if editor is not None:
+                    return editor.text(mine)
+                return mine.read_text() if mine.exists() else None
+
+            hunk = await shown()
+            assert (hunk.state, hunk.user_text) == ("conflicted", words)
+            if editor is None:
+                mine.write_text(f"{words}newer\n")
+                assert (await kit.refused("change/accept", await decision(hunk))).code is ErrorCode.CHANGE_CONFLICT
+                assert mine.read_text() == f"{words}newer\n"
+                mine.write_text(words)
+            taken = await kit.call("change/accept", await decision(hunk))
+            assert text() == ("the agent's\n" if name == "new.txt" else None)
+            assert name not in await kit.changes(session)
+            if by_hunk:
+                digests = (hunk.hunk_digest or "",)
+                params = ChangeUndoParams(client_request_id=new_id("r"), session_id=session, hunk_digests=digests)
+                undone = await kit.call("change/undo", params)
+            else:
+                undone = await kit.undo(session, taken.apply_id)
+            assert text() == words
+            assert (await shown()).state == "conflicted"
+            await kit.undo(session, undone.apply_id)
+            assert text() == ("the agent's\n" if name == "new.txt" else None)

@@ -68,6 +68,52 @@ async def redo(kit: Kit, session: str) -> None:
     await kit.call("change/redo", ChangeRedoParams(client_request_id=new_id("r"), session_id=session))
 
 
+async def test_a_redo_that_refuses_says_redo(home: Home) -> None:
+    """One hunk accepted, one rejected, both taken back, the user edits: the way on names the command that was run."""
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session, "first")
+        await kit.idle(session)
+        await kit.call("change/accept", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
+        await kit.call("change/reject", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
+        await kit.call("change/undo", back(session, all=True))
+        (home.root / "a.txt").write_text(TEXT.replace("line 15\n", "mine\n"))
+        again = ChangeRedoParams(client_request_id=new_id("r"), session_id=session)
+        refused = await kit.refused("change/redo", again)
+        assert refused.hint.endswith("then redo.")
+
+
+async def test_a_hunk_stands_where_the_last_decision_in_force_left_it(home: Home) -> None:
+    """Accepted, restored away, the restore undone: accepted, as its lines are there; and the same back and forth."""
+    async with home.room() as kit:
+        session = await kit.begin()
+        await kit.send(session, "first")
+        await kit.idle(session)
+        change = (await kit.changes(session))["a.txt"]
+        names = {hunk.digest: number for number, hunk in enumerate(change.hunks)}
+
+        async def states() -> dict[int, str]:
+            listed = await kit.call("change/list", SessionParams(session_id=session))
+            return {names[hunk.digest]: hunk.state for hunk in listed.ended}
+
+        await kit.call("change/accept", kit.decision(session, change, hunks=(0,)))
+        await kit.call("change/reject", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
+        decided = {0: "accepted", 1: "rejected"}
+        assert await states() == decided
+        await restore(kit, session, "start")
+        assert await states() == {0: "undone", 1: "undone"}
+        await kit.call("change/undo", back(session))
+        assert "second\n" in (home.root / "a.txt").read_text()
+        assert await states() == decided
+        await redo(kit, session)
+        assert await states() == {0: "undone", 1: "undone"}
+        await kit.call("change/undo", back(session))
+        await kit.call("change/undo", back(session, all=True))
+        assert await states() == {}
+        await redo(kit, session)
+        assert await states() == decided
+
+
 async def test_a_turn_is_taken_back_and_again(home: Home) -> None:
     """What the first turn proposed goes, what the second did stays; redo brings it back; all at once, and again."""
     async with home.room() as kit:

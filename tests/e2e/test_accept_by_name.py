@@ -27,9 +27,10 @@ def test_all_leaves_what_runs_by_itself_until_it_is_named(tmp_path: Path) -> Non
         assert "accepted: a.txt" in taken.stdout
         assert all(path in taken.stderr for path in paths[1:])
         assert [path.name for path in root.iterdir()] == ["a.txt"]
-        left = cli("accept", "sub", cwd=root)
+        left = cli("accept", "sub", cwd=root, code=1)
         assert "sub/conftest.py" in left.stderr
         assert not (root / "sub").exists()
+        assert "Makefile" in cli("accept", cwd=root, code=1).stderr  # nothing but such files: nothing was done
         cli("accept", "Makefile", "sub/conftest.py", cwd=root)
         assert (root / "Makefile").exists()
         assert (root / "sub/conftest.py").exists()
@@ -37,3 +38,5 @@ def test_all_leaves_what_runs_by_itself_until_it_is_named(tmp_path: Path) -> Non
         assert sum(path.is_file() for path in root.rglob("*")) == 2
         cli("reject", cwd=root)
         assert "Nothing" in cli("accept", cwd=root).stdout
+        for verb in ("accept", "reject"):
+            assert "has hunk '1234'" in cli(verb, "--hunk", "1234", cwd=root, code=1).stderr

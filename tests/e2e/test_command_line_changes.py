@@ -1,6 +1,7 @@
 """Proposals on the command line: patches that other programs take, names of hunks, paths and folders."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -191,6 +192,21 @@ def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tu
     assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
 
 
+@pytest.mark.parametrize(("name", "words"), [("docs/ünï.md", "my own\n"), ("src/old.txt", "old\nmine\n")])
+def test_the_advised_way_settles_a_made_and_a_removed_file(cli: Cli, proposed: Path, name: str, words: str) -> None:
+    """The command that accept names is run as it stands: the user's file gives way, is shown, and comes back."""
+    mine = proposed / name
+    mine.write_text(words)
+    told = cli("accept", name, "--unseen", cwd=proposed, code=1).stderr
+    way = re.search(r"gloveport (accept --hunk \w+ --take \S+) \(your file gives way, whole\)", told)
+    assert way is not None
+    taken = cli(*shlex.split(way[1]), "--unseen", cwd=proposed).stdout
+    assert words.splitlines()[-1] in taken
+    assert (mine.read_text() if mine.exists() else None) == {"docs/ünï.md": "first\n"}.get(name)
+    cli("undo", cwd=proposed)
+    assert mine.read_text() == words
+
+
 def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
     """At an accept: both sides, reject, or one's own line back; at undo and restore other words, as nothing waits."""
     mine = proposed / "a.txt"
@@ -202,6 +218,11 @@ def test_a_conflict_names_the_ways_out(cli: Cli, proposed: Path) -> None:
     piped = cli("diff", "a.txt", cwd=proposed)
     assert f"conflicted: a.txt (hunk {way[1].split()[2]})" in piped.stderr
     assert way[1] in piped.stderr
+    assert "you have: my own third" in piped.stderr
+    (proposed / "docs" / "with space.txt").write_text("kept\nmy own\n")
+    both = cli("accept", "a.txt", "docs", "--unseen", cwd=proposed, code=1).stderr.splitlines()[0]
+    assert all(name in both for name in ("a.txt", "docs/with space.txt"))
+    (proposed / "docs" / "with space.txt").write_text("kept\nold\n")
     assert "conflicted" not in piped.stdout + cli("diff", "docs", cwd=proposed).stderr
     cli(*way[1].split(), cwd=proposed)
     assert mine.read_text() == TEXT.replace("line 3\n", "third\n")

@@ -35,7 +35,7 @@ from gloveport.server.cli.diffs import (
     write_patch,
 )
 from gloveport.server.cli.hints import HINTS, taking_back
-from gloveport.server.cli.link import err, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, err, out, plain, request_id, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.seen import check_seen
@@ -100,8 +100,8 @@ async def decide(
         try:
             done = await client.call("change/accept" if accept else "change/reject", params)
         except GloveportError as error:
-            if error.code is ErrorCode.CHANGE_CONFLICT and (ways := await conflict_words(client, session_id, batch)):
-                error.hint = f"{HINTS[error.code]}\nOr settle what meets your lines:{ways}"
+            if error.code is ErrorCode.CHANGE_CONFLICT:
+                await _tell_ways(error, client, session_id, batch)
             raise
         result = done.model_copy(update={"paths": (*result.paths, *done.paths)})
     chosen = {digest for change in changes for digest in _selection(change, hunks).hunk_digests or ()} if met else set()
@@ -112,6 +112,15 @@ async def decide(
     if left:
         err().print(plain(left_words(left), "bold yellow"))
     return result
+
+
+async def _tell_ways(error: GloveportError, client: Client, session_id: str, batch: Sequence[ChangeInfo]) -> None:
+    """Name in a refusal all files where the user's lines are met, and what settles each."""
+    paths, ways = await conflict_words(client, session_id, batch)
+    if len(paths) > 1:
+        error.message = f"you changed the same lines in {', '.join(paths)}; nothing was written"
+    if ways:
+        error.hint = f"{HINTS[error.code]}\nOr settle what meets your lines:{ways}"
 
 
 def decided_words(verb: str, paths: Sequence[str], session: SessionInfo) -> str:
@@ -151,6 +160,8 @@ def _decision(
         if not unread:
             check_seen(info.session_id, changes)
         result = await decide(client, info.session_id, accept, changes, hunks, paths or (), take=take)
+        if result is None and hunks:
+            raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed that has hunk {hunks[0]!r}")
         if result is None:
             out().print(plain(NOTHING))
             return
@@ -158,6 +169,8 @@ def _decision(
         words = decided_words(verb, result.paths, info) if accept else f"{verb}: {', '.join(result.paths)}"
         if result.paths:
             out().print(plain(words, "green"))
+        else:
+            raise typer.Exit(int(Exit.FAILED))  # what is left to be named was told; nothing was done
 
     with_client(work)
 

@@ -28,6 +28,8 @@ _STYLES: Final = MappingProxyType({"+": "green", "-": "red", "@": "cyan"})
 _ID_CHARACTERS_MIN: Final = 4
 _WHOLE_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TOLD_MAX: Final = 5
+_WHOLE: Final = frozenset({"create", "delete"})
+"""Kinds of which a hunk is the whole file."""
 _OWN_LINES_MAX: Final = 20
 _CONFLICTED: Final = " (conflicted: you changed these lines too)"
 _LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
@@ -170,26 +172,40 @@ async def _met_lines(client: Client, session: SessionInfo, change: ChangeInfo) -
     return {name: (texts.get(name) or "").splitlines()[:_OWN_LINES_MAX] or ["nothing there"] for name in met}
 
 
+async def _tell_met(client: Client, session: SessionInfo, change: ChangeInfo) -> None:
+    """The user's side of the conflicted hunks beside a patch; not of a file that may hold secrets."""
+    names = hunk_names(change)
+    theirs = {} if change.may_hold_secrets else await _met_lines(client, session, change)
+    for hunk_id, lines in theirs.items():
+        for own in lines:
+            err().print(plain(f"! hunk {names[hunk_id]}, you have: {own}", "yellow"))
+
+
 def _met_names(change: ChangeInfo) -> tuple[str, ...]:
     names = hunk_names(change)
     return tuple(names[hunk.hunk_id] for hunk in change.hunks if hunk.state == "conflicted")
 
 
-def ways_out(path: str, met: Sequence[str]) -> str:
+def ways_out(change: ChangeInfo, met: Sequence[str]) -> str:
     """The commands that settle these hunks of a file where the user changed the same lines."""
-    hunks, name = " ".join(f"--hunk {one}" for one in met), shlex.quote(path)
-    return f"gloveport accept {hunks} --take {name} (your lines give way), or gloveport reject {hunks} {name}"
+    hunks, name = " ".join(f"--hunk {one}" for one in met), shlex.quote(change.path)
+    if change.renamed_from is not None:
+        return f"put your lines back as they were and accept again, or gloveport reject {name}"
+    gives = "your file gives way, whole" if change.kind in _WHOLE else "your lines give way"
+    return f"gloveport accept {hunks} --take {name} ({gives}), or gloveport reject {hunks} {name}"
 
 
-async def conflict_words(client: Client, session_id: str, changes: Sequence[ChangeInfo]) -> str:
-    """What settles the files of these where the user changed the same lines; empty where none did."""
-    told = []
+async def conflict_words(client: Client, session_id: str, changes: Sequence[ChangeInfo]) -> tuple[list[str], str]:
+    """The files of these where the user changed the same lines, and what settles them; empty where none did."""
+    told, paths = [], []
     for change in changes:
         params = ChangePreviewParams(session_id=session_id, change_id=change.change_id)
         shown = (await client.call("change/preview", params)).change
-        told += [f"\n  {ways_out(shown.path, met)}" for met in (_met_names(shown),) if met]
+        if met := _met_names(shown):
+            paths.append(shown.path)
+            told.append(f"\n  {ways_out(shown, met)}")
     more = f"\n  and {len(told) - _TOLD_MAX} files more; see gloveport diff" if len(told) > _TOLD_MAX else ""
-    return "".join(told[:_TOLD_MAX]) + more
+    return paths, "".join(told[:_TOLD_MAX]) + more
 
 
 async def write_patch(client: Client, session: SessionInfo, changes: Sequence[ChangeInfo]) -> None:
@@ -201,7 +217,8 @@ async def write_patch(client: Client, session: SessionInfo, changes: Sequence[Ch
         patch = base64.b64decode(preview.patch or "")
         if met := _met_names(preview.change):
             words = f"conflicted: {change.path} (hunk {', '.join(met)}): you changed these lines too. Settle it: "
-            err().print(plain(words + ways_out(change.path, met), "yellow"))
+            err().print(plain(words + ways_out(change, met), "yellow"))
+            await _tell_met(client, session, preview.change)
         if patch:
             sys.stdout.buffer.write(b"".join(_headed(preview.change, patch)))
         else:

@@ -6,21 +6,26 @@ Must never: take back what is not in force, unless it is named.
 """
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.events import ChangeApplied
+from gloveport.protocol.journal.events.change import Decision
 from gloveport.protocol.wire.change import ChangeDecideResult, ChangeRedoParams, ChangeUndoParams
 from gloveport.server.commands.change import check_quiet, decide
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
 from gloveport.server.transports.port import Caller
+from gloveport.server.workspace.plan import Decided, Plan
 from gloveport.server.workspace.taking_back import Part
 
 BACK = frozenset({"undo", "redo"})
 """What takes decisions back, and is none itself."""
+_VERBS: Final = MappingProxyType({"accept": "accepted", "reject": "rejected"})
+_PLANNED: Final = "planned"
 
 
 async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -32,7 +37,7 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     part = Part(None if params.paths is None else frozenset(params.paths), hunks)
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("undo", [(one.apply_id, one.record) for one in chosen], part)
-    return await decide(actor, "undo", plan, caller, once)
+    return await decide(actor, "undo", _told(actor.state.applied, "undo", plan), caller, once)
 
 
 async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -44,7 +49,28 @@ async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Onc
         raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to redo", hint="See gloveport show.")
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("redo", [(found[-1].apply_id, found[-1].record)])
-    return await decide(actor, "redo", plan, caller, once)
+    return await decide(actor, "redo", _told(actor.state.applied, "redo", plan), caller, once)
+
+
+def _told(applied: Sequence[ChangeApplied], action: Decision, plan: Plan) -> Plan:
+    """The plan with where each of its hunks stands after it: as the last decision on it that is in force then."""
+    own = ChangeApplied(apply_id=_PLANNED, action=action, paths=plan.paths, record=plan.as_json(), by="")
+    after = (*applied, own)
+    holding = in_force(after).contents
+    stands: dict[str, str] = {}
+    for each in after:
+        if each.apply_id in holding:
+            stands |= dict.fromkeys(_digests(each), _VERBS.get(each.action, "undone"))
+    decided: list[Decided] = []
+    for each in plan.decided:
+        pairs = list(zip(each.hunk_ids, each.digests, strict=False))
+        if len(pairs) != len(each.digests):  # taken whole, it has a digest and no hunks
+            decided.append(replace(each, becomes=stands.get(each.digests[0], "undone")))
+            continue
+        for verb in dict.fromkeys(stands.get(digest, "undone") for _, digest in pairs):
+            names, digests = zip(*(one for one in pairs if stands.get(one[1], "undone") == verb), strict=True)
+            decided.append(replace(each, hunk_ids=names, digests=digests, becomes=verb))
+    return replace(plan, decided=tuple(decided))
 
 
 def _chosen(actor: Actor, params: ChangeUndoParams) -> list[ChangeApplied]:

@@ -5,7 +5,7 @@ Invariant: an apply ends as done with its hashes read back, as refused with noth
 Must never: write what the plan does not name.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal
@@ -174,6 +174,19 @@ def _choices(started: ChangeApplyStarted) -> list[dict[str, Any]]:
     return list(choices)
 
 
+def _becomes(choice: Mapping[str, Any]) -> Verb | None:
+    """Where the hunks of a choice stand after it, where its plan says so."""
+    match choice.get("becomes"):
+        case "accepted":
+            return "accepted"
+        case "rejected":
+            return "rejected"
+        case "undone":
+            return "undone"
+        case _:
+            return None
+
+
 def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
     facts: list[EventBody] = []
     for choice in _choices(started):
@@ -183,7 +196,7 @@ def _decided(started: ChangeApplyStarted) -> tuple[EventBody, ...]:
                 path=choice["path"],
                 hunk_ids=tuple(choice["hunk_ids"]),
                 digests=tuple(choice["digests"]),
-                decision=_verb(started),
+                decision=_becomes(choice) or _verb(started),
                 by=started.by,
             )
         )

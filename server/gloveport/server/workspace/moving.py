@@ -130,10 +130,11 @@ class Mover:
 
     def _given(
         self, path: str, before: FileState | None, after: FileState | None, side: UserSide, give: Give
-    ) -> FileState:
-        """The user's text where some of it gives way."""
-        ends = (before, after, side.found)
-        if side.data is None or any(end is None or end.kind != "file" for end in ends):
+    ) -> FileState | None:
+        """The user's text where some of it gives way; all of it to a file that is made or removed."""
+        is_whole = before is None or after is None
+        kinds = {end.kind for end in (before, after, side.found) if end is not None}
+        if side.data is None or side.found is None or kinds != {"file"}:
             raise self.moved_on(path, "root", before, side.found, side.data, after)
         try:
             made = give(side.data)
@@ -141,6 +142,8 @@ class Mover:
             told = self.moved_on(path, "root", before, side.found, side.data, after)
             told.hint = f"{error.message}: look at both again, then decide."
             raise told from None
+        if is_whole:
+            return after
         return self._with_mode(self.store.put(made), before, after, side.found)
 
     def _is_text_edit(self, side: UserSide, target: FileState | None) -> bool:

@@ -43,13 +43,17 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What became of one proposal; `whole` when nothing of it stays pending."""
+    """What became of one proposal; `whole` when nothing of it stays pending.
+
+    `becomes` is where its hunks stand then (`accepted`, `rejected`, `undone`); empty: as the action says.
+    """
 
     change_id: ChangeId
     path: str
     hunk_ids: tuple[HunkId, ...]
     digests: tuple[Sha256, ...]
     whole: bool
+    becomes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ class Plan:
                     "hunk_ids": list(each.hunk_ids),
                     "digests": list(each.digests),
                     "whole": each.whole,
+                    **({"becomes": each.becomes} if each.becomes else {}),
                 }
                 for each in self.decided
             ],
@@ -202,6 +207,7 @@ class Plan:
                         tuple(HunkId(name) for name in each["hunk_ids"]),
                         tuple(Sha256(name) for name in each["digests"]),
                         bool(each["whole"]),
+                        str(each.get("becomes", "")),
                     )
                     for each in body["decided"]
                 ),

@@ -81,9 +81,10 @@ class Planner(Mover):
         if not shown.keys() <= {hunk.digest for hunk in meant}:
             words = f"{proposal.path}: what is replaced belongs to a hunk that is not accepted here"
             raise WorkspaceError(ErrorCode.INVALID_PARAMS, words, path=proposal.path)
-        if proposal.renamed_from is not None or proposal.base is None or proposal.result is None:
-            words = f"{proposal.path}: only lines of a file that keeps its name can be replaced hunk by hunk"
-            raise WorkspaceError(ErrorCode.INVALID_PARAMS, words, path=proposal.path)
+        if proposal.renamed_from is not None:
+            words = f"{proposal.path}: lines do not give way in a file that gets another name"
+            hint = "Put your lines back as they were and accept again, or reject it."
+            raise WorkspaceError(ErrorCode.INVALID_PARAMS, words, hint=hint, path=proposal.path)
         base, named = self.bytes_of(proposal.base), {Sha256(one): Sha256(other) for one, other in shown.items()}
         return lambda user: take_hunks(base, meant, user, named, path=proposal.path)
 

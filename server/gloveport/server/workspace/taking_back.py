@@ -57,7 +57,7 @@ class TakingBack(Mover):
         own = {step.path for step in steps}
         for move in moves:
             if move.worktree is not None and move.worktree.path in own:
-                raise _both_sides(move.worktree.path)
+                raise _both_sides(move.worktree.path, action)
         return self._planned(action, done, part, moves, steps)
 
     def restore(self, done: Done, dropped: Sequence[str]) -> Plan:
@@ -167,6 +167,8 @@ class TakingBack(Mover):
         these made of the user's text.
         """
         step, base = way.step, way.base
+        if part.hunks is not None and way.is_meant and (step.before is None or step.after is None):
+            return step.before
         if part.hunks is None or step.before is None or step.after is None:
             return self._without(step, part)
         if way.is_meant:
@@ -293,8 +295,8 @@ def _decided(done: Done, part: Part) -> Iterator[Decided]:
                 yield replace(each, hunk_ids=names, digests=digests, whole=False)
 
 
-def _both_sides(path: str) -> WorkspaceError:
+def _both_sides(path: str, action: Action) -> WorkspaceError:
     words = f"{path}: you changed it, and it was changed in the agent's copy too; nothing was written"
     return WorkspaceError(
-        ErrorCode.CHANGE_CONFLICT, words, hint="Send the agent a message first, then undo.", path=path
+        ErrorCode.CHANGE_CONFLICT, words, hint=f"Send the agent a message first, then {action}.", path=path
     )
