@@ -21,7 +21,7 @@ from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import fail, out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
-from gloveport.server.cli.run import absolute, checked_level, known_level
+from gloveport.server.cli.run import Root, absolute, checked_level, known_level, workspace_here
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
 
@@ -36,14 +36,15 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 
 def trust(
     level: Annotated[str, typer.Argument(help="trusted, restricted or untrusted; empty: only show.")] = "",
-    root: Folder = HERE,
+    root: Root = None,
 ) -> None:
-    """Show or set how far you trust the code of this folder."""
-    wanted, folder = checked_level(level, "LEVEL"), absolute(root)
-    if not folder.is_dir():
-        fail(f"there is no folder {folder}", "Name an existing folder.")
+    """Show or set how far you trust the code of this folder, or of the workspace it lies in, as run takes it."""
+    wanted = checked_level(level, "LEVEL")
+    if root is not None and not absolute(root).is_dir():
+        fail(f"there is no folder {absolute(root)}", "Name an existing folder.")
 
     async def work(client: Client) -> None:
+        folder = await workspace_here(client) if root is None else absolute(root)
         if wanted is not None:
             params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
             given = await client.call("workspace/trust", params)
