@@ -293,6 +293,37 @@ async def test_a_root_that_is_no_project_is_refused(home: Home, place: str) -> N
         assert (error.code, "one project" in error.hint) == (ErrorCode.PROTECTED_PATH, True)
 
 
+def test_the_home_folder_is_no_project_and_those_in_it_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By any name; with what to do instead."""
+    (tmp_path / "home" / "project").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "home")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for root in (tmp_path / "home", tmp_path / "linked"):
+        with pytest.raises(GloveportError) as caught:
+            refuse_root(root, ())
+        assert caught.value.code is ErrorCode.PROTECTED_PATH
+        assert "your home folder" in caught.value.message
+        assert "one project" in caught.value.hint
+    refuse_root(tmp_path / "home" / "project", ())
+    refuse_root(tmp_path, ())
+
+
+async def test_our_own_data_below_the_root_is_neither_content_nor_written(tmp_path: Path) -> None:
+    """Also where a folder of it is made only later: nothing of it is an edit of the user's, or taken from the agent."""
+    root = tmp_path / "p"
+    (root / "deep").mkdir(parents=True)
+    workspace = await SessionWorkspace.create(root, tmp_path / "s", exclude=(root / "deep/own",))
+    (root / "deep/own").mkdir()
+    (root / "deep/own/rules.toml").write_text("")
+    assert await workspace.drift() == ()
+    with pytest.raises(GloveportError) as caught:
+        await workspace.check_place("deep/own/rules.toml")
+    assert caught.value.code is ErrorCode.PROTECTED_PATH
+    assert "never written" in caught.value.message
+    await workspace.check_place("deep/ownership.toml")
+    workspace.close()
+
+
 def test_a_root_above_our_own_data_is_fit(tmp_path: Path) -> None:
     """What is excluded there is never read."""
     (tmp_path / "p" / "own").mkdir(parents=True)

@@ -16,6 +16,8 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.server.client.paths import SOCKET_BYTES_MAX, find_places
 from gloveport.server.client.private import check_private_dir, make_private_dir, open_socket, read_token
 from gloveport.server.journal.lease import DataLease
+from gloveport.server.policy.protected import path_classes
+from gloveport.server.policy.protected_table import PathClass
 from gloveport.server.transports.lsp.socketfile import bind_socket, write_token
 
 
@@ -43,6 +45,10 @@ def test_places_follow_the_environment() -> None:
     places = find_places({"HOME": "/u"})
     assert places.config_dir == Path("/u/.config/gloveport")
     assert {places.socket.parent, places.token.parent, places.log.parent} == {places.data_dir}
+    assert places.mark is not None
+    assert places.own_folders == (places.data_dir, places.config_dir, places.mark.parent)
+    assert all(path_classes(str(one.relative_to("/u") / "x")) == {PathClass.never} for one in places.own_folders)
+    assert find_places({"GLOVEPORT_HOME": "/h"}).own_folders == (Path("/h"), Path("/h"))
 
 
 def test_a_long_path_moves_the_socket_into_the_runtime_folder_or_is_refused() -> None:

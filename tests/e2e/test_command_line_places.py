@@ -136,6 +136,29 @@ def test_trust_is_shown_and_set(cli: Cli, root: Path) -> None:
     assert "trust not chosen" not in cli("run", "hello", cwd=root).stderr
 
 
+def test_trust_below_a_workspace_is_that_of_the_workspace(cli: Cli, root: Path) -> None:
+    """As `run` takes it, and named; `-C .` means the folder alone."""
+    cli("trust", "restricted", cwd=root)
+    told = cli("trust", cwd=root / "inner")
+    assert f"{root}: restricted" in told.stdout
+    assert f"in the workspace {root}" in told.stderr
+    assert "not chosen" in cli("trust", "-C", ".", cwd=root / "inner").stdout
+    cli("trust", "trusted", cwd=root / "inner")
+    assert f"{root}: trusted" in cli("trust", cwd=root).stdout
+
+
+def test_a_session_has_one_name_in_every_command(cli: Cli, root: Path) -> None:
+    """The words it began with, as `sessions` shows them, beside its id; not the name of its folder."""
+    name = run_json(cli, root, "hello zebra")[-1]["sessionId"][-6:]
+    assert "hello zebra" in cli("sessions", "-C", ".", cwd=root).stdout
+    assert f"session {name} · hello zebra" in cli("resume", name, cwd=root).stdout
+    assert f"session {name} · hello zebra" in cli("why", "-s", name, cwd=root).stdout
+    assert cli("show", name, cwd=root).stdout.startswith("hello zebra · ")
+    assert "hello zebra" in cli("search", "zebra", "-C", ".", cwd=root).stdout.splitlines()[0]
+    assert f"{name} 'hello zebra'" in cli("thaw", name, cwd=root, code=1).stderr
+    assert f"{name} 'hello zebra'" in cli("delete", name, cwd=root, code=1).stderr
+
+
 def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
     """The first is used; another one for a session; an unknown one is answered with the command that lists them."""
     listed = cli("models").stdout.splitlines()

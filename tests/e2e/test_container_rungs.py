@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.command_line import running_command_line
 from tests.kit.daemon import Daemon, accept_all, run_turn, running_daemon, send, start_session, trust
 from tests.kit.engines import require_gvisor, shared_engine
 from tests.kit.require import require
@@ -97,3 +98,15 @@ def test_c05_the_doctor_asked_for_an_engine_that_is_not_there() -> None:
             assert done.returncode == 1, done.stdout + done.stderr
             assert "there is no socket at /nowhere/docker.sock" in told
             assert "DOCKER_HOST" in told
+
+
+@pytest.mark.parametrize("rung", ["docker", "gvisor"])
+def test_a_session_in_a_sandbox_that_does_not_work_here_is_refused(rung: str, tmp_path: Path) -> None:
+    """At the beginning, before a model is asked, with the doctor's reason and the way on."""
+    with running_command_line([{"text": "Done."}], more='[engine]\nhost = "unix:///nowhere/docker.sock"\n') as cli:
+        cli("trust", "trusted", cwd=tmp_path)
+        told = " ".join(cli("run", "--sandbox", rung, "hello", cwd=tmp_path, code=1).stderr.split())
+        assert f"{rung} does not work here: " in told
+        assert "there is no socket at /nowhere/docker.sock" in told
+        assert f"gloveport doctor --sandbox {rung}" in told
+        assert "no session" in cli("show", cwd=tmp_path, code=1).stderr

@@ -122,8 +122,8 @@ class Cli:
 
 
 @contextmanager
-def running_command_line(steps: list[dict[str, Any]]) -> Iterator[Cli]:
-    """A daemon in a home of its own whose model plays these steps."""
+def running_command_line(steps: list[dict[str, Any]], more: str = "") -> Iterator[Cli]:
+    """A daemon in a home of its own whose model plays these steps; `more`: settings behind the usual ones."""
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
     daemon = Daemon(home)
     script = home / "script.json"
@@ -131,7 +131,7 @@ def running_command_line(steps: list[dict[str, Any]]) -> Iterator[Cli]:
     spent = home / "spent.json"
     used_up = {"error": {"error_class": "quota", "message": "no money left"}}
     spent.write_text(json.dumps({"name": "spent", "steps": [used_up]}))
-    daemon.write_settings(SETTINGS.format(script=script, spent=spent))
+    daemon.write_settings(SETTINGS.format(script=script, spent=spent) + more)
     try:
         daemon.start()
         yield Cli(daemon)

@@ -127,6 +127,17 @@ TABLE: tuple[tuple[str, Request, dict[str, Any], list[str]], ...] = (
         [deny("no-sandbox", "There is no sandbox to run it in, and nothing runs without one.")],
     ),
     (
+        "a sandbox that does not work here",
+        replace(RUN, sandbox=replace(PROCESS, name="docker", strength=0, missing="there is no socket at /x.")),
+        {},
+        [
+            deny(
+                "no-sandbox",
+                "docker does not work here: there is no socket at /x. Nothing ran; see gloveport doctor.",
+            )
+        ],
+    ),
+    (
         "a workspace nobody trusts",
         RUN,
         {"trust_level": None},

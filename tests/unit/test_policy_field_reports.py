@@ -230,6 +230,7 @@ def test_a_folder_grant_does_not_reach_its_namesake() -> None:
         ("git~1/config", "deny"),
         (".git::$INDEX_ALLOCATION/config", "deny"),
         (".gloveport/rules.toml", "deny"),
+        (".config/gloveport/rules.toml", "deny"),
         (".vscode/tasks.json", "ask"),
         ("sub/.devcontainer/devcontainer.json", "ask"),
         ("AGENTS.md", "ask"),

@@ -182,7 +182,8 @@ async def _open(front: Front, stack: AsyncExitStack) -> Opened:
     stack.push_async_callback(ladder.close)
     models = ModelShelf(front.settings, front.now_us)
     stack.push_async_callback(models.close)
-    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, (data_dir, front.settings_home), front.boot_id)
+    own = (*front.places.own_folders, front.settings_home)
+    shelf = WorkspaceShelf(data_dir / SESSIONS_DIR, own, front.boot_id)
     stack.push_async_callback(shelf.close)
     return Opened(blobs, audit, ladder, models, rules, shelf)
 

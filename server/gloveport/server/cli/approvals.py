@@ -20,7 +20,7 @@ from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, with_client
 from gloveport.server.cli.phrases import call_title, short_id
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here
+from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here, shown_title
 from gloveport.server.cli.run import checked_approve
 from gloveport.server.cli.together import ALL, NONE, answer_chosen, must_be_each, row_of, show_row
 from gloveport.server.client.connect import Client
@@ -48,7 +48,8 @@ def approve(
         for info in here:
             seen: set[str] = set()
             while left := [one for one in await waiting(client, info.session_id) if one.approval_id not in seen]:
-                feed.line(f"session {short_id(info.session_id)} · {info.title} · {info.root}", "dim")
+                title = await shown_title(client, info)
+                feed.line(f"session {short_id(info.session_id)} · {title} · {info.root}", "dim")
                 row = row_of(left[0], left)
                 code = await _answer_one(client, feed, info, row, manner, newest)
                 if code is not Exit.OK:
@@ -136,7 +137,8 @@ def why(
         calls = {item.id.removeprefix("tool/"): item for item in items if item.kind == "tool" and call in item.id}
         name = list(calls)[-1] if calls else call
         if not name:
-            out().print(plain(f"no calls yet in session {short_id(info.session_id)} · {info.title}"))
+            title = await shown_title(client, info)
+            out().print(plain(f"no calls yet in session {short_id(info.session_id)} · {title}"))
             return
         result = await client.call("tool/why", WhyParams(session_id=info.session_id, call_id=name))
         console = out()

@@ -20,7 +20,7 @@ from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
-from gloveport.server.cli.run import checked_level, known_level, naming
+from gloveport.server.cli.run import Root, checked_level, known_level, naming, workspace_here
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
 
@@ -34,14 +34,15 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 
 def trust(
     level: Annotated[str, typer.Argument(help="trusted, restricted or untrusted; empty: only show.")] = "",
-    root: Folder = HERE,
+    root: Root = None,
 ) -> None:
-    """Show or set how far you trust the code of this folder."""
-    wanted, folder = checked_level(level, "LEVEL"), placed(root)
-    if not folder.is_dir():
-        fail(f"there is no folder {folder}", "Name an existing folder.")
+    """Show or set how far you trust the code of this folder, or of the workspace it lies in, as run takes it."""
+    wanted = checked_level(level, "LEVEL")
+    if root is not None and not placed(root).is_dir():
+        fail(f"there is no folder {placed(root)}", "Name an existing folder.")
 
     async def work(client: Client) -> None:
+        folder = await workspace_here(client) if root is None else placed(root)
         if wanted is not None:
             params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
             given = await client.call("workspace/trust", params)

@@ -14,7 +14,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import SessionDeleteParams
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import local_time, short_id
-from gloveport.server.cli.pick import pick_session
+from gloveport.server.cli.pick import pick_session, shown_title
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
@@ -30,7 +30,8 @@ def delete(
         if not session:
             raise GloveportError(ErrorCode.SESSION_UNKNOWN, "no session is named", hint="See gloveport sessions.")
         info = await pick_session(client, session)
-        named = f"{short_id(info.session_id)} {info.title!r} in {info.root}, changed {local_time(info.updated_at)}"
+        title = await shown_title(client, info)
+        named = f"{short_id(info.session_id)} {title!r} in {info.root}, changed {local_time(info.updated_at)}"
         if not yes:
             if not sys.stdin.isatty():
                 raise GloveportError(

@@ -29,7 +29,16 @@ from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, Session, every_session, once_named, pick_session
+from gloveport.server.cli.pick import (
+    HERE,
+    Folder,
+    Named,
+    Session,
+    every_session,
+    once_named,
+    pick_session,
+    shown_title,
+)
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
@@ -75,14 +84,14 @@ def checked_level(given: str, named: str = "--trust") -> TrustLevelName | None:
     return found
 
 
-async def _begins_in(client: Client) -> Path:
+async def workspace_here(client: Client) -> Path:
     """The folder the user is in, or the known workspace it lies in, which is told."""
     here = placed(HERE)
     known = [one.root for one in (await client.call("workspace/list", Empty())).workspaces]
     known += [one.root for one in await every_session(client)]
     root = workspace_around(here, frozenset(known))
     if root != here:
-        words = f"in the workspace {root}, which this folder lies in; -C . begins one of this folder alone"
+        words = f"in the workspace {root}, which this folder lies in; -C . means this folder alone"
         err().print(plain(words, "dim"))
     return root
 
@@ -231,7 +240,7 @@ def run(
     text, chosen_mode = _one_task(task), checked_mode(mode)
 
     async def work(client: Client) -> Exit:
-        folder = await _begins_in(client) if root is None else placed(root)
+        folder = await workspace_here(client) if root is None else placed(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:
@@ -281,7 +290,8 @@ def resume(
     async def work(client: Client) -> Exit:
         info = await pick_session(client, session, root)
         if not as_json:
-            out().print(plain(f"session {short_id(info.session_id)} · {info.title} · {info.root}", "dim"))
+            title = await shown_title(client, info)
+            out().print(plain(f"session {short_id(info.session_id)} · {title} · {info.root}", "dim"))
         turn_id = await running_turn(client, info.session_id)
         if text is not None:
             turn_id = await send(client, info.session_id, text)

@@ -108,7 +108,8 @@ def search(
         console, short = out(), short_ids(one.session.session_id for one in answer.found)
         for one in answer.found:
             info = one.session
-            console.print(plain(f"{short[info.session_id]}  {local_time(info.updated_at)}  {info.title}", "bold"))
+            title = await shown_title(client, info)
+            console.print(plain(f"{short[info.session_id]}  {local_time(info.updated_at)}  {title}", "bold"))
             for hit in one.hits:
                 console.print(plain(f"  {'›' if hit.who == 'you' else ' '} {hit.words}"))
             if one.messages > len(one.hits):
@@ -213,7 +214,7 @@ def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
         page = await client.call("session/item/list", params)
         ended = (await client.call("change/list", SessionParams(session_id=info.session_id))).ended
         console = out()
-        console.print(plain(f"{detail.info.title} · {detail.info.root}", "bold"))
+        console.print(plain(f"{await shown_title(client, info)} · {detail.info.root}", "bold"))
         where = f"{detail.info.model_label} · sandbox {detail.info.sandbox} · {detail.info.trust_level}"
         console.print(plain(f"{info.session_id} · {phase_words(detail.info.phase)} · {where}", "dim"))
         if page.items_before:

@@ -14,7 +14,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import ItemListParams, SessionThawParams
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, Session, once_named, pick_session
+from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, Session, once_named, pick_session, shown_title
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
@@ -31,14 +31,15 @@ def thaw(
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         mark, answer = short_id(info.session_id), typed
+        title = await shown_title(client, info)
         if not await _is_frozen(client, info.session_id):
-            words = f"session {mark} {info.title!r} is not frozen"
+            words = f"session {mark} {title!r} is not frozen"
             raise GloveportError(ErrorCode.TURN_MISMATCH, words, hint="Nothing needs to be done.")
         if not answer:
             if not sys.stdin.isatty():
-                words = f"this would let session {mark} {info.title!r} work again"
+                words = f"this would let session {mark} {title!r} work again"
                 raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Say --type {mark}.")
-            words = f"Session {mark} {info.title!r} is frozen. Type {mark} to let it work again: "
+            words = f"Session {mark} {title!r} is frozen. Type {mark} to let it work again: "
             out().print(plain(words), end="")
             answer = await read_line() or ""
         params = SessionThawParams(client_request_id=request_id(), session_id=info.session_id, typed=answer or "-")

@@ -36,6 +36,11 @@ class Places:
     mark: Path | None = None
     """Counts along how far the journal has come, away from `data_dir`; None where all lies in one folder."""
 
+    @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """The folders that hold nothing but what is Gloveport's: no content of a workspace that they lie in."""
+        return self.data_dir, self.config_dir, *(() if self.mark is None else (self.mark.parent,))
+
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
     """The places that the environment names: `GLOVEPORT_HOME`, else the XDG folders.

@@ -36,7 +36,7 @@ from gloveport.server.commands.data import data_info
 from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.commands.session import check_strength, checked_root
+from gloveport.server.commands.session import check_strength, check_works, checked_root
 from gloveport.server.commands.trust import UNTOLD_APART, adopt_trust
 from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
@@ -92,6 +92,7 @@ async def choose_sandbox(house: House, params: SandboxChooseParams, caller: Call
                 ErrorCode.TURN_BUSY, "the sandbox is changed between turns", hint="Stop the turn first."
             )
         check_strength(described, state.trust_level)
+        check_works(described)
         words = f"{described.statement} In the image {params.image} ({image})." if image else described.statement
         chosen = SandboxChosen(sandbox=params.sandbox, trust_level=state.trust_level, statement=words, image=image)
         return (chosen,)

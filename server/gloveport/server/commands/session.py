@@ -81,6 +81,14 @@ def check_strength(rung: SandboxInfo, level: str) -> None:
         raise GloveportError(ErrorCode.SANDBOX_REFUSED, words, hint=hint)
 
 
+def check_works(rung: SandboxInfo) -> None:
+    """A rung that is chosen by name has to work here. Raises SANDBOX_UNAVAILABLE with the trial's reason."""
+    if not rung.available:
+        words = f"{rung.name} does not work here: {rung.reason or 'a trial of it failed'}"
+        hint = f"{rung.fix} See gloveport doctor --sandbox {rung.name}.".strip()
+        raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=hint)
+
+
 async def thaw(house: House, params: SessionThawParams, caller: Caller, once: Once) -> Empty:
     """Let a frozen session work again, since the user typed its mark. Raises GloveportError."""
     mark = params.session_id[-THAW_CHARACTERS:]
@@ -103,7 +111,9 @@ async def start(house: House, params: SessionStartParams, caller: Caller, once: 
         known = ", ".join(house.rungs.names)
         raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, f"there is no sandbox {sandbox!r}; there are: {known}")
     if params.sandbox is not None:
-        check_strength(await house.rungs.describe(sandbox), level)
+        rung = await house.rungs.describe(sandbox)
+        check_strength(rung, level)
+        check_works(rung)
     room = house.sessions.room
     session_id = SessionId(room.new_id("session"))
     choice = Choice(

@@ -50,6 +50,7 @@ def sandbox_facts(hands: Hands) -> SandboxFacts:
         does_not_hold=tuple(sorted(claim.value for claim, _ in hands.available.does_not_hold)),
         statement=hands.backend.statement,
         host=hands.backend.host,
+        missing="" if hands.available.ok else hands.available.reason or "a trial of it failed",
     )
 
 

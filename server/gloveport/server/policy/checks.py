@@ -101,6 +101,10 @@ def _rung(request: Request, effects: Effects, context: Context) -> Iterator[Find
     if sandbox is None:
         yield deny("no-sandbox", "There is no sandbox to run it in, and nothing runs without one.")
         return
+    if sandbox.missing:
+        words = f"{sandbox.name} does not work here: {escape_display(sandbox.missing)}"
+        yield deny("no-sandbox", f"{words.rstrip('.')}. Nothing ran; see gloveport doctor.")
+        return
     chosen = minimum_strength(context.trust_level or TrustLevel.untrusted)
     level = trust_in_force(context.trust_level, request.label.integrity, context.worktree)
     needed = minimum_strength(level)

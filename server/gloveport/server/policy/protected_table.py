@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import Final
 
-TABLE_VERSION = 3
+TABLE_VERSION = 4
 
 
 @unique
@@ -53,6 +53,7 @@ GROUPS: Final[tuple[Group, ...]] = (
         _NEVER,
         "it is named like a configuration of this product",
         folders=_names(".gloveport"),
+        paths=_names(".config/gloveport, .local/state/gloveport, .local/share/gloveport"),
     ),
     Group(
         _RUNS,

@@ -60,6 +60,7 @@ class SandboxFacts:
     """The sandbox a call would run in, as probed: strength 0–3, open network, and what it does and doesn't hold.
 
     `host`: the machine to which the session's copy of the project is sent; empty for this one.
+    `missing`: why it does not work here, in words; empty where it does.
     """
 
     name: str
@@ -69,6 +70,7 @@ class SandboxFacts:
     does_not_hold: tuple[str, ...] = ()
     statement: str = ""
     host: str = ""
+    missing: str = ""
 
 
 def least_trusting(*levels: TrustLevel | None) -> TrustLevel:

@@ -201,6 +201,9 @@ class SessionWorkspace:
 
     async def check_place(self, path: str) -> None:
         """Raise WorkspaceError when a file at the link-free `path` could never be proposed."""
+        if self._look.is_hidden(path):
+            words = f"{path} lies where gloveport keeps its own data and settings: it is never written"
+            raise WorkspaceError(ErrorCode.PROTECTED_PATH, words, path=path)
         await self._run(files.check_place, path, self._limits)
 
     async def read(self, path: str, *, at: str | None = None) -> bytes:

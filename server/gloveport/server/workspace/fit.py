@@ -20,7 +20,7 @@ _HINT: Final = "Begin the session in the folder of one project."
 
 
 def refuse_root(root: Path, own: Iterable[Path]) -> None:
-    """Raise `workspace.protected` for a root that is, or lies in, a folder of `own` or of the system.
+    """Raise `workspace.protected` for the home folder and a root that is or lies in a folder of `own` or the system.
 
     A root above one of `own` is fit: what is excluded there is never read.
     """
@@ -29,6 +29,8 @@ def refuse_root(root: Path, own: Iterable[Path]) -> None:
     keys = folder_keys(own)
     if real == SYSTEM_ROOT or folder_keys((real,)) == folder_keys((SYSTEM_ROOT,)):
         raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} is the whole system, not a project", hint=_HINT)
+    if folder_keys((real,)) & folder_keys((Path(os.path.expanduser("~")),)):
+        raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} is your home folder, not a project", hint=_HINT)
     for folder in chain:
         if folder in SYSTEM_FOLDERS and not _is_memory_disk(real):
             raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} lies in {folder}, which holds no files", hint=_HINT)
