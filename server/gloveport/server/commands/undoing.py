@@ -37,7 +37,8 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     part = Part(None if params.paths is None else frozenset(params.paths), hunks)
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("undo", [(one.apply_id, one.record) for one in chosen], part)
-    return await decide(actor, "undo", _told(actor.state.applied, "undo", plan), caller, once)
+    rejects = _rejects(actor.state.applied, chosen)
+    return await decide(actor, "undo", _told(actor.state.applied, "undo", plan), caller, once, rejects=rejects)
 
 
 async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -49,7 +50,23 @@ async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Onc
         raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to redo", hint="See gloveport show.")
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("redo", [(found[-1].apply_id, found[-1].record)])
-    return await decide(actor, "redo", _told(actor.state.applied, "redo", plan), caller, once)
+    rejects = _rejects(actor.state.applied, found[-1:])
+    return await decide(actor, "redo", _told(actor.state.applied, "redo", plan), caller, once, rejects=rejects)
+
+
+def _rejects(applied: Sequence[ChangeApplied], chosen: Sequence[ChangeApplied]) -> frozenset[str]:
+    """The paths on which these, or what they took back, were rejects alone."""
+    by_id = {each.apply_id: each for each in applied}
+    paths: dict[bool, set[str]] = {True: set(), False: set()}
+    left = list(chosen)
+    while left:
+        each = left.pop()
+        if each.action in BACK or each.action == "restore":
+            left += [by_id[name] for name in _names(each, "undoes") if name in by_id]
+        else:
+            choices: Any = each.record.get("decided", ())
+            paths[each.action == "reject"] |= {choice["path"] for choice in choices}
+    return frozenset(paths[True] - paths[False])
 
 
 def _told(applied: Sequence[ChangeApplied], action: Decision, plan: Plan) -> Plan:
