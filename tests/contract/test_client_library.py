@@ -110,6 +110,17 @@ async def test_a_question_that_the_daemon_would_not_read_ends_at_once() -> None:
         assert (await client.call("session/list", SessionListParams())).sessions == ()
 
 
+@pytest.mark.parametrize(("field", "value"), [("provider", 1 << 70), ("title", "half a pair \ud800")])
+async def test_a_question_that_no_message_can_hold_is_refused_here(field: str, value: object) -> None:
+    """A number beyond 64 bits, text that is none: a typed error, and the link goes on."""
+    async with run_daemon() as daemon, connect(daemon.socket) as client:
+        params = {"clientRequestId": "1", "root": "/r", field: value}
+        with pytest.raises(GloveportError) as told:
+            await client._link.ask("session/start", params)
+        assert told.value.code is ErrorCode.INVALID_PARAMS
+        assert (await client.call("session/list", SessionListParams())).sessions == ()
+
+
 async def test_a_daemon_that_goes_away_is_told_to_everybody_who_waits() -> None:
     """Open calls and followers end with UNREACHABLE; so do later ones."""
     backend = MemoryBackend()

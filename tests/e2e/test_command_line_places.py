@@ -147,7 +147,7 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
     assert f"uses {SPENT}" in cli("models", "use", SPENT, cwd=root).stdout
     failed = cli("resume", "-m", "again", cwd=root, code=3)
     assert "resume -m" in failed.stdout
-    assert "See gloveport models" in cli("models", "use", "none/none", cwd=root, code=1).stderr
+    assert "See gloveport models" in cli("models", "use", "none/none", cwd=root, code=2).stderr
     assert "provider/model" in cli("models", "use", "none", cwd=root, code=2).stderr
 
 

@@ -169,7 +169,11 @@ def test_the_verbs_as_commands(cli: Cli, root: Path) -> None:
         assert "A new turn begins with it." in cli("interrupt", "another task", cwd=root).stdout
         shell.wait_for("not sent (the turn was stopped): and a test")
         assert shell.end() == 4
-    assert "› another task" in cli("show", cwd=root).stdout
+    shown, told = cli("show", cwd=root).stdout, cli("transcript", cwd=root).stdout
+    assert "› another task" in shown
+    assert "› and a test [returned]" in shown
+    assert "» steer: supplement. [Gloveport: It arrives" in shown
+    assert "You, to the running turn (supplement): and a test\n\n[Gloveport: It arrives" in told
 
 
 def test_there_is_nobody_to_steer(cli: Cli, root: Path) -> None:

@@ -32,6 +32,11 @@ PATTERNS = {
 NOTHING: set[str] = set()
 
 
+def named(value: object) -> str | None:
+    """A test's name, the same in every process; sets are numbered, because they have no order."""
+    return None if isinstance(value, (set, frozenset, Capability)) else str(value)
+
+
 def test_every_kind_of_pattern_has_its_rows() -> None:
     assert {one.kind for one in PATTERNS.values()} == set(PatternKind)
 
@@ -75,7 +80,7 @@ def test_every_kind_of_pattern_has_its_rows() -> None:
         (effect("execute", "x", framework="pytest"), None, NOTHING),
         (effect("write", "x", test_class="pytest"), None, NOTHING),
     ],
-    ids=str,
+    ids=named,
 )
 def test_a_pattern_names_exactly_these_targets(target: Effect, argv: tuple[str, ...] | None, covered: set[str]) -> None:
     assert {name for name, one in PATTERNS.items() if pattern_covers(one, target, argv)} == covered
@@ -138,7 +143,7 @@ def of(kind: str, *value: str, tool: str = "t", kinds: frozenset[EffectKind] = W
         (("path_exact", "pytest"), ("argv_prefix", "pytest"), False),
         (("path_prefix", "a"), ("call_exact", "a"), False),
     ],
-    ids=str,
+    ids=named,
 )
 def test_one_pattern_lies_within_another_or_not(narrow: tuple[str, ...], wide: tuple[str, ...], within: bool) -> None:
     assert narrowed_within(of(*narrow), of(*wide)) is within
@@ -181,7 +186,7 @@ EMPTY = "a grant names kinds of effect and targets"
         (of("argv_prefix", "env"), "env can start other programs named in its arguments"),
         (of("argv_prefix", "python"), "python is given code, or an option that may carry code"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_why_no_lasting_right_may_hold_it(capability: Capability, why: str | None) -> None:
     assert overbroad(capability) == why
@@ -211,7 +216,7 @@ HIDDEN = "a\u202eb"
         (of("call_exact", "write:a:b", "execute:ls"), "write `a:b`; run `ls`"),
         (of("call_exact", "beam:mars", "x"), "`beam:mars`; `x`"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_a_capability_in_words(capability: Capability, words: str) -> None:
     assert pattern_words(capability) == words

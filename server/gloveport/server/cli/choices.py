@@ -6,7 +6,6 @@ Invariant: what is shown is what the daemon holds.
 Must never: choose for the user.
 """
 
-from types import MappingProxyType
 from typing import Annotated, Final
 
 import anyio
@@ -15,13 +14,13 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
-from gloveport.protocol.wire.session import SessionBudgetParams, SessionModeParams
 from gloveport.protocol.wire.turn import TurnCancelParams
+from gloveport.server.cli.bounds import MODES, TOKENS_MAX, checked_mode, set_budget, set_mode
 from gloveport.server.cli.demo import SCRIPTED
-from gloveport.server.cli.link import fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_running, pick_session
-from gloveport.server.cli.run import absolute, checked_level, known_level
+from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
+from gloveport.server.cli.run import checked_level, known_level, naming
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
 
@@ -30,7 +29,6 @@ NO_MODEL: Final = (
     "No model of yours is set up: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into "
     "config.toml (the README shows one); then gloveport daemon stop."
 )
-MODES: Final = MappingProxyType({"agent": "it works", "plan": "it looks, and says what it would do"})
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -39,7 +37,7 @@ def trust(
     root: Folder = HERE,
 ) -> None:
     """Show or set how far you trust the code of this folder."""
-    wanted, folder = checked_level(level, "LEVEL"), absolute(root)
+    wanted, folder = checked_level(level, "LEVEL"), placed(root)
     if not folder.is_dir():
         fail(f"there is no folder {folder}", "Name an existing folder.")
 
@@ -95,33 +93,37 @@ def use(
         params = ModelChooseParams(
             client_request_id=request_id(), session_id=info.session_id, provider=provider, model=name
         )
-        chosen = await client.call("model/choose", params)
+        with naming():
+            chosen = await client.call("model/choose", params)
         out().print(plain(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}"))
 
     with_client(work)
 
 
 def budget(
-    turn: Annotated[int | None, typer.Option(min=1, help="The most tokens of one turn.")] = None,
-    whole: Annotated[int | None, typer.Option("--total", min=1, help="The most tokens of the session.")] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", "--turn-tokens", min=1, max=TOKENS_MAX, help="The most tokens of one turn.")
+    ] = None,
+    whole: Annotated[
+        int | None,
+        typer.Option("--total", "--session-tokens", min=1, max=TOKENS_MAX, help="The most tokens of the session."),
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No limit of either kind.")] = False,
     session: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Show or set what a session may use; what is not named stays. A turn that would pass a limit ends, and says so."""
+    if none and (turn is not None or whole is not None):
+        fail(
+            "--none is no limit of either kind, and --turn or --total is one", "Give the one or the other.", Exit.USAGE
+        )
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
         limits = (None, None) if none else (turn or known.turn_tokens_max, whole or known.session_tokens_max)
         if none or turn is not None or whole is not None:
-            params = SessionBudgetParams(
-                client_request_id=request_id(),
-                session_id=info.session_id,
-                turn_tokens=limits[0],
-                session_tokens=limits[1],
-            )
-            await client.call("session/budget", params)
+            await set_budget(client, info.session_id, *limits)
         spent = known.input_tokens + known.output_tokens
         for words, used, limit in (("turn", known.turn_tokens, limits[0]), ("session", spent, limits[1])):
             of = "no limit" if limit is None else f"of {limit:,} at most"
@@ -136,16 +138,11 @@ def mode(
     root: Folder = HERE,
 ) -> None:
     """Show or choose what a session may do: agent works, plan looks and says what it would do."""
-    if wanted not in ("", *MODES):
-        fail(f"{wanted!r} is no mode", f"There are: {', '.join(MODES)}.")
+    checked_mode(wanted)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
-        if wanted:
-            params = SessionModeParams.model_validate(
-                {"client_request_id": request_id(), "session_id": info.session_id, "mode": wanted}
-            )
-            await client.call("session/mode", params)
+        await set_mode(client, info.session_id, wanted)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
         out().print(plain(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}"))
 
@@ -156,9 +153,11 @@ def cancel(
     session: Annotated[
         str, typer.Argument(help="A part of the session's id; empty: the only one of this folder with a running turn.")
     ] = "",
+    named: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Stop the running turn of a session."""
+    session = once_named(session, named)
 
     async def work(client: Client) -> None:
         running = None if session else await pick_running(client, root)

@@ -18,7 +18,7 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.server.cli.demo_repo import TASK, materialise
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.run import begin, follow_and_finish, send
 from gloveport.server.cli.turns import Manner
 from gloveport.server.client.connect import Client
@@ -53,7 +53,7 @@ def demo(
     ask: Annotated[bool, typer.Option("--ask", help="Answer the approval yourself.")] = False,
 ) -> None:
     """Mend a small repository with a failing test, from the first question to the accepted change."""
-    root = (folder or default_folder()).absolute()
+    root = placed(folder or default_folder())
     try:
         materialise(root)
     except GloveportError as error:

@@ -20,7 +20,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeHunksParams, ChangeInfo, ChangePreviewParams, EndedHunkInfo
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.link import err, out, plain
+from gloveport.server.cli.link import err, out, placed, plain
 from gloveport.server.cli.seen import note_shown
 from gloveport.server.client.connect import Client
 
@@ -57,7 +57,7 @@ async def pending(
 def _names(path: str, root: Path, folder: Path) -> Iterator[str]:
     """What a typed path may be in the session: seen from the current folder first, then from the session's root."""
     top = os.path.realpath(root)
-    full = os.path.normpath(os.path.join(os.path.realpath(folder), path))
+    full = os.path.normpath(os.path.join(placed(folder, resolved=True), path))
     if Path(full).is_relative_to(top):
         yield Path(os.path.relpath(full, top)).as_posix()
     if not os.path.isabs(path):

@@ -14,10 +14,9 @@ from typing import Annotated, Final
 
 import typer
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import ProbeInfo, SandboxDoctorParams, SandboxInfo
-from gloveport.server.cli.link import Exit, out, plain, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, with_client
 from gloveport.server.client.connect import Client
 
 _MARKS: Final = MappingProxyType(
@@ -39,7 +38,7 @@ def doctor(
             rungs = tuple(rung for rung in rungs if rung.name == sandbox)
             if not rungs:
                 words = f"there is no sandbox {sandbox!r}; there are: {known}"
-                raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, words)
+                fail(words, code=Exit.USAGE)
         models = (await client.call("model/list", Empty())).models
         probes = {
             rung.name: (await client.call("sandbox/doctor", SandboxDoctorParams(sandbox=rung.name))).probes

@@ -6,14 +6,16 @@ Must never: hide what went wrong; it stands before the hint.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
 from gloveport.protocol.wire.methods import METHODS
+from gloveport.server.client.paths import find_places
 
 HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
@@ -54,6 +56,8 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
 
 RULE_HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "mode:plan": "Plan mode looks and changes nothing. To let it work: gloveport mode agent, "
+        "then gloveport resume -m '...'",
         "kernel:no-sandbox": "See what each sandbox needs here: gloveport doctor",
         "kernel:trust-unset": "Say how far you trust this folder: gloveport trust restricted",
         "kernel:old-goal": "Nothing to do; it was proposed for a goal that has changed.",
@@ -129,10 +133,29 @@ def advice(code: str, hint: str) -> str:
     return chosen.replace(_COMMAND, _running.get())
 
 
+RULES_NAME: Final = "rules.toml"
+MANAGED_SETTINGS: Final = Path("/etc/gloveport")
+NO_ANSWER_ALLOWS: Final = (
+    "No answer can allow it; do it yourself if you want it done, or ask for another way: gloveport resume -m '...'"
+)
+_VERDICTS: Final = re.compile(r"(?:^| then )(allow|ask|deny)\b")
+_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 RERUN_HINT: Final = (
     "If it needs that call and you trust it, choose another sandbox in the settings (sandbox.trusted) and run it "
     "again; gloveport doctor says what each one refuses."
 )
+
+
+def _denied_by(rules: Sequence[str]) -> str:
+    """What can be done where a rule forbids: no answer allows it. `rules`: `source:id` of those that decided."""
+    names = [name for one in rules for name in one.split(", ")]
+    for source, folder in (("user", find_places().config_dir), ("managed", MANAGED_SETTINGS)):
+        ids = [name.removeprefix(f"{source}:") for name in names if name.startswith(f"{source}:")]
+        if ids:
+            whose = "a rule of yours" if source == "user" else "a rule of this machine's owner"
+            words = f"{whose} forbids it, and no answer can allow it: {', '.join(ids)} in {folder / RULES_NAME}"
+            return f"{words}. See gloveport policy show."
+    return NO_ANSWER_ALLOWS
 
 
 def hint_for_call(decision: str, outcome: str, trust_level: str) -> str:
@@ -143,4 +166,6 @@ def hint_for_call(decision: str, outcome: str, trust_level: str) -> str:
         found = next((words for rule, words in RULE_HINTS.items() if rule in decision), None)
         if found is not None and outcome == "denied":
             return found
+        if outcome == "denied" and _VERDICTS.findall(decision)[-1:] == ["deny"]:
+            return _denied_by(_BRACKETS.findall(decision)[-1:])
     return OUTCOME_HINTS.get(outcome, "")

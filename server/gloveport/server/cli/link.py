@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum, unique
+from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import typer
@@ -85,6 +86,14 @@ def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:
     if hint:
         err().print(plain(hint))
     raise typer.Exit(int(code))
+
+
+def placed(folder: Path, *, resolved: bool = False) -> Path:
+    """The folder's whole path, links kept or `resolved`. Ends the command where the folder it is in was deleted."""
+    try:
+        return Path(os.path.realpath(folder) if resolved else os.path.abspath(folder))
+    except FileNotFoundError:
+        fail("the folder you are in no longer exists", "Go to another one, or name one: -C FOLDER.")
 
 
 def code_of(error: GloveportError) -> Exit:

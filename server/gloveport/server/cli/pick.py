@@ -14,7 +14,7 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
-from gloveport.server.cli.link import err, plain
+from gloveport.server.cli.link import Exit, err, fail, placed, plain
 from gloveport.server.cli.phrases import phase_words, short_id, short_ids
 from gloveport.server.client.connect import Client
 
@@ -33,6 +33,13 @@ WORDS_SHOWN: Final = 60
 _ELSEWHERE_SHOWN: Final = 3
 
 
+def once_named(argument: str, option: str) -> str:
+    """The session as it was named, as the argument or with -s. Ends the command where it was named twice."""
+    if argument and option:
+        fail("the session is named twice", "Name it once, with or without -s.", Exit.USAGE)
+    return argument or option
+
+
 async def pick_session(client: Client, given: str, folder: Path = HERE) -> SessionInfo:
     """The session named, by a unique part of its id, or the newest of the folder. Raises GloveportError.
 
@@ -42,7 +49,7 @@ async def pick_session(client: Client, given: str, folder: Path = HERE) -> Sessi
     if given:
         return _named(every, given)
     info = _newest(every, folder)
-    if os.path.realpath(info.root) != os.path.realpath(folder):
+    if os.path.realpath(info.root) != str(placed(folder, resolved=True)):
         err().print(plain(f"session {short_id(info.session_id)} of {info.root}, which holds this folder", "dim"))
     return info
 
@@ -116,7 +123,7 @@ async def _last_message(client: Client, info: SessionInfo) -> str:
 
 
 def _here(every: list[SessionInfo], folder: Path) -> list[SessionInfo]:
-    place = Path(os.path.realpath(folder))
+    place = placed(folder, resolved=True)
     return [one for one in every if place.is_relative_to(os.path.realpath(one.root))]
 
 
@@ -132,7 +139,7 @@ def _newest(every: list[SessionInfo], folder: Path) -> SessionInfo:
     newest = "".join(f"\n  {short[one.session_id]}  {one.root}" for one in every[:_ELSEWHERE_SHOWN])
     raise GloveportError(
         ErrorCode.SESSION_UNKNOWN,
-        f"there is no session of {os.path.abspath(folder)}; the newest elsewhere:{newest}",
+        f"there is no session of {placed(folder)}; the newest elsewhere:{newest}",
         hint="Name one by its id, or its folder with -C.",
     )
 

@@ -8,20 +8,22 @@ Must never: print a secret that redaction knows, unless asked for the raw log.
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import typer
 
-from gloveport.protocol.errors import GloveportError
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
 
+EVENTS_MAX: Final = 10**12
+"""No log has more events."""
 AnySession = Annotated[
     str, typer.Argument(help="A part of the session's id, a database or an export; empty: the newest session.")
 ]
@@ -59,7 +61,7 @@ def replay_with(read: Replay) -> Callable[..., None]:
 
     def replay(
         session: AnySession = "",
-        at: Annotated[int | None, typer.Option("--at", min=1, help="Only up to this event.")] = None,
+        at: Annotated[int | None, typer.Option("--at", min=1, max=EVENTS_MAX, help="Only up to this event.")] = None,
         view: Annotated[
             str, typer.Option("--view", help="Print this view there: items, state, events, context, trace, usage, …")
         ] = "",
@@ -68,7 +70,8 @@ def replay_with(read: Replay) -> Callable[..., None]:
         try:
             report = read(find_places().data_dir, session, at, view)
         except GloveportError as error:
-            fail(error.message, hint_of(error))
+            unknown_view = view and error.code is ErrorCode.INVALID_PARAMS
+            fail(error.message, hint_of(error), Exit.USAGE if unknown_view else Exit.FAILED)
         for line in report.shown:
             print_json(line)
         if view:
@@ -88,11 +91,13 @@ def export_with(read: Export) -> Callable[..., None]:
 
     def export(
         session: Named = "",
+        named: Session = "",
         raw: Annotated[bool, typer.Option("--raw", help="Without redaction.")] = False,
         offline: Annotated[bool, typer.Option("--offline", help="Read the log itself, without a daemon.")] = False,
         root: Folder = HERE,
     ) -> None:
         """Print a session's events as NDJSON, redacted."""
+        session = once_named(session, named)
         if not offline:
             _export(session, raw, root)
             return

@@ -8,7 +8,8 @@ Must never: accept a change by itself unless `--accept` says so.
 import os
 import shlex
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final
@@ -20,13 +21,15 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
+from gloveport.server.cli.bounds import Mode, SessionTokens, TurnTokens, checked_mode, set_budget, set_mode
 from gloveport.server.cli.cards import Approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
+from gloveport.server.cli.hints import hint_of
+from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, every_session, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, every_session, once_named, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
@@ -72,14 +75,9 @@ def checked_level(given: str, named: str = "--trust") -> TrustLevelName | None:
     return found
 
 
-def absolute(folder: Path) -> Path:
-    """The folder's whole path, links kept, as sessions and trust are known by."""
-    return Path(os.path.abspath(folder))
-
-
 async def _begins_in(client: Client) -> Path:
     """The folder the user is in, or the known workspace it lies in, which is told."""
-    here = absolute(HERE)
+    here = placed(HERE)
     known = [one.root for one in (await client.call("workspace/list", Empty())).workspaces]
     known += [one.root for one in await every_session(client)]
     root = workspace_around(here, frozenset(known))
@@ -156,7 +154,19 @@ async def begin(client: Client, root: Path, model: str, sandbox: str) -> Session
         model=name or None,
         sandbox=sandbox or None,
     )
-    return await client.call("session/start", params)
+    with naming(named=bool(model or sandbox)):
+        return await client.call("session/start", params)
+
+
+@contextmanager
+def naming(*, named: bool = True) -> Iterator[None]:
+    """A model or a sandbox that the user `named` in it and that there is not is wrong usage."""
+    try:
+        yield
+    except GloveportError as error:
+        if named and error.code in (ErrorCode.MODEL_UNKNOWN, ErrorCode.SANDBOX_UNAVAILABLE):
+            fail(error.message, hint_of(error), Exit.USAGE)
+        raise
 
 
 async def send(client: Client, session_id: str, text: str) -> str:
@@ -208,6 +218,9 @@ def run(
     approve: ApproveOption = "ask",
     accept: AcceptOption = False,
     as_json: AsJson = False,
+    mode: Mode = "",
+    turn_tokens: TurnTokens = None,
+    session_tokens: SessionTokens = None,
 ) -> None:
     """Do a task in a workspace: stream the work, ask when needed, show the diff.
 
@@ -215,10 +228,10 @@ def run(
     6 the daemon cannot be reached, 130 interrupted.
     """
     manner, level = Manner(as_json=as_json, approve=checked_approve(approve)), checked_level(trust)
-    text = _one_task(task)
+    text, chosen_mode = _one_task(task), checked_mode(mode)
 
     async def work(client: Client) -> Exit:
-        folder = await _begins_in(client) if root is None else absolute(root)
+        folder = await _begins_in(client) if root is None else placed(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:
@@ -226,6 +239,9 @@ def run(
             out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim"))
         if session.trust_level == UNCHOSEN:
             err().print(plain(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow"))
+        await set_mode(client, session.session_id, chosen_mode)
+        if turn_tokens is not None or session_tokens is not None:
+            await set_budget(client, session.session_id, turn_tokens, session_tokens)
         turn_id = await send(client, session.session_id, text)
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
@@ -248,6 +264,7 @@ def resume(
     session: Named = "",
     message: Annotated[str | None, typer.Option("--message", "-m", help="Send this first.")] = None,
     *,
+    named: Session = "",
     root: Folder = HERE,
     approve: ApproveOption = "ask",
     accept: AcceptOption = False,
@@ -257,6 +274,7 @@ def resume(
 
     Exit codes as of run.
     """
+    session = once_named(session, named)
     manner = Manner(as_json=as_json, approve=checked_approve(approve), whole_session=False)
     text = None if message is None else _not_blank(message, "the message")
 

@@ -5,8 +5,8 @@ Invariant: reads only.
 Must never: open more of a session than is shown.
 """
 
-import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -25,7 +25,7 @@ from gloveport.protocol.wire.session import (
     ViewItem,
 )
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
+from gloveport.server.cli.link import out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
@@ -37,7 +37,7 @@ from gloveport.server.cli.phrases import (
     short_ids,
     standing_words,
 )
-from gloveport.server.cli.pick import HERE, Folder, Named, Session, pick_session, shown_title
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session, shown_title
 from gloveport.server.client.connect import Client
 
 ITEMS_SHOWN_MAX: Final = 500
@@ -52,7 +52,7 @@ def sessions(
     root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
 ) -> None:
     """List the sessions, newest first."""
-    folder = os.path.abspath(root) if root else None
+    folder = str(placed(Path(root))) if root else None
 
     async def work(client: Client) -> None:
         found = await client.call("session/list", SessionListParams(limit=limit, root=folder))
@@ -97,7 +97,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find sessions by words of their titles, messages and answers, newest first."""
-    folder = os.path.abspath(root) if root else None
+    folder = str(placed(Path(root))) if root else None
 
     async def work(client: Client) -> None:
         params = SessionSearchParams(text=" ".join(words)[:SEARCH_TEXT_LENGTH_MAX], root=folder, limit=limit)
@@ -198,17 +198,16 @@ def _notes(item: ViewItem) -> list[tuple[str, str]]:
     if item.kind == "freeze":
         return [(f"⛔ {fields['state']}: {fields['words']}", "bold red")]
     if item.kind == "steering":
-        return [(f"» {fields['verb']}: {fields['steeringKind']}. {fields['words']}", "dim")]
+        return [(f"» {fields['verb']}: {fields['steeringKind']}. [Gloveport: {fields['words']}]", "dim")]
     return []
 
 
 def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
     """Print a session: its messages, calls, tests and changes."""
-    if session and named:
-        fail("the session is named twice", "Name it once, with or without -s.", Exit.USAGE)
+    wanted = once_named(session, named)
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session or named, root)
+        info = await pick_session(client, wanted, root)
         detail = await client.call("session/show", SessionParams(session_id=info.session_id))
         params = ItemListParams(session_id=info.session_id, before=1 << 31, limit=ITEMS_SHOWN_MAX)
         page = await client.call("session/item/list", params)

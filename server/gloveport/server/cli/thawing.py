@@ -11,26 +11,29 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.session import SessionThawParams
+from gloveport.protocol.wire.session import ItemListParams, SessionThawParams
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 
 def thaw(
     session: Named = "",
+    named: Session = "",
     root: Folder = HERE,
     typed: Annotated[str, typer.Option("--type", help="The end of its id, where nobody can be asked.")] = "",
 ) -> None:
     """Let a session that was frozen for safety work again; nothing begins by it."""
+    session = once_named(session, named)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
-        await client.call("session/show", SessionParams(session_id=info.session_id))
         mark, answer = short_id(info.session_id), typed
+        if not await _is_frozen(client, info.session_id):
+            words = f"session {mark} {info.title!r} is not frozen"
+            raise GloveportError(ErrorCode.TURN_MISMATCH, words, hint="Nothing needs to be done.")
         if not answer:
             if not sys.stdin.isatty():
                 words = f"this would let session {mark} {info.title!r} work again"
@@ -43,3 +46,10 @@ def thaw(
         out().print(plain(f"Session {mark} may work again."))
 
     with_client(work)
+
+
+async def _is_frozen(client: Client, session_id: str) -> bool:
+    """Whether it stands still; the session's own item, which is its first, says so."""
+    params = ItemListParams(session_id=session_id, before=FIRST_ITEMS, limit=FIRST_ITEMS)
+    items = (await client.call("session/item/list", params)).items
+    return any(item.kind == "session" and item.fields.get("frozen") is True for item in items)

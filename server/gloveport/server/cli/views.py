@@ -18,8 +18,8 @@ from gloveport.protocol.text import printable
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
 from gloveport.server.cli.hints import hint_of
-from gloveport.server.cli.link import fail, print_json, with_client
-from gloveport.server.cli.pick import HERE, Folder, Named, pick_session
+from gloveport.server.cli.link import Exit, fail, print_json, with_client
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.cli.view_words import print_metrics, print_plan, print_task, print_trace, print_usage
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
@@ -45,15 +45,27 @@ class Views:
         self._door = door
 
     def usage(
-        self, session: Named = "", as_json: AsJson = False, offline: Offline = False, root: Folder = HERE
+        self,
+        session: Named = "",
+        named: Session = "",
+        as_json: AsJson = False,
+        offline: Offline = False,
+        root: Folder = HERE,
     ) -> None:
         """Show a session's tokens and cost, by model and turn; what has no price is unpriced."""
         ask = partial(self._one, "usage/show", lambda client, asked: client.call("usage/show", asked))
-        ask(wire.UsageShowParams(session_id=ANY), session, root, offline, _json if as_json else print_usage)
+        ask(
+            wire.UsageShowParams(session_id=ANY),
+            once_named(session, named),
+            root,
+            offline,
+            _json if as_json else print_usage,
+        )
 
     def trace(
         self,
         session: Named = "",
+        named: Session = "",
         turns: Annotated[int, typer.Option("--turns", min=1, max=wire.TURNS_MAX, help="The newest so many.")] = 1,
         as_json: AsJson = False,
         offline: Offline = False,
@@ -62,21 +74,48 @@ class Views:
         """Show where the time of a session's newest turn went, part by part and line by line."""
         ask = partial(self._one, "trace/show", lambda client, asked: client.call("trace/show", asked))
         params = wire.TraceShowParams(session_id=ANY, turns=turns)
-        ask(params, session, root, offline, _json if as_json else print_trace)
+        ask(params, once_named(session, named), root, offline, _json if as_json else print_trace)
 
-    def plan(self, session: Named = "", as_json: AsJson = False, offline: Offline = False, root: Folder = HERE) -> None:
+    def plan(
+        self,
+        session: Named = "",
+        named: Session = "",
+        as_json: AsJson = False,
+        offline: Offline = False,
+        root: Folder = HERE,
+    ) -> None:
         """Show the agent's plan, and the steps whose goal has changed."""
         ask = partial(self._one, "plan/show", lambda client, asked: client.call("plan/show", asked))
-        ask(wire.PlanShowParams(session_id=ANY), session, root, offline, _json if as_json else print_plan)
+        ask(
+            wire.PlanShowParams(session_id=ANY),
+            once_named(session, named),
+            root,
+            offline,
+            _json if as_json else print_plan,
+        )
 
-    def task(self, session: Named = "", as_json: AsJson = False, offline: Offline = False, root: Folder = HERE) -> None:
+    def task(
+        self,
+        session: Named = "",
+        named: Session = "",
+        as_json: AsJson = False,
+        offline: Offline = False,
+        root: Folder = HERE,
+    ) -> None:
         """Show what a session does now: what runs, what waits, how it last failed."""
         ask = partial(self._one, "task/show", lambda client, asked: client.call("task/show", asked))
-        ask(wire.TaskShowParams(session_id=ANY), session, root, offline, _json if as_json else print_task)
+        ask(
+            wire.TaskShowParams(session_id=ANY),
+            once_named(session, named),
+            root,
+            offline,
+            _json if as_json else print_task,
+        )
 
     def transcript(
         self,
         session: Named = "",
+        named: Session = "",
         form: Form = "markdown",
         raw: Raw = False,
         offline: Offline = False,
@@ -84,7 +123,7 @@ class Views:
     ) -> None:
         """Print a session in words, as Markdown or plain text, redacted."""
         if form not in ("markdown", "plain"):
-            fail(f"{form!r} is no format", "Use --format markdown or --format plain.")
+            fail(f"{form!r} is no format", "Use --format markdown or --format plain.", Exit.USAGE)
 
         def on(asked: wire.TranscriptParams, answer: Any) -> wire.TranscriptParams | None:
             sys.stdout.write(printable(answer.text))
@@ -92,9 +131,11 @@ class Views:
 
         ask = partial(self._pages, "session/transcript", lambda client, asked: client.call("session/transcript", asked))
         params = wire.TranscriptParams.model_validate({"session_id": ANY, "format": form, "redacted": not raw})
-        ask(params, session, root, offline, on)
+        ask(params, once_named(session, named), root, offline, on)
 
-    def samples(self, session: Named = "", raw: Raw = False, offline: Offline = False, root: Folder = HERE) -> None:
+    def samples(
+        self, session: Named = "", named: Session = "", raw: Raw = False, offline: Offline = False, root: Folder = HERE
+    ) -> None:
         """Print one evaluation record for each turn as NDJSON, redacted."""
 
         def on(asked: wire.SampleListParams, answer: Any) -> wire.SampleListParams | None:
@@ -103,7 +144,7 @@ class Views:
             return None if answer.next_offset is None else asked.model_copy(update={"offset": answer.next_offset})
 
         ask = partial(self._pages, "sample/list", lambda client, asked: client.call("sample/list", asked))
-        ask(wire.SampleListParams(session_id=ANY, redacted=not raw), session, root, offline, on)
+        ask(wire.SampleListParams(session_id=ANY, redacted=not raw), once_named(session, named), root, offline, on)
 
     def metrics(
         self,

@@ -67,7 +67,8 @@ class Link:
         """The result as plain JSON; `on_result` sees it before any later message is read.
 
         Raises:
-            GloveportError: the daemon's refusal, UNREACHABLE, or TOO_LARGE for what it would not read.
+            GloveportError: the daemon's refusal, UNREACHABLE, TOO_LARGE for what it would not read, or
+                INVALID_PARAMS for what no message can hold.
         """
         if self._failure is not None:
             raise self._failure
@@ -183,7 +184,11 @@ class Link:
 
 
 def _frame(message: Raw) -> bytes:
-    return encode_frame(orjson.dumps(message))
+    try:
+        return encode_frame(orjson.dumps(message))
+    except orjson.JSONEncodeError as error:  # a whole number beyond 64 bits, half a surrogate pair
+        words = f"the question cannot be written as a message: {error}"
+        raise GloveportError(ErrorCode.INVALID_PARAMS, words) from None
 
 
 def to_error(raw: Any) -> GloveportError:

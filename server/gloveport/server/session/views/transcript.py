@@ -152,7 +152,9 @@ class TranscriptProjection:
         yield body.text
 
     def _steered(self, body: ev.SteeringDecided) -> Iterable[str]:
-        yield f"[you said to the running turn ({body.kind}): {body.words}]"
+        yield f"You, to the running turn ({body.kind}): {body.text}"
+        if body.words:
+            yield f"[Gloveport: {body.words}]"
 
     def _retry(self, body: ev.RetryScheduled) -> Iterable[str]:
         if is_held_back(body):
