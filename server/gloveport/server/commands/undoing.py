@@ -79,14 +79,14 @@ def _told(applied: Sequence[ChangeApplied], action: Decision, plan: Plan) -> Pla
         if each.apply_id in holding:
             stands |= dict.fromkeys(_digests(each), _VERBS.get(each.action, "undone"))
     decided: list[Decided] = []
-    for each in plan.decided:
-        pairs = list(zip(each.hunk_ids, each.digests, strict=False))
-        if len(pairs) != len(each.digests):  # taken whole, it has a digest and no hunks
-            decided.append(replace(each, becomes=stands.get(each.digests[0], "undone")))
+    for choice in plan.decided:
+        pairs = list(zip(choice.hunk_ids, choice.digests, strict=False))
+        if len(pairs) != len(choice.digests):  # taken whole, it has a digest and no hunks
+            decided.append(replace(choice, becomes=stands.get(choice.digests[0], "undone")))
             continue
         for verb in dict.fromkeys(stands.get(digest, "undone") for _, digest in pairs):
             names, digests = zip(*(one for one in pairs if stands.get(one[1], "undone") == verb), strict=True)
-            decided.append(replace(each, hunk_ids=names, digests=digests, becomes=verb))
+            decided.append(replace(choice, hunk_ids=names, digests=digests, becomes=verb))
     return replace(plan, decided=tuple(decided))
 
 
