@@ -76,11 +76,12 @@ export interface ChangeDecideParams {
   readonly selections: readonly Selection[];
 }
 
-/** The apply that was done, to be named in an undo, and the paths it touched. Those of `in_editors` were changed in open documents, where they wait to be saved. */
+/** The apply that was done, to be named in an undo, and the paths it touched. Those of `in_editors` were changed in open documents, where they wait to be saved. Of `rejects` an undo or a redo took back, or made again, rejects alone: the user's file is as it was. */
 export interface ChangeDecideResult {
   readonly applyId: string;
   readonly paths: readonly string[];
   readonly inEditors?: readonly string[];
+  readonly rejects?: readonly string[];
 }
 
 /** One side of a proposal, by the URI that `change/preview` named. */

@@ -190,6 +190,11 @@ def test_show_tells_what_became_of_each_hunk(cli: Cli, proposed: Path, order: tu
     assert "docs/crlf.txt: pending\n" in shown
     cli("reject", "docs/crlf.txt", cwd=proposed)
     assert "docs/crlf.txt: rejected\n" in cli("show", cwd=proposed).stdout
+    for back, verb in (("undo", "undone"), ("redo", "redone")):
+        told = cli(back, cwd=proposed).stdout
+        assert told == f"{verb}: the reject of docs/crlf.txt; your file is as it was\n"
+    told = cli("undo", "--all", cwd=proposed).stdout.splitlines()
+    assert told == [f"undone: a.txt in {proposed}", "undone: the reject of docs/crlf.txt; your file is as it was"]
 
 
 @pytest.mark.parametrize(("name", "words"), [("docs/ünï.md", "my own\n"), ("src/old.txt", "old\nmine\n")])

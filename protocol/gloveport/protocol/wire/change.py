@@ -168,12 +168,14 @@ class ChangeDecideParams(SessionMutation):
 class ChangeDecideResult(WireModel):
     """The apply that was done, to be named in an undo, and the paths it touched.
 
-    Those of `in_editors` were changed in open documents, where they wait to be saved.
+    Those of `in_editors` were changed in open documents, where they wait to be saved. Of `rejects` an undo or a redo
+    took back, or made again, rejects alone: the user's file is as it was.
     """
 
     apply_id: str
     paths: tuple[str, ...]
     in_editors: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
 
 
 class ChangeUndoParams(SessionMutation):

@@ -128,6 +128,16 @@ def decided_words(verb: str, paths: Sequence[str], session: SessionInfo) -> str:
     return f"{verb}: {', '.join(paths)} in {session.root}"
 
 
+def _back_words(verb: str, result: ChangeDecideResult, session: SessionInfo) -> str:
+    """What was taken back or made again: of rejects, that no file of the user's changed."""
+    others = [path for path in result.paths if path not in result.rejects]
+    told = [decided_words(verb, others, session)] if others else []
+    if result.rejects:
+        kept = "your file is as it was" if len(result.rejects) == 1 else "your files are as they were"
+        told.append(f"{verb}: the reject of {', '.join(result.rejects)}; {kept}")
+    return "\n".join(told)
+
+
 def diff(paths: Paths = None, session: Session = "", root: Folder = HERE) -> None:
     """Show what the agent proposes; into a pipe or file: as a patch for git apply or patch -p1."""
 
@@ -214,7 +224,7 @@ def undo(
         )
         with taking_back():
             result = await client.call("change/undo", params)
-        out().print(plain(decided_words("undone", result.paths, info), "green"))
+        out().print(plain(_back_words("undone", result, info), "green"))
 
     with_client(work)
 
@@ -227,6 +237,6 @@ def redo(session: Session = "", root: Folder = HERE) -> None:
         params = ChangeRedoParams(client_request_id=request_id(), session_id=info.session_id)
         with taking_back():
             result = await client.call("change/redo", params)
-        out().print(plain(decided_words("redone", result.paths, info), "green"))
+        out().print(plain(_back_words("redone", result, info), "green"))
 
     with_client(work)

@@ -7,7 +7,7 @@ Must never: answer before the outcome is on disk.
 
 import dataclasses
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Final
 
@@ -159,8 +159,13 @@ async def reject(house: House, params: ChangeDecideParams, caller: Caller, once:
     return await decide(actor, "reject", await actor.workspace.plan_reject(_selected(actor, params)), caller, once)
 
 
-async def decide(actor: Actor, action: Decision, plan: Plan, caller: Caller, once: Once) -> ChangeDecideResult:
-    """Journal the plan as intent, have it carried out, and wait for the outcome. Raises what refused it."""
+async def decide(
+    actor: Actor, action: Decision, plan: Plan, caller: Caller, once: Once, *, rejects: Container[str] = ()
+) -> ChangeDecideResult:
+    """Journal the plan as intent, have it carried out, and wait for the outcome. Raises what refused it.
+
+    Of the paths `rejects` an undo or a redo is about rejects alone.
+    """
     for words in actor.waiting_applies.values():
         raise GloveportError(ErrorCode.TURN_BUSY, f"an earlier decision comes first: {words}")
     changes = [actor.state.changes.get(one.change_id) for one in plan.decided]
@@ -172,7 +177,8 @@ async def decide(actor: Actor, action: Decision, plan: Plan, caller: Caller, onc
         raise GloveportError(ErrorCode.LIMIT, words, hint=hint)
     apply_id = actor.room.new_id("apply")
     paths = tuple(sorted({decided.path for decided in plan.decided}))
-    result = ChangeDecideResult(apply_id=apply_id, paths=paths, in_editors=plan.in_editors)
+    kept = tuple(path for path in paths if path in rejects)
+    result = ChangeDecideResult(apply_id=apply_id, paths=paths, in_editors=plan.in_editors, rejects=kept)
     given = ApplyRequested(apply_id, action, record, caller.client_name or "client")
     start_effects(actor, await actor.submit(given, once.request(result)))
     return await settled(actor, result)

@@ -37,7 +37,8 @@ async def undo(house: House, params: ChangeUndoParams, caller: Caller, once: Onc
     part = Part(None if params.paths is None else frozenset(params.paths), hunks)
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("undo", [(one.apply_id, one.record) for one in chosen], part)
-    return await decide(actor, "undo", _told(actor.state.applied, "undo", plan), caller, once)
+    rejects = _rejects(actor.state.applied, chosen)
+    return await decide(actor, "undo", _told(actor.state.applied, "undo", plan), caller, once, rejects=rejects)
 
 
 async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Once) -> ChangeDecideResult:
@@ -49,7 +50,23 @@ async def redo(house: House, params: ChangeRedoParams, caller: Caller, once: Onc
         raise GloveportError(ErrorCode.CHANGE_UNKNOWN, "there is nothing to redo", hint="See gloveport show.")
     house.buffers.heard(caller.connection_id)
     plan = await actor.workspace.plan_back("redo", [(found[-1].apply_id, found[-1].record)])
-    return await decide(actor, "redo", _told(actor.state.applied, "redo", plan), caller, once)
+    rejects = _rejects(actor.state.applied, found[-1:])
+    return await decide(actor, "redo", _told(actor.state.applied, "redo", plan), caller, once, rejects=rejects)
+
+
+def _rejects(applied: Sequence[ChangeApplied], chosen: Sequence[ChangeApplied]) -> frozenset[str]:
+    """The paths on which these, or what they took back, were rejects alone."""
+    by_id = {each.apply_id: each for each in applied}
+    paths: dict[bool, set[str]] = {True: set(), False: set()}
+    left = list(chosen)
+    while left:
+        each = left.pop()
+        if each.action in BACK or each.action == "restore":
+            left += [by_id[name] for name in _names(each, "undoes") if name in by_id]
+        else:
+            choices: Any = each.record.get("decided", ())
+            paths[each.action == "reject"] |= {choice["path"] for choice in choices}
+    return frozenset(paths[True] - paths[False])
 
 
 def _told(applied: Sequence[ChangeApplied], action: Decision, plan: Plan) -> Plan:
@@ -62,14 +79,14 @@ def _told(applied: Sequence[ChangeApplied], action: Decision, plan: Plan) -> Pla
         if each.apply_id in holding:
             stands |= dict.fromkeys(_digests(each), _VERBS.get(each.action, "undone"))
     decided: list[Decided] = []
-    for each in plan.decided:
-        pairs = list(zip(each.hunk_ids, each.digests, strict=False))
-        if len(pairs) != len(each.digests):  # taken whole, it has a digest and no hunks
-            decided.append(replace(each, becomes=stands.get(each.digests[0], "undone")))
+    for choice in plan.decided:
+        pairs = list(zip(choice.hunk_ids, choice.digests, strict=False))
+        if len(pairs) != len(choice.digests):  # taken whole, it has a digest and no hunks
+            decided.append(replace(choice, becomes=stands.get(choice.digests[0], "undone")))
             continue
         for verb in dict.fromkeys(stands.get(digest, "undone") for _, digest in pairs):
             names, digests = zip(*(one for one in pairs if stands.get(one[1], "undone") == verb), strict=True)
-            decided.append(replace(each, hunk_ids=names, digests=digests, becomes=verb))
+            decided.append(replace(choice, hunk_ids=names, digests=digests, becomes=verb))
     return replace(plan, decided=tuple(decided))
 
 
