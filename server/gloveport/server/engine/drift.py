@@ -18,6 +18,8 @@ from gloveport.server.workspace.drift import Refreshed
 from gloveport.server.workspace.walk import NotCovered
 
 PATHS_KEPT_MAX: Final = 100
+_BOTH: Final = "you and the agent both changed it"
+_IGNORED: Final = "it is ignored here, and you have one of your own"
 
 
 async def take_over_edits(actor: Actor) -> None:
@@ -40,7 +42,7 @@ async def _tell(actor: Actor, refreshed: Refreshed) -> None:
     taken = refreshed.taken if turn is not None and turn.calls_made else ()
     if not is_new and not taken:
         return
-    meeting = [NotCovered(path, "you and the agent both changed it") for path in refreshed.conflicted]
+    meeting = [NotCovered(path, _IGNORED if path in refreshed.ignored else _BOTH) for path in refreshed.conflicted]
     words = [
         told("Your edits were taken over", [NotCovered(path, "changed while the turn ran") for path in taken]),
         told("Your edits were not taken over here", meeting) if is_new else "",

@@ -38,6 +38,7 @@ HINT_BYTES_MAX: Final = 256 * 1024
 ARTIFACTS_TOLD_MAX: Final = 100
 PLACES_TOLD_MAX: Final = 8
 NAMED_MAX: Final = 5
+_IGNORED: Final = "Written, but ignored here (git's rules) and so not proposed"
 _WRITTEN: Final = "What looks like a secret was written to"
 
 
@@ -106,6 +107,11 @@ async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: i
         if is_fatal(error):
             raise
         return done
+    told_already = actor.workspace.is_unknown
+    left = sorted(visible(one.path) for one in stays if not one.is_tools_own and not told_already(one.path))
+    if left:
+        words = f"{_IGNORED} ({len(left)}): {_named(left)}."
+        done = replace(done, text="\n".join(filter(None, (done.text, words))))
     found = await anyio.to_thread.run_sync(_secret_places, stays, actor.room.redactor)
     if not found:
         return done
@@ -115,7 +121,8 @@ async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: i
 
 
 def _secret_places(stays: Sequence[Staying], redactor: Redactor) -> list[str]:
-    firsts = ((one.path, next(_secrets(one.data, redactor), None)) for one in stays)
+    read = ((one.path, one.data) for one in stays if one.data is not None)
+    firsts = ((path, next(_secrets(data, redactor), None)) for path, data in read)
     return [_place(path, first[1]) for path, first in firsts if first is not None]
 
 

@@ -31,18 +31,25 @@ class Drift:
     path: str
     base: FileState | None
     found: FileState | None
+    ignored: bool = False
+    """A rule ignores it, and it is looked at only since the agent wrote it by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """Paths whose user's state was taken over, and those where it meets a change of the agent's."""
+    """Paths whose user's state was taken over, and those where it meets a change of the agent's.
+
+    `ignored` are those of the latter that a rule ignores: the user's file was none of the session's.
+    """
 
     taken: tuple[str, ...]
     conflicted: tuple[str, ...]
+    ignored: frozenset[str] = frozenset()
 
     def joined(self, more: "Refreshed") -> "Refreshed":
         """Both together, ordered."""
-        return Refreshed(tuple(sorted(self.taken + more.taken)), tuple(sorted(self.conflicted + more.conflicted)))
+        taken, conflicted = self.taken + more.taken, self.conflicted + more.conflicted
+        return Refreshed(tuple(sorted(taken)), tuple(sorted(conflicted)), self.ignored | more.ignored)
 
 
 Unsaved = Mapping[str, tuple[FileState, bytes]]
@@ -60,7 +67,7 @@ def find_drift(state: WorkspaceState, user: Look, unsaved: Unsaved = _NOTHING) -
         base, here = state.base.get(path), current.get(path)
         if base is not None and here is not None and settled_mode(base, here) == base:
             continue
-        found.append(Drift(path, base, here))
+        found.append(Drift(path, base, here, base is None and path in state.forced))
     return tuple(found)
 
 
@@ -103,7 +110,8 @@ def plan_refresh(
             steps.append(Step("worktree", place, ours, merged))
     store.sync()
     taken = tuple(step.path for step in base_steps)
-    return Plan("refresh", tuple(steps), tuple(base_steps), ()), Refreshed(taken, tuple(conflicted))
+    ignored = frozenset(drift.path for drift in drifts if drift.ignored).intersection(conflicted)
+    return Plan("refresh", tuple(steps), tuple(base_steps), ()), Refreshed(taken, tuple(conflicted), ignored)
 
 
 def _users(user: Look, path: str, store: ContentStore, unsaved: Unsaved) -> FileState | None:

@@ -201,10 +201,7 @@ class SessionWorkspace:
 
     async def check_place(self, path: str) -> None:
         """Raise WorkspaceError when a file at the link-free `path` could never be proposed."""
-        if self._look.is_hidden(path):
-            words = f"{path} lies where gloveport keeps its own data and settings: it is never written"
-            raise WorkspaceError(ErrorCode.PROTECTED_PATH, words, path=path)
-        await self._run(files.check_place, path, self._limits)
+        await self._run(files.check_place, path, self._limits, self._look.is_hidden(path))
 
     async def read(self, path: str, *, at: str | None = None) -> bytes:
         """Bytes of a file of the worktree. With `at` the path must lead there now (`change.conflict` otherwise)."""

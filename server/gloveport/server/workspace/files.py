@@ -29,9 +29,10 @@ from gloveport.server.workspace.limits import (
     WorkspaceLimits,
 )
 from gloveport.server.workspace.placing import copy_attributes, drop, stage_file
-from gloveport.server.workspace.walk import Entry, Walk
+from gloveport.server.workspace.walk import Entry, Walk, is_ignored
 
 NEW_FILE_MODE: Final = 0o644
+_IGNORED_HINT: Final = "Go on without it, or ask the user for what it says."
 _STAGED: Final = f"{TEMP_PREFIX}write"
 
 
@@ -73,8 +74,11 @@ def resolve_path(root: Root, path: str, last: bool = True) -> str:
     return "/".join(split_path(f"{root.resolve(folder)}/{name}" if folder else name))
 
 
-def check_place(path: str, limits: WorkspaceLimits) -> None:
-    """Refuse a link-free path that no look at the worktree would come to."""
+def check_place(path: str, limits: WorkspaceLimits, own: bool = False) -> None:
+    """Refuse a link-free path that no look at the worktree would come to; `own`: it lies in a folder of Gloveport's."""
+    if own:
+        words = f"{path} lies where gloveport keeps its own data and settings: it is never written"
+        raise WorkspaceError(ErrorCode.PROTECTED_PATH, words, path=path)
     _refuse_dependency(path, limits)
     if path.count("/") > limits.depth_max:
         raise WorkspaceError(
@@ -90,7 +94,13 @@ def read_file(root: Root, path: str, limits: WorkspaceLimits, at: str | None = N
     real = resolve_path(root, path)
     if at is not None and real != at:
         raise WorkspaceError(ErrorCode.CHANGE_CONFLICT, f"{path} leads elsewhere than when it was judged", path=path)
-    return root.read(real, limits.file_bytes_max).data
+    try:
+        return root.read(real, limits.file_bytes_max).data
+    except WorkspaceError as error:
+        if error.code is ErrorCode.FILE_MISSING and is_ignored(root, real):
+            words = f"{path} is ignored here (git's rules), and ignored files are not in the session's copy"
+            raise WorkspaceError(ErrorCode.FILE_MISSING, words, hint=_IGNORED_HINT, path=path) from None
+        raise
 
 
 def digest_file(root: Root, path: str, limits: WorkspaceLimits) -> Sha256 | None:

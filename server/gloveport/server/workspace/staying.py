@@ -14,6 +14,7 @@ from typing import Final
 from gloveport.server.edit.names import is_git_name
 from gloveport.server.workspace.beneath import read_entry
 from gloveport.server.workspace.errors import WorkspaceError
+from gloveport.server.workspace.ignore import DEPENDENCY_FOLDERS, is_cache_name
 from gloveport.server.workspace.look import Look
 
 STAYING_FILES_MAX: Final = 20_000
@@ -27,19 +28,26 @@ class Staying:
     """A file that stays in the session's copy and is never proposed."""
 
     path: str
-    data: bytes
+    data: bytes | None
+    """Its content; None where that was not read: it is too large, or a link."""
+
+    @property
+    def is_tools_own(self) -> bool:
+        """True for caches and installed dependencies, which nobody waits for as a result."""
+        return any(is_cache_name(part) or part in DEPENDENCY_FOLDERS for part in self.path.split("/"))
 
 
 def staying_since(look: Look, since_us: int, file_bytes_max: int, bytes_max: int) -> tuple[Staying, ...]:
     """The files changed since then (UTC, microseconds) below what the last look of the worktree did not enter.
 
-    Larger files than `file_bytes_max`, and those behind `bytes_max` in all, are left out.
+    Larger files than `file_bytes_max`, and those behind `bytes_max` in all, are named without their content.
     """
     found: list[Staying] = []
     for path, folder_fd, name in _changed(look, since_us * 1_000 - CLOCKS_APART_NS):
         try:
             data = read_entry(folder_fd, name, path, min(file_bytes_max, bytes_max)).data
         except WorkspaceError:
+            found.append(Staying(path, None))
             continue
         bytes_max -= len(data)
         found.append(Staying(path, data))
@@ -54,11 +62,11 @@ def _changed(look: Look, since_ns: int) -> Iterator[tuple[str, int, str]]:
             with look.tree.folder(folder) as fd:
                 if _is_changed(fd, name, since_ns):
                     yield place, fd, name
-                for below, _folders, names, below_fd in os.fwalk(name, dir_fd=fd, follow_symlinks=False):
-                    for each in names[: max(0, left)]:
+                for below, folders, names, below_fd in os.fwalk(name, dir_fd=fd, follow_symlinks=False):
+                    for each in [*names, *folders][: max(0, left)]:
                         if _is_changed(below_fd, each, since_ns):
                             yield f"{folder}/{below}/{each}".lstrip("/"), below_fd, each
-                    left -= len(names)
+                    left -= len(names) + len(folders)
         except (OSError, WorkspaceError):
             continue
 
@@ -80,4 +88,4 @@ def _is_changed(folder_fd: int, name: str, since_ns: int) -> bool:
         info = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except OSError:
         return False
-    return stat.S_ISREG(info.st_mode) and info.st_ctime_ns >= since_ns
+    return (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)) and info.st_ctime_ns >= since_ns

@@ -177,6 +177,22 @@ class Walk:
         return True
 
 
+def is_ignored(root: Root, path: str) -> bool:
+    """True when the rules keep a file at the link-free `path`, or a folder above it, from being content."""
+    rules = IgnoreRules()
+    parts = path.split("/")
+    for depth, name in enumerate(parts):
+        folder, here = "/".join(parts[:depth]), "/".join(parts[: depth + 1])
+        try:
+            with root.folder(folder) as fd:
+                rules = rules.within(folder, rules_text(fd))
+        except WorkspaceError:
+            return False
+        if is_cache_name(name) or rules.ignores(here, folder=depth + 1 < len(parts)):
+            return True
+    return False
+
+
 def over_limit(name: str, bound: int) -> WorkspaceError:
     """The refusal of a tree that is too large, naming the limit."""
     return WorkspaceError(
