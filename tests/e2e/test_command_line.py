@@ -192,7 +192,7 @@ def test_doctor_as_json(cli: Cli) -> None:
         (("run", "x", "--model", "none/none"), 1, "none/none"),
         (("run", "x", "--sandbox", "none"), 1, "none"),
         (("approve", "--how", "always"), 2, "always"),
-        (("doctor", "--sandbox", "none"), 1, "none"),
+        (("doctor", "--sandbox", "none"), 2, "none"),
         (("sessions", "--limit", "0"), 2, "limit"),
         (("run",), 2, "run --help"),
         (("nonsense",), 2, "nonsense"),
