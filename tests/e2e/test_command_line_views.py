@@ -97,7 +97,7 @@ def test_transcript_and_samples_are_redacted_unless_asked(cli: Cli, root: Path) 
     assert "written into your files" in told
     assert "## You" not in told
     assert "## You" in cli("transcript", cwd=root).stdout
-    assert "html" in cli("transcript", "--format", "html", code=1, cwd=root).stderr
+    assert "html" in cli("transcript", "--format", "html", code=2, cwd=root).stderr
 
 
 def test_the_log_tells_the_same_without_a_daemon(cli: Cli, root: Path) -> None:
