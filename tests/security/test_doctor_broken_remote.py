@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(400)
 Edit = Callable[[RunRequest], RunRequest]
 BY_KEEPER = {"rights_dropped", "only_pipes", "set_id_removed"}
 """Held by our own program over there and by what is taken back, whatever the engine does: no engine can break them."""
-NOT_PROMISED = {"network_list", "denials_named", "landlock"}
+NOT_PROMISED = {"network_list", "denials_named", "landlock", "own_user"}
 
 
 def body(change: Callable[[dict[str, Any]], None]) -> Edit:
