@@ -78,26 +78,27 @@ async def test_a_root_that_cannot_be_worked_in_is_refused(daemon: Daemon, tmp_pa
 
 async def test_our_own_folders_are_no_project() -> None:
     """Data and settings, each in its own place: not a root, and not part of one above them."""
-    home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
-    daemon, settings = Daemon(home), home / ".config" / "gloveport"
+    above = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
+    home = above / "me"
+    daemon, settings = Daemon(above), home / ".config" / "gloveport"
     daemon.places = find_places({"HOME": str(home)})
     try:
         settings.mkdir(mode=0o700, parents=True)
         (settings / "config.toml").write_text('[[models]]\nprovider = "scripted"\nmodel = "test"\n')
-        (home / "note.txt").write_text("mine\n")
-        daemon.start(GLOVEPORT_HOME="")
+        (above / "note.txt").write_text("mine\n")
+        daemon.start(GLOVEPORT_HOME="", HOME=str(home))
         async with daemon.client() as client:
-            for folder in (settings, daemon.places.data_dir, daemon.places.data_dir / "sessions"):
+            for folder in (home, settings, daemon.places.data_dir, daemon.places.data_dir / "sessions"):
                 folder.mkdir(exist_ok=True)
                 assert (await refused(client, folder)).code is ErrorCode.PROTECTED_PATH
-            session = await start_session(client, home)
+            session = await start_session(client, above)
         copy = daemon.places.data_dir / "sessions" / session.session_id / "worktree"
         assert (copy / "note.txt").exists()
-        assert not (copy / ".config" / "gloveport").exists()
-        assert not (copy / ".local" / "state" / "gloveport").exists()
+        assert not (copy / "me" / ".config" / "gloveport").exists()
+        assert not (copy / "me" / ".local" / "state" / "gloveport").exists()
     finally:
         daemon.kill()
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(above, ignore_errors=True)
 
 
 async def test_folders_without_git_and_empty_ones_work(daemon: Daemon, tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ def cli() -> Iterator[Cli]:
 def model(cli: Cli, name: str, *behaviours: dict[str, Any]) -> Iterator[str]:
     """A server that behaves so, named in the settings; the model's name on the command line."""
     with model_process(cli.daemon.home, name, *behaviours) as entry:
-        models, sandbox = SETTINGS.format(script=cli.daemon.home / "script.json").split("\n[sandbox]")
+        models, sandbox = SETTINGS.format(
+            script=cli.daemon.home / "script.json", spent=cli.daemon.home / "spent.json"
+        ).split("\n[sandbox]")
         cli.daemon.write_settings(f"{models}{entry}\n[sandbox]{sandbox}")
         yield f"openai/{name}"
 

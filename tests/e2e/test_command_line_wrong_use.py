@@ -105,7 +105,7 @@ def test_thaw_of_a_session_that_is_not_frozen_says_so(cli: Cli, root: Path, opti
     """At once, before anybody is asked to type something."""
     name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
     told = cli("thaw", *options, cwd=root, code=1).stderr
-    assert f"session {name} 'project' is not frozen" in told
+    assert f"session {name} 'hello' is not frozen" in told
     assert "--type" not in told
 
 

@@ -105,7 +105,7 @@ def test_a_session_in_a_sandbox_that_does_not_work_here_is_refused(rung: str, tm
     """At the beginning, before a model is asked, with the doctor's reason and the way on."""
     with running_command_line([{"text": "Done."}], more='[engine]\nhost = "unix:///nowhere/docker.sock"\n') as cli:
         cli("trust", "trusted", cwd=tmp_path)
-        told = " ".join(cli("run", "--sandbox", rung, "hello", cwd=tmp_path, code=1).stderr.split())
+        told = " ".join(cli("run", "--sandbox", rung, "hello", cwd=tmp_path, code=2).stderr.split())
         assert f"{rung} does not work here: " in told
         assert "there is no socket at /nowhere/docker.sock" in told
         assert f"gloveport doctor --sandbox {rung}" in told

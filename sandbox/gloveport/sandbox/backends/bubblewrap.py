@@ -196,7 +196,7 @@ class BubblewrapSandbox(SupervisedRung):
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
         entering = self._entering if own_user or os.getuid() != 0 else replace(self._entering, counts=False)
-        staging = Staging(with_system=self._maps_system) if own_user else None
+        staging = Staging(self._binary.path, with_system=self._maps_system) if own_user else None
         blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
         if not entering.reports and (program := build_filter(kind)) is not None:
