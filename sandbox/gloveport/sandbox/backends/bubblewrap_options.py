@@ -14,7 +14,7 @@ from gloveport.sandbox.backends.view import Cover, Hidden, Placing, plan_covers,
 from gloveport.sandbox.egress.way import host_lines
 from gloveport.sandbox.profile import Limits, Profile
 from gloveport.sandbox.programs import PATH_DEFAULT
-from gloveport.sandbox.runner.users import stage_beside
+from gloveport.sandbox.runner.users import STAGE
 
 ROOT_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC_SHOWN: Final = tuple(
@@ -54,19 +54,18 @@ class Blobs:
 
 
 class Staging:
-    """Where the sources of mounts wait for a jail, started by `program`, whose user cannot go to them: see `UserPlan`.
+    """Where the sources of mounts wait for a jail whose user cannot go to them: see `UserPlan`.
 
     `with_system`: the machine's programs too; else the jail sees of them what anybody may.
     """
 
-    def __init__(self, program: str, *, with_system: bool) -> None:
+    def __init__(self, *, with_system: bool) -> None:
         self.with_system = with_system
-        self._stage = stage_beside(program)
         self._mounts: list[tuple[str, str]] = []
 
     def place(self, source: str) -> str:
         """Let a source wait; its place."""
-        self._mounts.append((source, f"{self._stage}/{len(self._mounts)}"))
+        self._mounts.append((source, f"{STAGE}/{len(self._mounts)}"))
         return self._mounts[-1][1]
 
     def plan(self) -> UserPlan:

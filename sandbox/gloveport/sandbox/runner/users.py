@@ -28,8 +28,8 @@ LOCK_FILE: Final = "/run/gloveport-users.lock"
 TRIES_MAX: Final = 256
 NOT_HAD: Final = "map ids"
 """The step of a start that fails for want of a user id or of a mount that maps it, as its end names it."""
-_STAGES: Final = ("/tmp", "/mnt")  # noqa: S108 - in a mount namespace of the run's own
-"""Where its mounts may wait for bubblewrap, which goes there as the run's user and reaches nothing below root's."""
+STAGE: Final = "/tmp"  # noqa: S108 - in a mount namespace of the run's own, where nothing of the machine's lies
+"""Where the run's mounts wait for bubblewrap, which goes there as the run's user and reaches nothing below root's."""
 _STAGE_OPTIONS: Final = b"mode=0755,size=256k"
 _ID_MAX: Final = 2**32 - 1
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
@@ -66,12 +66,6 @@ def take_user() -> OwnUser:
         raise
 
 
-def stage_beside(program: str) -> str:
-    """The folder in which mounts wait for this program: one that hides neither it nor its libraries."""
-    real = os.path.realpath(program)
-    return next(each for each in _STAGES if not real.startswith(f"{each}/"))
-
-
 def stage_mounts(plan: UserPlan, user: OwnUser) -> None:
     """In the run's own process: a mount namespace of its own in which each source waits at its place.
 
@@ -81,8 +75,7 @@ def stage_mounts(plan: UserPlan, user: OwnUser) -> None:
     libc = prctl.load()
     _checked(libc.unshare(ctypes.c_int(_NEW_MOUNTS)))
     _mount(b"none", b"/", None, _PRIVATE_ALL, None)
-    for stage in {os.path.dirname(place) for place, _ in waiting}:
-        _mount(b"tmpfs", os.fsencode(stage), b"tmpfs", _NOSUID | _NODEV, _STAGE_OPTIONS)
+    _mount(b"tmpfs", os.fsencode(STAGE), b"tmpfs", _NOSUID | _NODEV, _STAGE_OPTIONS)
     for place, fd in waiting:
         _attach(place, fd)
 
