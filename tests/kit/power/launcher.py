@@ -32,6 +32,13 @@ def other_boot() -> None:
         put(module, "current_boot_id", boot_id)
 
 
+def shared_user() -> None:
+    """Runs have the daemon's user id: what one with its own writes comes to the tracer by paths of its own mounts."""
+    from gloveport.sandbox.backends import bubblewrap
+
+    put(bubblewrap, "has_own_users", lambda: False)
+
+
 def no_sync() -> None:
     """SQLite never syncs, whatever the class of the append."""
     _say_synchronous("OFF")
@@ -104,7 +111,8 @@ def unsynced_apply() -> None:
 
 
 NAMES: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (other_boot, no_sync, relaxed_commits, late_intents, deaf_commits, unsynced_apply)
+    each.__name__: each
+    for each in (other_boot, shared_user, no_sync, relaxed_commits, late_intents, deaf_commits, unsynced_apply)
 }
 
 

@@ -23,6 +23,7 @@ from gloveport.server.journal.lease import read_owner
 
 STRING_BYTES_MAX = 64 * 1024 * 1024
 LAUNCHER = Path(__file__).with_name("launcher.py")
+SHARED_USER = "shared_user"
 
 
 class World:
@@ -66,8 +67,7 @@ class TracedDaemon(Daemon):
         file = self._trace.with_name(f"{self._trace.name}.{len(self.traces)}")
         self.traces.append(file)
         own = super().command(program)
-        if self._faults:
-            own = [own[0], "-P", str(LAUNCHER), *self._faults]
+        own = [own[0], "-P", str(LAUNCHER), SHARED_USER, *self._faults]
         tracer = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES_MAX), "--decode-pids=pidns"]
         return [*tracer, "-e", f"trace={','.join(CALLS)}", "-e", "signal=none", "-o", str(file), "--", *own]
 
