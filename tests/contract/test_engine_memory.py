@@ -15,7 +15,7 @@ from tests.kit.sandboxes import Rig, open_rig
 from gloveport.protocol.jail.requests import CgroupPlan
 from gloveport.sandbox.backends import cgroups
 from gloveport.sandbox.backends.docker_choice import EngineChoice
-from gloveport.sandbox.contract import Result, ResultKind
+from gloveport.sandbox.contract import Claim, Result, ResultKind
 from gloveport.sandbox.profile import Limits
 from gloveport.sandbox.runner import engine_memory
 from gloveport.sandbox.runner.engine_api import EngineSocket
@@ -81,6 +81,19 @@ async def test_c11_a_kill_that_nobody_explains_is_not_called_one_for_memory(rig:
 async def test_a_kill_by_a_signal_of_its_own_is_no_memory_kill(rig: Rig, tmp_path: Path) -> None:
     result = await end_of(rig, KILLED_BY_ITSELF, tmp_path / "front")
     assert (result.kind, result.exit_code) == (ResultKind.FAILED, 137)
+
+
+async def test_the_trial_of_the_limit_waits_until_somebody_listens(tmp_path: Path) -> None:
+    """A busy engine says late which process the container is, and nothing of the kill: the kernel's word is enough."""
+    require(cgroups.find_version() is not None, "needs control groups that can be read here")
+    async with open_rig("docker") as rig:
+        assert rig.engine is not None
+        with deaf_engine(rig.engine.host, tmp_path / "front", FLAG, EVENT, late_s=0.5) as host:
+            backend = Rig("docker", tmp_path, (), EngineChoice(host, rig.engine.image)).backend
+            found = await backend.probe()
+            await backend.close()
+    assert found.ok, found.reason
+    assert Claim.MEMORY_CAP in found.holds, found.does_not_hold
 
 
 async def test_a_process_that_is_not_the_containers_is_never_followed(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 TRIAL_LABEL: Final = "trial"
 _USUAL: Final = Limits(wall_s=15.0, output_bytes_max=4096)
 _MEMORY: Final = Limits(wall_s=15.0, output_bytes_max=4096, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
-_EATER: Final = ("tail", "/dev/zero")
-"""Takes memory until it is killed; part of every base system."""
+_EATER: Final = ("sh", "-c", "read -r _ && exec tail /dev/zero")
+"""Takes memory until it is killed, once it is told to: whoever is to see the kill listens by then. Part of every base
+system."""
+_GO: Final = b"go\n"
 _FOLDER: Final = "/mnt/trial"
 _VERSION: Final = "/proc/version"
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -39,7 +41,7 @@ def trial_profile(limits: Limits = _USUAL, mounts: tuple[Mount, ...] = ()) -> Pr
 
 async def try_memory(rung: Preparing) -> str | None:
     """Words about why the memory limit is not held, None when a run was seen killed for it."""
-    result = await _run(rung, trial_profile(_MEMORY), _EATER)
+    result = await _run(rung, trial_profile(_MEMORY), _EATER, _GO)
     if isinstance(result, str):
         return result
     if result.kind is ResultKind.OOM:
@@ -86,12 +88,12 @@ async def read_boot_id(rung: Preparing) -> str | None:
     return result.output.decode("ascii", "replace").strip() or None
 
 
-async def _run(rung: Preparing, profile: Profile, argv: tuple[str, ...]) -> Result | str:
+async def _run(rung: Preparing, profile: Profile, argv: tuple[str, ...], stdin: bytes = b"") -> Result | str:
     run_id = f"trial-{secrets.token_hex(8)}"
     try:
         lease = await rung.prepare(profile, run_id)
         try:
-            return await (await lease.start(Command(argv, run_id))).result()
+            return await (await lease.start(Command(argv, run_id, stdin))).result()
         finally:
             await lease.release()
     except SandboxError as error:
