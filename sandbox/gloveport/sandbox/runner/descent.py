@@ -3,7 +3,10 @@
 Purpose: every folder beneath one, each with what lies in it, at any depth and with one open descriptor.
 Invariant: no link is followed; whoever goes back up looks where it came to, and ends there if it is another place.
 Must never: go deeper by recursion or by longer paths: a program makes folders as deep as it likes.
+It is sent to other machines, too: the standard library (3.9 and later) is all that it knows, beside `handles`.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -11,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from gloveport.sandbox.runner import handles
+from gloveport.sandbox.runner.handles import FOLDER, set_mode
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES: Final = 512
@@ -94,12 +97,12 @@ def _opened(name: str, above: int | None, *, opens: bool) -> tuple[int, int]:
     """A folder to be gone through, and the rights that it gets back then; `_AS_IT_IS` where they were not changed."""
     if not opens or os.geteuid() == 0:
         return os.open(name, _FOLDER, dir_fd=above), _AS_IT_IS
-    handle = os.open(name, handles.FOLDER, dir_fd=above)
+    handle = os.open(name, FOLDER, dir_fd=above)
     try:
         found = os.fstat(handle)
         mode, changed = stat.S_IMODE(found.st_mode), _AS_IT_IS
         if found.st_uid == os.geteuid() and mode & _LOOKS != _LOOKS:
-            handles.set_mode(handle, mode | _LOOKS)
+            set_mode(handle, mode | _LOOKS)
             changed = mode
         return os.open(".", _FOLDER, dir_fd=handle), changed
     finally:
@@ -117,7 +120,7 @@ def _place(fd: int) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
-def _size(entry: "os.DirEntry[str]") -> int:
+def _size(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
     except OSError:
