@@ -262,8 +262,7 @@ def export_lines(path: Path, *, after_seq: int = 0, task_id: str | None = None) 
             values = json.loads(text) if whole else None
         except ValueError:
             continue
-        seq = values.get("seq") if isinstance(values, dict) else None
-        if type(seq) is not int or seq <= after_seq:
+        if not isinstance(values, dict) or type(seq := values.get("seq")) is not int or seq <= after_seq:
             continue
         if task_id is None or values.get("task_id") == task_id:
             yield values
