@@ -392,6 +392,15 @@ export interface ModelTextDelta {
   readonly text: string;
 }
 
+/** The user said what became of a call whose outcome nobody knows; `text` is what the model is told of it. */
+export interface OutcomeTold {
+  readonly call_id: string;
+  readonly tool: string;
+  readonly said: "done" | "not_done";
+  readonly text: string;
+  readonly by: string;
+}
+
 /** What a path holds now: as before, as intended, neither of them, or perhaps a part of what was intended. */
 export interface PathState {
   readonly path: string;
@@ -842,6 +851,7 @@ export interface Events {
   readonly "SessionThawed": SessionThawed;
   readonly "BudgetSet": BudgetSet;
   readonly "ModeChosen": ModeChosen;
+  readonly "OutcomeTold": OutcomeTold;
 }
 
 export type EventType = keyof Events;

@@ -813,6 +813,19 @@ export interface TaskShowResult {
   readonly lastFailure: TaskFailure | null;
 }
 
+/** Say what became of a call whose outcome nobody knows; nothing is run by it, and no turn may run. */
+export interface ToolSettleParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly callId: string;
+  readonly said: "done" | "not_done";
+}
+
+/** What the model is told of it: the user's word. */
+export interface ToolSettleResult {
+  readonly text: string;
+}
+
 /** A line of a turn's timeline; `begins_us` counts from the turn's start, `lasts_us` null = not ended. */
 export interface TraceLine {
   readonly kind: string;
@@ -1028,7 +1041,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. `said`: what the user said of a call whose outcome nobody knows, and by which client. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -1038,6 +1051,7 @@ export interface WhyResult {
   readonly hint: string;
   readonly network?: readonly string[];
   readonly firstRefused?: string;
+  readonly said?: string;
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */
@@ -1121,6 +1135,7 @@ export interface Methods {
   readonly "trace/show": { readonly params: TraceShowParams; readonly result: TraceShowResult };
   readonly "sample/list": { readonly params: SampleListParams; readonly result: SampleListResult };
   readonly "metrics/show": { readonly params: MetricsShowParams; readonly result: MetricsShowResult };
+  readonly "tool/settle": { readonly params: ToolSettleParams; readonly result: ToolSettleResult };
   readonly "tool/why": { readonly params: WhyParams; readonly result: WhyResult };
   readonly "workspace/list": { readonly params: Empty; readonly result: WorkspaceListResult };
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
@@ -1158,6 +1173,7 @@ export const DECIDING_METHODS: readonly MethodName[] = [
   "change/undo",
   "change/redo",
   "snapshot/restore",
+  "tool/settle",
   "workspace/trust",
   "sandbox/choose",
   "model/choose",

@@ -72,6 +72,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "trace/show": Method(views.TraceShowParams, views.TraceShowResult),
         "sample/list": Method(views.SampleListParams, views.SampleListResult),
         "metrics/show": Method(views.MetricsShowParams, views.MetricsShowResult),
+        "tool/settle": Method(turn.ToolSettleParams, turn.ToolSettleResult, decides=True),
         "tool/why": Method(turn.WhyParams, turn.WhyResult),
         "workspace/list": Method(Empty, place.WorkspaceListResult),
         "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),

@@ -27,6 +27,7 @@ from gloveport.server.cli import (
     rights,
     run,
     sessions,
+    settling,
     steering,
     thawing,
 )
@@ -81,6 +82,7 @@ def command_line(doors: Doors) -> typer.Typer:
                 changes.undo,
                 changes.redo,
                 restoring.restore,
+                settling.settle,
             ),
         ),
         (

@@ -76,6 +76,8 @@ from gloveport.protocol.wire.turn import (
     ApprovalResolveResult,
     GrantListResult,
     GrantRevokeParams,
+    ToolSettleParams,
+    ToolSettleResult,
     TurnCancelParams,
     TurnCancelResult,
     TurnEditParams,
@@ -335,6 +337,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["usage/show"], params: UsageShowParams, *, timeout_s: float | None = None
     ) -> UsageShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["tool/settle"], params: ToolSettleParams, *, timeout_s: float | None = None
+    ) -> ToolSettleResult: ...
 
     @overload
     async def call(

@@ -108,6 +108,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "turn/cancel": _change("turn/cancel"),
         "approval/resolve": _change("approval/resolve"),
         "grant/revoke": _change("grant/revoke"),
+        "tool/settle": _change("tool/settle"),
         "change/accept": _change("change/accept"),
         "change/reject": _change("change/reject"),
         "change/undo": _change("change/undo"),

@@ -52,6 +52,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "turn/cancel": turn.cancel,
         "approval/resolve": approval.resolve,
         "grant/revoke": approval.revoke,
+        "tool/settle": tool.settle,
         "change/accept": change.accept,
         "change/reject": change.reject,
         "change/undo": undoing.undo,

@@ -57,6 +57,7 @@ from gloveport.protocol.journal.events.recovery import (
     DriftDetected,
     FaultsFound,
     ModelRequestReconciled,
+    OutcomeTold,
     RecoveredItem,
     RecoverySummarised,
     ToolReconciled,
@@ -125,6 +126,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
+    OutcomeTold,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -173,6 +175,7 @@ __all__ = [
     "ModelSelected",
     "ModelStreamInterrupted",
     "ModelTextDelta",
+    "OutcomeTold",
     "PathState",
     "PlanUpdated",
     "PolicyDecided",

@@ -302,6 +302,10 @@ def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
 
 
+def _told(body: ev.OutcomeTold) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", said=body.said, saidBy=body.by),)
+
+
 def _request_reconciled(body: ev.ModelRequestReconciled) -> tuple[Op, ...]:
     fields = {"fate": body.fate, "mayBeBilled": body.may_be_billed, "evidence": body.evidence}
     return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
@@ -387,6 +391,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ChangeUnsettled: _unsettled,
         ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
+        ev.OutcomeTold: _told,
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,

@@ -77,6 +77,7 @@ class TranscriptProjection:
         ev.EditsTaken,
         ev.DriftDetected,
         ev.FaultsFound,
+        ev.OutcomeTold,
         ev.SessionFrozen,
         ev.SessionThawed,
         ev.RecoverySummarised,
@@ -256,6 +257,9 @@ class TranscriptProjection:
     def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
         yield f"[the record is not whole: {'; '.join(body.findings)}]"
 
+    def _told(self, body: ev.OutcomeTold) -> Iterable[str]:
+        yield f"{body.text} (by {body.by})"
+
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
 
@@ -301,6 +305,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EditsTaken: TranscriptProjection._edits,
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
+        ev.OutcomeTold: TranscriptProjection._told,
         ev.SessionFrozen: TranscriptProjection._frozen,
         ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
