@@ -13,7 +13,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import TurnCancelParams
 from gloveport.server.client.connect import Client
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 STEPS: list[dict[str, Any]] = [
     {"when": {"user_contains": "run", "turn": 0}, "calls": [{"name": "run_command", "arguments": {
         "argv": ["sh", "-c", "echo began > began; exec sleep 47.25"]}}]},
