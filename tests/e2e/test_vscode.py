@@ -41,7 +41,7 @@ def run_scenarios(name: str) -> None:
     run_vitest("--config", "e2e/vitest.config.ts", f"e2e/{name}.e2e.ts", limit_s=SCENARIOS_S)
 
 
-@pytest.mark.parametrize("name", ["panel", "reducer", "follower", "window", "manifest", "found", "bounds"])
+@pytest.mark.parametrize("name", ["panel", "reducer", "follower", "window", "manifest", "found", "bounds", "suspicion"])
 def test_the_models_of_the_client(name: str) -> None:
     """What is shown is a function of the record: rows, cards, markdown, hunks; the reducer on the shared vectors."""
     run_vitest(f"test/{name}.test.ts", limit_s=UNIT_S)
