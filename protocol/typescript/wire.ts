@@ -127,6 +127,7 @@ export interface ChangeInfo {
   readonly runsByItself: string | null;
   readonly turnId?: string;
   readonly mayHoldSecrets?: boolean;
+  readonly suspected?: Suspected | null;
 }
 
 /** All pending proposals, and the hunks that ended last. */
@@ -607,7 +608,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -623,6 +624,7 @@ export interface SessionDetail {
   readonly turnTokens?: number;
   readonly turnTokensMax?: number | null;
   readonly sessionTokensMax?: number | null;
+  readonly nextTokens?: number | null;
 }
 
 /** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
@@ -777,6 +779,21 @@ export interface SubscribeResult {
 /** A method about one subscription. */
 export interface SubscriptionParams {
   readonly subscriptionId: string;
+}
+
+/** What a look found in a file out of a sandbox. `left_out` more secrets; not `looked_at`: too large for a look. */
+export interface Suspected {
+  readonly secrets: readonly SuspectedPlace[];
+  readonly hints: readonly SuspectedPlace[];
+  readonly leftOut: number;
+  readonly lookedAt: boolean;
+}
+
+/** A line (from 1) that has the shape of a secret, or reads like words to an agent: those as an excerpt alone. */
+export interface SuspectedPlace {
+  readonly kind: string;
+  readonly line: number;
+  readonly excerpt?: string;
 }
 
 /** Something that runs or waits since `since` (UTC microseconds). */

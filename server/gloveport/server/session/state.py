@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
+    ArtifactSuspected,
     ChangeApplied,
     ChangeApplyStarted,
     ChangeProposed,
@@ -267,6 +268,8 @@ class SessionState:
     """Labels of paths that calls of this session wrote, where they say more than that it is the workspace's."""
     releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
     """Releases that were not used, by their grant."""
+    suspected: Mapping[str, ArtifactSuspected] = field(default_factory=_empty)
+    """What was found in pending proposals, by their id: shown where the user decides."""
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()
