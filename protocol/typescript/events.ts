@@ -623,6 +623,15 @@ export interface TestRunFinished {
   readonly cases_left_out: number;
 }
 
+/** The user had a text taken out of the record: how many events and outputs held it; `label` is kept for them. */
+export interface TextErased {
+  readonly erase_id: string;
+  readonly events: number;
+  readonly outputs: number;
+  readonly label: LabelRecord;
+  readonly by: string;
+}
+
 /** The model wants this; nothing has happened. Arguments are strict JSON. */
 export interface ToolCallProposed {
   readonly turn_id: string;
@@ -852,6 +861,7 @@ export interface Events {
   readonly "BudgetSet": BudgetSet;
   readonly "ModeChosen": ModeChosen;
   readonly "OutcomeTold": OutcomeTold;
+  readonly "TextErased": TextErased;
 }
 
 export type EventType = keyof Events;

@@ -627,6 +627,21 @@ export interface SessionDetail {
   readonly nextTokens?: number | null;
 }
 
+/** Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed. */
+export interface SessionEraseParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly text: string;
+  readonly typed: string;
+}
+
+/** How many events and outputs held the text and are erased; `stays` names what is not, in words. */
+export interface SessionEraseResult {
+  readonly events: number;
+  readonly outputs: number;
+  readonly stays: readonly string[];
+}
+
 /** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
 export interface SessionEvents {
   readonly subscriptionId: string;
@@ -1117,6 +1132,7 @@ export interface Methods {
   readonly "session/mode": { readonly params: SessionModeParams; readonly result: Empty };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
+  readonly "session/erase": { readonly params: SessionEraseParams; readonly result: SessionEraseResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
   readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
   readonly "session/unsubscribe": { readonly params: SubscriptionParams; readonly result: Empty };
@@ -1183,6 +1199,7 @@ export const DECIDING_METHODS: readonly MethodName[] = [
   "session/mode",
   "session/thaw",
   "session/delete",
+  "session/erase",
   "approval/resolve",
   "grant/revoke",
   "change/accept",

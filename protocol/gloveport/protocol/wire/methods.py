@@ -37,6 +37,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "session/mode": Method(session.SessionModeParams, Empty, decides=True),
         "session/thaw": Method(session.SessionThawParams, Empty, decides=True),
         "session/delete": Method(session.SessionDeleteParams, session.SessionDeleteResult, decides=True),
+        "session/erase": Method(session.SessionEraseParams, session.SessionEraseResult, decides=True),
         "session/subscribe": Method(session.SubscribeParams, session.SubscribeResult),
         "session/widen": Method(session.WidenParams, Empty),
         "session/unsubscribe": Method(session.SubscriptionParams, Empty),

@@ -48,6 +48,8 @@ from gloveport.protocol.wire.session import (
     SessionDeleteParams,
     SessionDeleteResult,
     SessionDetail,
+    SessionEraseParams,
+    SessionEraseResult,
     SessionExportParams,
     SessionExportResult,
     SessionInfo,
@@ -139,6 +141,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/erase"], params: SessionEraseParams, *, timeout_s: float | None = None
+    ) -> SessionEraseResult: ...
 
     @overload
     async def call(

@@ -99,6 +99,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/budget": session.budget,
         "session/mode": session.mode,
         "session/delete": _change("session/delete"),
+        "session/erase": _change("session/erase"),
         "turn/start": _change("turn/start"),
         "turn/queue": _change("turn/queue"),
         "turn/steer": _change("turn/steer"),

@@ -43,6 +43,7 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
 CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/delete": data.delete,
+        "session/erase": data.erase,
         "turn/start": turn.start,
         "turn/queue": turn.queue,
         "turn/steer": turn.steer,

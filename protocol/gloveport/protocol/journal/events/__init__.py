@@ -62,7 +62,7 @@ from gloveport.protocol.journal.events.recovery import (
     RecoverySummarised,
     ToolReconciled,
 )
-from gloveport.protocol.journal.events.retention import SessionDeleted
+from gloveport.protocol.journal.events.retention import SessionDeleted, TextErased
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
     BreakerOpened,
@@ -127,6 +127,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
     OutcomeTold,
+    TextErased,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -197,6 +198,7 @@ __all__ = [
     "SnapshotTaken",
     "SteeringDecided",
     "TestRunFinished",
+    "TextErased",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",

@@ -320,6 +320,10 @@ def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
     return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
 
 
+def _erased(body: ev.TextErased) -> tuple[Op, ...]:
+    return (upsert(f"erasure/{body.erase_id}", "erasure", events=body.events, outputs=body.outputs, by=body.by),)
+
+
 def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
     fields = {"state": "frozen", "callId": body.call_id, "evidence": body.evidence, "words": body.words}
     return (
@@ -396,6 +400,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,
+        ev.TextErased: _erased,
         ev.SessionFrozen: _frozen,
         ev.SessionThawed: _thawed,
         ev.RecoverySummarised: _recovered,

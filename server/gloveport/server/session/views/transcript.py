@@ -78,6 +78,7 @@ class TranscriptProjection:
         ev.DriftDetected,
         ev.FaultsFound,
         ev.OutcomeTold,
+        ev.TextErased,
         ev.SessionFrozen,
         ev.SessionThawed,
         ev.RecoverySummarised,
@@ -260,6 +261,9 @@ class TranscriptProjection:
     def _told(self, body: ev.OutcomeTold) -> Iterable[str]:
         yield f"{body.text} (by {body.by})"
 
+    def _erased(self, body: ev.TextErased) -> Iterable[str]:
+        yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
+
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
 
@@ -306,6 +310,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
         ev.OutcomeTold: TranscriptProjection._told,
+        ev.TextErased: TranscriptProjection._erased,
         ev.SessionFrozen: TranscriptProjection._frozen,
         ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
