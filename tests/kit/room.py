@@ -64,7 +64,7 @@ from gloveport.server.transports.lsp.uris import uri_path
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.effects import Effect
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 SECRET = "correct-horse-battery-staple"
 KEY_LINES = ("-----BEGIN " + "PRIVATE KEY-----\n", f"{'MIIEvQIBADANBgkqh' * 3}\n", f"{'kiG9w0BAQEFAASCB' * 3}\n",
              "-----END " + "PRIVATE KEY-----\n")  # fmt: skip

@@ -31,6 +31,7 @@ from gloveport.sandbox.profile import Access, Mount, Profile
 from gloveport.sandbox.runner import prctl, tree, users
 
 Edit = Callable[[RunRequest], RunRequest]
+LIMIT_S = 60.0
 PROCESSES = 20
 PER_USER = 30
 FORKS = (
@@ -342,8 +343,8 @@ def find_holders() -> set[int]:
 
 
 def wait_for(is_so: Callable[[], bool]) -> bool:
-    """Whether it comes to be so in some seconds."""
-    until = time.monotonic() + 10.0
+    """Whether it comes to be so."""
+    until = time.monotonic() + LIMIT_S
     while not is_so() and time.monotonic() < until:
         time.sleep(0.02)
     return is_so()
