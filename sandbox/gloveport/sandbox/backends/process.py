@@ -43,7 +43,10 @@ _NOT_HELD: Final = (
     (Claim.NAMED_DENIALS, "Nothing is refused, so nothing is named."),
     (Claim.NO_NEW_NAMESPACES, "Namespaces may be made as far as your system lets you."),
     (Claim.NO_CAPABILITIES, "Code run here has the rights of this daemon."),
-    (Claim.OWN_USER, "Code run here has your own user id: another could not reach your folders without a view of its own."),
+    (
+        Claim.OWN_USER,
+        "Code run here has your own user id: another could not reach your folders without a view of its own.",
+    ),
     (Claim.HIDES_DAEMON, "Code run here can read your keys and the daemon's files, and answer approvals."),
 )
 _NO_CAP: Final = (Claim.MEMORY_CAP, "Memory is sampled and the tree killed; a burst between two samples passes.")
