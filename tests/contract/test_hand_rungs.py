@@ -31,6 +31,7 @@ async def test_hands_work_in_a_container(tmp_path: Path) -> None:
     assert len(server.messages) == 1
 
 
+@pytest.mark.engine
 async def test_what_the_breaker_ends_in_a_container_leaves_a_dump() -> None:
     """Memory by the kernel's own books, above the soft limit and below the hard one."""
     grow = "import time\nb = bytearray(80 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\ntime.sleep(50)"
