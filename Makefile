@@ -23,7 +23,7 @@ E2E_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo thorough crash mutate simulate test test-engines check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client clean bootstrap-dev
+.PHONY: help demo thorough crash mutate simulate test test-engines check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client vsix clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
@@ -41,6 +41,7 @@ help:
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
 	@echo "make bench-vscode  figures of the extension: activation, paint, frames, memory, size"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
+	@echo "make vsix       pack the VS Code extension and nothing else"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
 	@echo "make clean      remove the environment, caches and built files"
@@ -125,7 +126,10 @@ schema: bootstrap-dev
 
 # Packages are installed anew only when their lock changed.
 client: client-vscode/node_modules/.package-lock.json
-	@cd client-vscode && npm run --silent build && npm run --silent test
+	@cd client-vscode && npm run --silent test
+	@$(MAKE) --no-print-directory vsix
+
+vsix: client-vscode/node_modules/.package-lock.json
 	@cd client-vscode && vsix=$$(npm run --silent package | tail -n 1) && \
 		echo "Packed: $$PWD/$$vsix" && echo "Install it: code --install-extension client-vscode/$$vsix" && \
 		echo "(or in VS Code: Extensions, the ... menu, Install from VSIX). It needs gloveport on your PATH, or the setting gloveport.command."

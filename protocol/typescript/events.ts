@@ -392,6 +392,15 @@ export interface ModelTextDelta {
   readonly text: string;
 }
 
+/** The user said what became of a call whose outcome nobody knows; `text` is what the model is told of it. */
+export interface OutcomeTold {
+  readonly call_id: string;
+  readonly tool: string;
+  readonly said: "done" | "not_done";
+  readonly text: string;
+  readonly by: string;
+}
+
 /** What a path holds now: as before, as intended, neither of them, or perhaps a part of what was intended. */
 export interface PathState {
   readonly path: string;
@@ -612,6 +621,15 @@ export interface TestRunFinished {
   readonly skipped: number;
   readonly cases: readonly TestCase[];
   readonly cases_left_out: number;
+}
+
+/** The user had a text taken out of the record: how many events and outputs held it; `label` is kept for them. */
+export interface TextErased {
+  readonly erase_id: string;
+  readonly events: number;
+  readonly outputs: number;
+  readonly label: LabelRecord;
+  readonly by: string;
 }
 
 /** The model wants this; nothing has happened. Arguments are strict JSON. */
@@ -842,6 +860,8 @@ export interface Events {
   readonly "SessionThawed": SessionThawed;
   readonly "BudgetSet": BudgetSet;
   readonly "ModeChosen": ModeChosen;
+  readonly "OutcomeTold": OutcomeTold;
+  readonly "TextErased": TextErased;
 }
 
 export type EventType = keyof Events;

@@ -7,6 +7,7 @@
  */
 
 import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
+import type { Finding } from "./suspicion.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -73,6 +74,8 @@ export interface FileRow {
   readonly hunks: number;
   /** Why the file runs by itself and is decided alone; empty for an ordinary one. */
   readonly alone: string;
+  /** What a look found in it; nothing where it found nothing. */
+  readonly findings: readonly Finding[];
 }
 
 export interface QueuedRow {

@@ -7,6 +7,7 @@
  */
 
 import { attachmentLabel, splitAttachments } from "../common/attach.ts";
+import type { FileRow } from "../common/panel.ts";
 import { isOverBudget, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
@@ -29,6 +30,8 @@ export interface Source {
   turnNumber(id: string): number | null;
   /** Words of the panel itself, such as that the link came back; null for keys of items. */
   own(key: string): string | null;
+  /** Proposed files of the session, as the extension pictures them. */
+  readonly files: () => readonly FileRow[];
 }
 
 const ASK_CHARS_MAX = 20_000;
@@ -73,7 +76,7 @@ export class Rows implements RowMaker {
       case "tests":
         return testsView(item);
       case "card":
-        return row.parts === undefined ? cardView(item) : cardRowView(this.itemsOf(row.parts));
+        return row.parts === undefined ? cardView(item, this.source.files) : cardRowView(this.itemsOf(row.parts), this.source.files);
       case "answered":
         return answeredView(item);
       case "notice":

@@ -48,6 +48,8 @@ from gloveport.protocol.wire.session import (
     SessionDeleteParams,
     SessionDeleteResult,
     SessionDetail,
+    SessionEraseParams,
+    SessionEraseResult,
     SessionExportParams,
     SessionExportResult,
     SessionInfo,
@@ -76,6 +78,8 @@ from gloveport.protocol.wire.turn import (
     ApprovalResolveResult,
     GrantListResult,
     GrantRevokeParams,
+    ToolSettleParams,
+    ToolSettleResult,
     TurnCancelParams,
     TurnCancelResult,
     TurnEditParams,
@@ -137,6 +141,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/erase"], params: SessionEraseParams, *, timeout_s: float | None = None
+    ) -> SessionEraseResult: ...
 
     @overload
     async def call(
@@ -335,6 +344,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["usage/show"], params: UsageShowParams, *, timeout_s: float | None = None
     ) -> UsageShowResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["tool/settle"], params: ToolSettleParams, *, timeout_s: float | None = None
+    ) -> ToolSettleResult: ...
 
     @overload
     async def call(

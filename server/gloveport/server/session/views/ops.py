@@ -146,7 +146,8 @@ def _proposed(body: ev.ToolCallProposed) -> tuple[Op, ...]:
 
 
 def _decided(body: ev.PolicyDecided) -> tuple[Op, ...]:
-    return (upsert(f"tool/{body.call_id}", "tool", verdict=body.verdict, risk=body.risk, reason=body.reason),)
+    fields = {"verdict": body.verdict, "risk": body.risk, "reason": body.reason, "rules": list(body.rule_ids)}
+    return (upsert(f"tool/{body.call_id}", "tool", **fields),)
 
 
 def _asked(body: ev.ApprovalRequested) -> tuple[Op, ...]:
@@ -302,6 +303,10 @@ def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
 
 
+def _told(body: ev.OutcomeTold) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", said=body.said, saidBy=body.by),)
+
+
 def _request_reconciled(body: ev.ModelRequestReconciled) -> tuple[Op, ...]:
     fields = {"fate": body.fate, "mayBeBilled": body.may_be_billed, "evidence": body.evidence}
     return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
@@ -313,6 +318,10 @@ def _drift(body: ev.DriftDetected) -> tuple[Op, ...]:
 
 def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
     return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
+
+
+def _erased(body: ev.TextErased) -> tuple[Op, ...]:
+    return (upsert(f"erasure/{body.erase_id}", "erasure", events=body.events, outputs=body.outputs, by=body.by),)
 
 
 def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
@@ -387,9 +396,11 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ChangeUnsettled: _unsettled,
         ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
+        ev.OutcomeTold: _told,
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,
+        ev.TextErased: _erased,
         ev.SessionFrozen: _frozen,
         ev.SessionThawed: _thawed,
         ev.RecoverySummarised: _recovered,

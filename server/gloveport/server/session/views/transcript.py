@@ -77,6 +77,8 @@ class TranscriptProjection:
         ev.EditsTaken,
         ev.DriftDetected,
         ev.FaultsFound,
+        ev.OutcomeTold,
+        ev.TextErased,
         ev.SessionFrozen,
         ev.SessionThawed,
         ev.RecoverySummarised,
@@ -256,6 +258,12 @@ class TranscriptProjection:
     def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
         yield f"[the record is not whole: {'; '.join(body.findings)}]"
 
+    def _told(self, body: ev.OutcomeTold) -> Iterable[str]:
+        yield f"{body.text} (by {body.by})"
+
+    def _erased(self, body: ev.TextErased) -> Iterable[str]:
+        yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
+
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
 
@@ -301,6 +309,8 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EditsTaken: TranscriptProjection._edits,
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
+        ev.OutcomeTold: TranscriptProjection._told,
+        ev.TextErased: TranscriptProjection._erased,
         ev.SessionFrozen: TranscriptProjection._frozen,
         ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
