@@ -181,7 +181,7 @@ export interface CountRow {
   readonly count: number;
 }
 
-/** Who serves here. */
+/** Who serves here. `sandboxes_told` is empty while every sandbox that the settings choose works, or is still being tried; otherwise each entry says which does not, for what, why, and what to do. */
 export interface DaemonStatusResult {
   readonly pid: number;
   readonly programVersion: string;
@@ -194,6 +194,7 @@ export interface DaemonStatusResult {
   readonly journalPath: string;
   readonly auditPath: string;
   readonly data: DataInfo;
+  readonly sandboxesTold?: readonly string[];
 }
 
 /** To every client, at once: the journal stopped, or it accepts again. Not an event: no stream can hold it. `accepting`: whether what is done is saved; `words` say what is the matter and what to do. While it is false no session goes on; who connects meanwhile is told first. An editor that does not speak this protocol is shown the words alone. */

@@ -33,7 +33,7 @@ from gloveport.sandbox.runner.engine_api import EngineSocket
 from gloveport.server.app.resources import Ladder
 from gloveport.server.settings import Settings
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine]
 MIB = 1024 * 1024
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.kit.engines import shared_engine
 from tests.kit.hands import hand_table
 from tests.kit.mail_server import MESSAGE, mail_server, ways_of
@@ -9,6 +10,7 @@ from tests.kit.mail_server import MESSAGE, mail_server, ways_of
 FILES = {"a.csv": b"region,amount\nnorth,3\n"}
 
 
+@pytest.mark.engine
 async def test_hands_work_in_a_container(tmp_path: Path) -> None:
     engine = shared_engine().choice
     async with mail_server() as server:

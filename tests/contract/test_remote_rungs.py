@@ -31,7 +31,7 @@ from gloveport.sandbox.profile import Access, Limits, Mount
 from gloveport.sandbox.runner import link, rundir, tree
 from gloveport.sandbox.runner.engine_api import EngineSocket
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine]
 MIB = 1024 * 1024
 
 

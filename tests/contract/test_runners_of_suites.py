@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.require import require, require_bubblewrap
+from tests.kit.sandboxes import on_rungs
 from tests.unit.test_tools import TOOLS, bench, use
 
 from gloveport.server.tools.contract import parse
@@ -45,7 +46,7 @@ PROGRAMS = {"pytest": "python3", "unittest": "python3", "node": "node", "go": "g
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("rung", on_rungs("bubblewrap", "docker"))
 @pytest.mark.parametrize("framework", SUITES)
 async def test_a_real_suite_of_each_runner(framework: str, rung: str, tmp_path: Path) -> None:
     """What passes, fails and is skipped, by name; found by the workspace's own files where they say it."""

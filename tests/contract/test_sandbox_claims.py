@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.kit.sandboxes import ENGINE_RUNGS, PROJECT, REMOTE_RUNGS, Rig, list_host_processes, open_rig, rungs_of
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.protocol.jail.requests import BoundPlan
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.doctor.examine import PROBES, examine
 from gloveport.sandbox.doctor.findings import Verdict
@@ -145,6 +146,22 @@ async def test_process_limit(rig: Rig) -> None:
         assert forked < 500  # declared: a bound, but not this one
         return
     assert forked <= 20 or (result.kind is ResultKind.KILLED and "processes" in result.evidence)
+
+
+@pytest.mark.parametrize(("mib", "files"), [(2, 200), (1024, 9)], ids=["too much", "with room"])
+async def test_a_folder_that_is_filled_ends_its_run_within_the_run(rig: Rig, mib: int, files: int) -> None:
+    """On a machine elsewhere too, where it is looked at over there; with room enough it does what it likes."""
+    script = f"trap '' TERM; for n in $(seq {files}); do head -c 262144 /dev/zero >$n; sleep 0.1; done; echo all"
+    lease = await rig.lease(bounds=(BoundPlan(str(rig.project), "the project", mib << 20, 1_000_000),))
+    result = await (await rig.start_raw(lease, ("sh", "-c", script))).result()
+    made = len(list(rig.project.iterdir()))
+    await lease.release()
+    if mib == 2:
+        assert (result.kind, b"all" in result.output) == (ResultKind.KILLED, False), result
+        assert "the project has grown to more than" in result.evidence
+        assert 8 <= made < files
+    else:
+        assert (result.kind, made) == (ResultKind.OK, files), result
 
 
 async def test_cpu_limit_counts_the_tree(rig: Rig) -> None:

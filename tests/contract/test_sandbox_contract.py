@@ -1,6 +1,6 @@
 """What every sandbox backend promises, whatever it isolates.
 
-Purpose: one suite over memory, process and bubblewrap.
+Purpose: one suite over memory, every rung, and containers that wait.
 """
 
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import BACKENDS, PROJECT, Rig, open_rig
+from tests.kit.sandboxes import BACKENDS, PROJECT, Rig, on_rungs, open_rig
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, Command, ResultKind, SandboxError
@@ -18,7 +18,7 @@ from gloveport.sandbox.profile import Limits
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(params=BACKENDS, scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=on_rungs(*BACKENDS), scope="module", loop_scope="module")
 async def opened(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig

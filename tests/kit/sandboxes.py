@@ -56,10 +56,20 @@ _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
 }
 
 
-def rungs_of(metafunc: pytest.Metafunc, by_either_way: frozenset[str]) -> tuple[str, ...]:
+def on_rungs(*rungs: str) -> list[Any]:
+    """These rungs as parameters of a test; one that needs an engine is marked, so that `make test-engines` tries it."""
+    return [pytest.param(rung, marks=[pytest.mark.engine] * needs_engine(rung)) for rung in rungs]
+
+
+def needs_engine(rung: str) -> bool:
+    """Whether an engine of containers is started for it."""
+    return rung in REMOTE_RUNGS or rung.partition("-")[0] in ENGINE_RUNGS
+
+
+def rungs_of(metafunc: pytest.Metafunc, by_either_way: frozenset[str]) -> list[Any]:
     """The rungs that a test is tried on: by certificates too where it is named, and by `make thorough` always."""
     wanted = THOROUGH or metafunc.function.__name__ in by_either_way
-    return RUNGS if wanted else tuple(rung for rung in RUNGS if rung != SAME_CONTAINER)
+    return on_rungs(*(rung for rung in RUNGS if wanted or rung != SAME_CONTAINER))
 
 
 @dataclass

@@ -118,6 +118,7 @@ class ProcessSandbox(SupervisedRung):
             limits=plan_limits(profile, None),
             cgroup=plan_groups(self._groups, command.run_id, profile.limits),
             breaker=plan_breaker(profile),
+            bounds=profile.bounds,
             apart=bool(self._apart),
         )
 

@@ -163,7 +163,7 @@ def status() -> None:
         found = await client.call("daemon/status", Empty())
         for name, value in status_lines(found, time.time()):
             out().print(plain(f"{name}: {value}"))
-        for words in found.data.told:
+        for words in (*found.data.told, *found.sandboxes_told):
             out().print(plain(words, "yellow"))
 
     with_client(work)
