@@ -122,8 +122,8 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
 
 async def test_c11_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
     """C11: a kill for memory is told as that, with the limit."""
-    source = "b = []\nwhile True: b.append(bytearray(4 << 20))"
-    result = await rig.python(source, limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
+    source = "input()\nb = []\nwhile True: b.append(bytearray(4 << 20))"  # the input comes when somebody listens
+    result = await rig.python(source, b"\n", limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
     assert result.kind is ResultKind.OOM
     assert str(64 * MIB) in result.evidence
 
@@ -137,7 +137,7 @@ async def test_process_limit(rig: Rig) -> None:
         "        if os.fork() == 0: time.sleep(60)\n"
         "        n += 1\n"
         "except OSError: pass\n"
-        "print(n, flush=True); time.sleep(1)\n"
+        "print(n, flush=True); time.sleep(0.2 if n <= 20 else 15)\n"
         "os.kill(0, 9)"
     )
     result = await rig.python(source, limits=Limits(wall_s=20.0, processes_max=20))
