@@ -447,7 +447,7 @@ async def test_closing_cuts_what_is_open_after_its_time(tmp_path: Path) -> None:
     async with serving(echo) as server:
         egress = f"ok.test:{server.port} loopback raw"
         limits = EgressLimits(drain_s=0.2)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with way_out(tmp_path, egress, names=NAMES, limits=limits) as (way, _):
                 stream = await anyio.connect_unix(Path(way.folder) / "proxy.sock")
                 await stream.send(connect(server))
