@@ -61,7 +61,9 @@ class MemoryEar:
         return True
 
     def pids(self) -> list[int]:
-        """The processes of the container's own group, as this machine knows them; none where it is not followed."""
+        """The processes of the container's own group, as this machine knows them; none where that is not found."""
+        if self._group is None:
+            self.find_group()
         if self._group is None:
             return []
         with contextlib.suppress(OSError, ValueError):
