@@ -253,6 +253,24 @@ async def test_socks_carries_tls_and_requests_to_listed_names(tmp_path: Path) ->
         assert [one.allowed for one in seen.contacts] == [True, True, False]
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_tunnel_inside_a_tunnel_is_refused_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """An answer of 2xx to CONNECT is the end of HTTP; were it asked for all the same, the exchange ends with it."""
+    if not is_read:
+        monkeypatch.setattr(proxy, "read_origin", lambda head, *_: head.target)
+    async with serving(answering(b"hello")) as server:
+        async with (
+            way_out(tmp_path, LISTED.format(port=server.port), names=NAMES) as (way, seen),
+            talker(way) as client,
+        ):
+            assert await client.ask(socks(b"ok.test", server.port), b"\x05\x00\x00\x01")
+            answer = await client.ask(f"CONNECT /x HTTP/1.1\r\nHost: ok.test:{server.port}\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 400 " if is_read else b"HTTP/1.1 200 ")
+        assert [one.allowed for one in seen.contacts][1:] == [not is_read]
+
+
 @pytest.mark.parametrize(
     "request_",
     [
