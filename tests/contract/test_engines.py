@@ -57,7 +57,7 @@ def list_containers(engine: TestEngine) -> list[str]:
 
 async def wait_removed(*names: str) -> None:
     """Wait until these are gone: a supervisor removes its container after the end is told."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while set(names) & set(list_containers(shared_engine())):
             await anyio.sleep(0.02)
 
@@ -295,7 +295,7 @@ async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) ->
         for pid in list_host_processes(marker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await wait_gone(marker)
     assert engine.mounts() == []
     assert not engine.folder.exists()
