@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { violations } from "./kit/access.ts";
 import { Editor, PROGRAM } from "./kit/editor.ts";
-import type { Window } from "./kit/editor.ts";
+import type { Panel, Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
 import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
@@ -45,15 +45,15 @@ afterEach(async ({ task }) => {
 const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
 
 /** Look at the page in every theme, as it stands. */
-async function inEveryTheme(name: string): Promise<void> {
+async function inEveryTheme(name: string, page: Panel = window.panel): Promise<void> {
   const found: string[] = [];
   for (const [short, theme, mark] of THEMES) {
     await window.page.keyboard.press("Control+Alt+t");
     await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
     await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
     await window.page.keyboard.press("Enter");
-    await window.panel.locator(mark).waitFor();
-    found.push(...(await violations(window)).map((one) => `${short}: ${one}`));
+    await page.locator(mark).waitFor();
+    found.push(...(await violations(page)).map((one) => `${short}: ${one}`));
     await window.shot(`60-${name}-${short}`);
   }
   expect(found).toEqual([]);
@@ -101,8 +101,7 @@ test("without a mouse: the card is narrowed and allowed", async () => {
     .getByRole("radio", { name: /session/i })
     .and(window.panel.locator(":checked"))
     .waitFor();
-  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
-  await window.page.keyboard.press("Control+Enter");
+  await window.answer(() => window.page.keyboard.press("Control+Enter"));
   await window.panel.getByText("That is all.").waitFor();
 });
 
@@ -127,6 +126,12 @@ test("the whole conversation, with its results and files", async () => {
   await window.panel.locator(".files").waitFor();
   await window.panel.locator("body").evaluate((body) => body.querySelectorAll("details").forEach((one) => (one.open = true)));
   await inEveryTheme("done");
+});
+
+test("the report of a turn", async () => {
+  await window.command("Gloveport: Show Trace of the Newest Turn");
+  await window.report.getByText("Where the time went").waitFor();
+  await inEveryTheme("trace", window.report);
 });
 
 test("a link that is lost, while the conversation stays", async () => {

@@ -9,7 +9,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Frame } from "playwright-core";
-import type { Window } from "./editor.ts";
+import type { Panel } from "./editor.ts";
 import { until } from "./processes.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -26,15 +26,15 @@ interface Found {
   }[];
 }
 
-/** The frame of the chat panel's page. */
-async function panelFrame(window: Window): Promise<Frame> {
-  const handle = await window.panel.locator("body").elementHandle();
-  return until("the panel's frame", () => handle?.ownerFrame() ?? null);
+/** The frame of a page: the chat panel's, a report's. */
+async function frameOf(page: Panel): Promise<Frame> {
+  const handle = await page.locator("body").elementHandle();
+  return until("the page's frame", () => handle?.ownerFrame() ?? null);
 }
 
 /** Every violation, as one line each; an empty list is a page that axe has nothing against. */
-export async function violations(window: Window): Promise<readonly string[]> {
-  const frame = await panelFrame(window);
+export async function violations(page: Panel): Promise<readonly string[]> {
+  const frame = await frameOf(page);
   await frame.evaluate(AXE);
   const found = (await frame.evaluate((rules) => {
     const { axe } = globalThis as unknown as { readonly axe: { run(where: unknown, how: unknown): Promise<unknown> } };
