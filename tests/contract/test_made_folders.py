@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.ordinary_user import ordinary_user
 
 from gloveport.sandbox.runner.descent import descend, taken_by
 from gloveport.sandbox.runner.setid import strip_set_id
@@ -59,3 +60,24 @@ def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
             (tmp_path / "beside/x/a/b").rename(tmp_path / "beside/b") if (tmp_path / "beside/x/a/b").exists() else None
     assert found == ["link"]
     assert list(descend(str(tmp_path / "link"))) == []
+
+
+@pytest.mark.parametrize("mode", [0o077, 0o477, 0o177], ids=oct)
+def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path: Path, mode: int) -> None:
+    """Others may enter it and run what lies there; at any place, and the folders are as closed as before."""
+    made = [tmp_path / "top", tmp_path / "top/a", tmp_path / "top/a/b", tmp_path / "top/c"]
+    for folder in made:
+        folder.mkdir()
+        (folder / "program").touch()
+    with ordinary_user(tmp_path):
+        for folder in reversed(made):
+            (folder / "program").chmod(0o4755)
+            folder.chmod(mode)
+        taken_by(str(tmp_path / "top"), SOME, SOME)
+        assert stat.S_IMODE(made[0].stat().st_mode) == mode, "who only looks opens nothing"
+        assert strip_set_id([str(tmp_path / "top")]) == len(made)
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in made[:1]] == [mode]
+    for folder in made:
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+        assert stat.S_IMODE((folder / "program").stat().st_mode) == 0o755
+        folder.chmod(0o755)

@@ -163,14 +163,17 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                 **born, call_id=call_id, tool="read_file", left_out=1,
                 hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),
             ),
-            ev.ArtifactSuspected(
-                **born, call_id=call_id, change_id=f"ch{number}", path="dir/b.py", left_out=0, looked_at=True,
-                secrets=(ev.SecretPlace(kind="aws access key", line=3),), hints=(),
-            ),
         )  # fmt: skip
     if kind == 3 and sha(call_id)[0] == "0":
         return (ev.SessionFrozen(freeze_id=call_id, call_id=call_id, evidence="mount, ptrace", words="It tried 😀."),)
-    return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
+    if kind != 2:
+        return ()
+    made = change(turn_id, revision, call_id, number)
+    suspected = ev.ArtifactSuspected(
+        **born, call_id=call_id, change_id=made.change_id, path=made.path, left_out=0, looked_at=True,
+        secrets=(ev.SecretPlace(kind="aws access key", line=3),), hints=(),
+    )  # fmt: skip
+    return (made, suspected) if number % 2 else (made,)
 
 
 def decided_facts(rng: Random, change_ids: list[str]) -> tuple[ev.EventBody, ...]:
@@ -192,9 +195,11 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds", image=""),
         ev.ModeChosen(mode=rng.choice(("agent", "agent", "agent", "plan")), by="user"),
+        ev.SessionRulesSet(text=f"# {number}", ids=(), by="user"),
         ev.BudgetSet(
             turn_tokens=rng.choice((None, None, None, 30)), session_tokens=rng.choice((None, None, 9_000)), by="user"
         ),
+        ev.TextErased(erase_id=f"e{number}", events=3, outputs=0, label=rng.choice(LABELS), by="user"),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
         ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
         ev.DriftDetected(paths=("a.py",), paths_total=2),

@@ -106,7 +106,8 @@ class QueuedMessage(WireModel):
 
 
 class SessionDetail(WireModel):
-    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used."""
+    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`:
+    what the next request is expected to take at least, null where the newest one was not counted."""
 
     info: SessionInfo
     turn_id: str | None
@@ -122,6 +123,7 @@ class SessionDetail(WireModel):
     turn_tokens: int = 0
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
+    next_tokens: int | None = 0
 
 
 class SessionThawParams(SessionMutation):
@@ -170,6 +172,25 @@ class SessionDeleteResult(WireModel):
     """What was deleted."""
 
     events: int
+
+
+ERASED_CHARS_MIN = 6
+ERASED_CHARS_MAX = 4096
+
+
+class SessionEraseParams(SessionMutation):
+    """Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed."""
+
+    text: Annotated[str, StringConstraints(min_length=ERASED_CHARS_MIN, max_length=ERASED_CHARS_MAX)]
+    typed: Name
+
+
+class SessionEraseResult(WireModel):
+    """How many events and outputs held the text and are erased; `stays` names what is not, in words."""
+
+    events: int
+    outputs: int
+    stays: tuple[str, ...]
 
 
 class ViewSnapshot(WireModel):
