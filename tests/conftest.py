@@ -23,6 +23,7 @@ HERE: Final = Path(__file__).parent
 LONG_FILES: Final = (
     "security/test_escapes.py",
     "contract/test_sandbox_claims.py",
+    "contract/test_sandbox_ordinary_user.py",
     "contract/test_sandbox_survival.py",
     "contract/test_remote_rungs.py",
     "contract/test_sandbox_contract.py",
