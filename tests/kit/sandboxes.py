@@ -41,7 +41,7 @@ REMOTE_RUNGS: Final = REMOTE_NAMES
 """Their code runs in a container of another machine's engine, reached by a real sshd or by mutual TLS."""
 SAME_CONTAINER: Final = "remote-tls"
 """It asks for the same container as `remote-ssh`, as `tests/security/test_escapes.py` shows; the way there differs."""
-LIMITS: Final = Limits(wall_s=30.0)
+LIMITS: Final = Limits(wall_s=60.0)
 PROJECT: Final = "/home/user/project"
 _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
     "true": lambda: ("true",),
