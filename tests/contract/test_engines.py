@@ -268,7 +268,6 @@ async def test_an_engine_without_an_init_runs_without_one(tmp_path: Path) -> Non
         engine.stop()
 
 
-@pytest.mark.timeout(120)
 async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     """No evidence, no verdict: the run is lost, what it wrote is kept, and nobody waits for ever."""
     require(os.getuid() == 0, "an engine of one's own is started by root")

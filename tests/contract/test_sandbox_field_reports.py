@@ -76,7 +76,6 @@ def kill_in_half(place: Path) -> None:
         helper.kill()
 
 
-@pytest.mark.timeout(180)
 async def test_c04_fifty_commands_half_of_them_killed_leave_nothing(place: Path) -> None:
     """Nothing new in the machine's temporary folders, in the project or beside it; the next start sweeps the rest."""
     require(shutil.which("git") is not None, "git is not installed")

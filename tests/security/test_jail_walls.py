@@ -59,7 +59,7 @@ def enter(folder: Path, abi: int, script: str) -> str:
     program.chmod(0o755)
     # No new privileges, which Landlock asks for from everybody but root.
     argv_bare = ["setpriv", "--no-new-privs", str(program)]
-    return subprocess.run(argv_bare, capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    return subprocess.run(argv_bare, capture_output=True, text=True, timeout=100, check=False).stdout.strip()
 
 
 @pytest.mark.parametrize("abi", ABIS)
