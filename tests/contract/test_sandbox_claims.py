@@ -128,6 +128,24 @@ async def test_c11_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
     assert str(64 * MIB) in result.evidence
 
 
+async def test_memory_that_processes_share_is_counted_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no control group holds the limit and the tree is sampled; what each has for itself passes the limit."""
+    if rig.name not in ("process", "bubblewrap"):
+        return
+    monkeypatch.setattr(rig.backend, "_groups", None)
+    source = (
+        "import os, time\nb = bytearray(b'x') * (48 << 20)\npids = []\n"
+        "for _ in range(3):\n    pids.append(os.fork())\n    if not pids[-1]:\n"
+        "        {touch}\n        time.sleep({seconds}); os._exit(0)\n"
+        "for pid in pids: os.waitpid(pid, 0)\nprint('fine')"
+    )
+    limits = Limits(wall_s=60.0, memory_bytes_max=112 * MIB)
+    shared = await rig.python(source.format(touch="pass", seconds=1), limits=limits)
+    assert shared.kind is ResultKind.OK, shared
+    own = await rig.python(source.format(touch="b[::4096] = b'y' * len(b[::4096])", seconds=20), limits=limits)
+    assert own.kind is ResultKind.OOM, own
+
+
 async def test_process_limit(rig: Rig) -> None:
     source = (
         "import os, time\n"
