@@ -561,6 +561,13 @@ export interface SessionRenamed {
   readonly title: string;
 }
 
+/** The session's own rules from here on, all of them, as text; `ids` names them. Empty: it has none. */
+export interface SessionRulesSet {
+  readonly text: string;
+  readonly ids: readonly string[];
+  readonly by: string;
+}
+
 /** The user typed what was asked for: the session may work again. */
 export interface SessionThawed {
   readonly freeze_id: string;
@@ -862,6 +869,7 @@ export interface Events {
   readonly "ModeChosen": ModeChosen;
   readonly "OutcomeTold": OutcomeTold;
   readonly "TextErased": TextErased;
+  readonly "SessionRulesSet": SessionRulesSet;
 }
 
 export type EventType = keyof Events;

@@ -435,6 +435,11 @@ export interface PolicyExplainResult {
   readonly grantId: string | null;
 }
 
+/** Ask for the rules in force: everybody's, or, with `session_id`, those of that session. */
+export interface PolicyShowParams {
+  readonly sessionId?: string | null;
+}
+
 /** The rules in force and their hash. */
 export interface PolicyShowResult {
   readonly rulesHash: string;
@@ -713,6 +718,19 @@ export interface SessionRenameParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly title: string;
+}
+
+/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. */
+export interface SessionRulesParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly text: string;
+}
+
+/** The session's own rules, and the hash of all that are in force in it. */
+export interface SessionRulesResult {
+  readonly rulesHash: string;
+  readonly rules: readonly RuleInfo[];
 }
 
 /** Sessions with every word of `text` in the title or in one message, newest first; `root`: of one workspace. */
@@ -1130,6 +1148,7 @@ export interface Methods {
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
   readonly "session/budget": { readonly params: SessionBudgetParams; readonly result: Empty };
   readonly "session/mode": { readonly params: SessionModeParams; readonly result: Empty };
+  readonly "session/rules": { readonly params: SessionRulesParams; readonly result: SessionRulesResult };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
   readonly "session/erase": { readonly params: SessionEraseParams; readonly result: SessionEraseResult };
@@ -1178,7 +1197,7 @@ export interface Methods {
   readonly "sandbox/doctor": { readonly params: SandboxDoctorParams; readonly result: SandboxDoctorResult };
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };
-  readonly "policy/show": { readonly params: Empty; readonly result: PolicyShowResult };
+  readonly "policy/show": { readonly params: PolicyShowParams; readonly result: PolicyShowResult };
   readonly "policy/explain": { readonly params: PolicyExplainParams; readonly result: PolicyExplainResult };
   readonly "audit/verify": { readonly params: Empty; readonly result: AuditVerifyResult };
   readonly "audit/export": { readonly params: AuditExportParams; readonly result: AuditExportResult };
@@ -1197,6 +1216,7 @@ export interface Notifications {
 export const DECIDING_METHODS: readonly MethodName[] = [
   "session/budget",
   "session/mode",
+  "session/rules",
   "session/thaw",
   "session/delete",
   "session/erase",

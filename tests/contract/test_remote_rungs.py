@@ -27,7 +27,7 @@ from gloveport.sandbox.backends.remote import RemoteSshSandbox, RemoteTlsSandbox
 from gloveport.sandbox.backends.remote_choice import RemoteChoice
 from gloveport.sandbox.contract import Availability, Claim, Execution, ResultKind, SandboxError, Strength
 from gloveport.sandbox.monitor.levels import Level, level_of
-from gloveport.sandbox.profile import Access, Limits, Mount
+from gloveport.sandbox.profile import Access, Mount
 from gloveport.sandbox.runner import link, rundir, tree
 from gloveport.sandbox.runner.engine_api import EngineSocket
 
@@ -527,7 +527,7 @@ async def test_an_engine_that_changes_what_comes_back_is_found_out(tmp_path: Pat
 
 async def test_limits_hold_over_there_without_us(rig: Rig) -> None:
     """The wall limit is the supervisor's; with it dead the keeper's own deadline would come (see its head)."""
-    result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.5))
+    result = await rig.run_into_wall()
     assert (result.kind, result.output) == (ResultKind.TIMEOUT, b"one\n")
 
 

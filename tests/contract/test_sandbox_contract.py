@@ -76,7 +76,7 @@ async def test_unknown_program_fails_with_words(rig: Rig) -> None:
 
 async def test_c08_wall_limit_keeps_partial_output(rig: Rig) -> None:
     """C08: on a timeout the output so far is kept, and the end says so."""
-    result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.4))
+    result = await rig.run_into_wall()
     assert result.kind is ResultKind.TIMEOUT
     assert result.output == b"one\n"
     assert "wall limit" in result.evidence

@@ -9,7 +9,7 @@
 import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
-import { nearestBudget } from "../common/bounds.ts";
+import { nearestBudget, raiseOf } from "../common/bounds.ts";
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { suspectedFindings } from "../common/suspicion.ts";
 import { splitPath } from "../common/words.ts";
@@ -76,6 +76,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     tokens: (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0),
     mode: detail?.mode ?? "agent",
     budget: nearestBudget(detail),
+    raise: raiseOf(detail),
   };
 }
 

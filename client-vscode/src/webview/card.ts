@@ -37,7 +37,8 @@ import { send } from "./port.ts";
 
 /** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
 export const DEAF_MS = 600;
-const FILES_TOLD = "gloveport-files";
+/** Told to cards in the page when the picture around the conversation changed. */
+export const STATE_TOLD = "gloveport-state";
 const USES = [1, 5, 20] as const;
 const LIVES_S = [600, 3600, 8 * 3600, 30 * 86_400] as const;
 
@@ -84,7 +85,7 @@ class Card {
           keydown: (event) => this.key(event as KeyboardEvent),
           focusin: () => focusTold(true),
           focusout: () => focusTold(false),
-          [FILES_TOLD]: () => this.drawSuspects(),
+          [STATE_TOLD]: () => this.drawSuspects(),
         },
       },
       this.head(),
@@ -399,9 +400,9 @@ export function cardView(item: ViewItem, files: () => readonly FileRow[]): HTMLE
   return h("div", { class: "pad" }, new Card(item, files).element);
 }
 
-/** Let the cards below an element look at the proposals anew. */
-export function tellFiles(below: Element): void {
-  below.querySelectorAll(".ap").forEach((card) => card.dispatchEvent(new Event(FILES_TOLD)));
+/** Let the cards below an element look at the picture around the conversation anew. */
+export function tellState(below: Element): void {
+  below.querySelectorAll(".ap").forEach((card) => card.dispatchEvent(new Event(STATE_TOLD)));
 }
 
 const ANSWERS: Readonly<Record<string, readonly [string, string, string]>> = {

@@ -39,5 +39,5 @@ export function cardRowView(items: readonly ViewItem[], files: () => readonly Fi
     ...parts,
     (allow !== false || deny !== false) && h("div", { class: "act pad" }, allow, deny),
   );
-  return element;
+  return h("div", {}, element); // the list gives the outer one its place in the set, which a group has none of
 }

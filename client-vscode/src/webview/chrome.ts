@@ -184,7 +184,7 @@ export class Chrome {
       fill(this.header.element, first);
       return;
     }
-    const goal = session.goal > 1 ? ` · goal ${session.goal}` : "";
+    const goal = session.goal > 1 && h("span", { class: "wide" }, ` · goal ${session.goal}`);
     const trust = button(
       "chip",
       () => send({ type: "verb", verb: "chooseTrust" }),
@@ -421,13 +421,13 @@ export class Chrome {
       fill(this.meters.element);
       return;
     }
-    const context = session.contextTokens === null ? "none yet" : tokens(session.contextTokens);
+    const context = session.contextTokens === null ? "none yet" : brief(session.contextTokens);
     const spent = session.costNanoUsd === null ? (session.unpriced > 0 ? "unpriced" : "$0.00") : dollars(session.costNanoUsd);
     const at = session.seq === 0 ? "" : ` at #${grouped(session.seq)}`;
     const sync = link.kind !== "ready" ? "Not connected" : session.inSync ? `In sync${at}` : `Live${at}`;
     fill(
       this.meters.element,
-      h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
+      h("span", { class: "meter", title: "Tokens of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
       session.budget !== null && budgetMeter(session.budget),
       button(
         "meter linkish q",

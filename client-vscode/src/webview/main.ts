@@ -13,7 +13,7 @@ import type { ViewOp } from "../common/reducer.ts";
 import { buildRows } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
-import { tellFiles } from "./card.ts";
+import { tellState } from "./card.ts";
 import { Chrome } from "./chrome.ts";
 import { Composer } from "./composer.ts";
 import { button, fill, h, revealed } from "./dom.ts";
@@ -55,6 +55,7 @@ const list = new VirtualList(
     turnNumber: (id) => (view.first === 0 ? (turns.get(id) ?? null) : null),
     own: (key) => own.find((one) => one.key === key)?.words ?? null,
     files: () => state?.session?.files ?? [],
+    raise: (turn) => ([...turns.keys()].at(-1) === turn ? (state?.session?.raise ?? null) : null),
   }),
   () => {
     if (view.first > 0 && !asking) {
@@ -219,7 +220,7 @@ function takeState(now: PanelState): void {
   chrome.show(now);
   composer.show(now);
   drawEmpty(now);
-  tellFiles(list.element);
+  tellState(list.element);
   schedule();
 }
 

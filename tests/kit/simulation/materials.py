@@ -195,6 +195,7 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds", image=""),
         ev.ModeChosen(mode=rng.choice(("agent", "agent", "agent", "plan")), by="user"),
+        ev.SessionRulesSet(text=f"# {number}", ids=(), by="user"),
         ev.BudgetSet(
             turn_tokens=rng.choice((None, None, None, 30)), session_tokens=rng.choice((None, None, 9_000)), by="user"
         ),

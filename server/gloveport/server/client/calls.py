@@ -39,7 +39,14 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
-from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyExplainResult, PolicyShowResult
+from gloveport.protocol.wire.policy import (
+    PolicyExplainParams,
+    PolicyExplainResult,
+    PolicyShowParams,
+    PolicyShowResult,
+    SessionRulesParams,
+    SessionRulesResult,
+)
 from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
@@ -392,7 +399,12 @@ class Calls(Protocol):
 
     @overload
     async def call(
-        self, method: Literal["policy/show"], params: Empty | None = None, *, timeout_s: float | None = None
+        self, method: Literal["session/rules"], params: SessionRulesParams, *, timeout_s: float | None = None
+    ) -> SessionRulesResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["policy/show"], params: PolicyShowParams | None = None, *, timeout_s: float | None = None
     ) -> PolicyShowResult: ...
 
     @overload

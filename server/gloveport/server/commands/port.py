@@ -100,6 +100,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/mode": session.mode,
         "session/delete": _change("session/delete"),
         "session/erase": _change("session/erase"),
+        "session/rules": _change("session/rules"),
         "turn/start": _change("turn/start"),
         "turn/queue": _change("turn/queue"),
         "turn/steer": _change("turn/steer"),

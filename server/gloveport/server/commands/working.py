@@ -44,6 +44,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/delete": data.delete,
         "session/erase": data.erase,
+        "session/rules": policy.give_session,
         "turn/start": turn.start,
         "turn/queue": turn.queue,
         "turn/steer": turn.steer,

@@ -37,6 +37,7 @@ from gloveport.protocol.journal.events import (
     SessionCreated,
     SessionFrozen,
     SessionRenamed,
+    SessionRulesSet,
     SessionThawed,
     SteeringDecided,
     ToolCallProposed,
@@ -244,6 +245,10 @@ def _mode(state: SessionState, body: ModeChosen) -> SessionState:
     return evolve(state, mode=body.mode)
 
 
+def _rules(state: SessionState, body: SessionRulesSet) -> SessionState:
+    return evolve(state, rules=body.text)
+
+
 def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
     if state.turn is None:
         return state
@@ -391,6 +396,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         SessionFrozen: _frozen,
         BudgetSet: _budget,
         ModeChosen: _mode,
+        SessionRulesSet: _rules,
         SessionThawed: _thawed,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,

@@ -288,6 +288,8 @@ class SessionState:
     """The freeze in force, by its id; empty where there is none."""
     frozen_words: str = ""
     mode: Mode = "agent"
+    rules: str = ""
+    """Rules of its own, as text."""
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
     next_tokens: int | None = 0

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
-from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen
+from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen, SessionRulesSet
 from gloveport.protocol.journal.events.change import (
     ChangeApplied,
     ChangeApplyStarted,
@@ -127,7 +127,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
     OutcomeTold,
-    TextErased,
+    TextErased, SessionRulesSet,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -193,6 +193,7 @@ __all__ = [
     "SessionDeleted",
     "SessionFrozen",
     "SessionRenamed",
+    "SessionRulesSet",
     "SessionThawed",
     "ShortenedResult",
     "SnapshotTaken",

@@ -62,6 +62,10 @@ def _mode(body: ev.ModeChosen) -> tuple[Op, ...]:
     return (upsert("session", "session", mode=body.mode),)
 
 
+def _rules(body: ev.SessionRulesSet) -> tuple[Op, ...]:
+    return (upsert("session", "session", rules=list(body.ids)),)
+
+
 def _goal(body: ev.GoalRevised) -> tuple[Op, ...]:
     return (upsert("session", "session", goalRevision=body.goal_revision),)
 
@@ -351,6 +355,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ModelSelected: _model,
         ev.BudgetSet: _budget,
         ev.ModeChosen: _mode,
+        ev.SessionRulesSet: _rules,
         ev.GoalRevised: _goal,
         ev.UserMessageAdded: _message,
         ev.UserMessageQueued: _queued,

@@ -79,6 +79,7 @@ class TranscriptProjection:
         ev.FaultsFound,
         ev.OutcomeTold,
         ev.TextErased,
+        ev.SessionRulesSet,
         ev.SessionFrozen,
         ev.SessionThawed,
         ev.RecoverySummarised,
@@ -261,6 +262,9 @@ class TranscriptProjection:
     def _told(self, body: ev.OutcomeTold) -> Iterable[str]:
         yield f"{body.text} (by {body.by})"
 
+    def _rules(self, body: ev.SessionRulesSet) -> Iterable[str]:
+        yield f"[rules of this session: {', '.join(body.ids) or 'none any more'}, by {body.by}]"
+
     def _erased(self, body: ev.TextErased) -> Iterable[str]:
         yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
 
@@ -311,6 +315,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.FaultsFound: TranscriptProjection._faults,
         ev.OutcomeTold: TranscriptProjection._told,
         ev.TextErased: TranscriptProjection._erased,
+        ev.SessionRulesSet: TranscriptProjection._rules,
         ev.SessionFrozen: TranscriptProjection._frozen,
         ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,
