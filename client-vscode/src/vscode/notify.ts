@@ -51,9 +51,9 @@ export class Notifier implements vscode.Disposable {
   private async notify(one: ReturnType<Actions["waiting"]>[number]): Promise<void> {
     const summary = one.summary.length > LINE_CHARS_MAX ? `${one.summary.slice(0, LINE_CHARS_MAX)}… (open the card for all of it)` : one.summary;
     const picked = await vscode.window.showWarningMessage(
-      `Gloveport waits: ${one.title} ${summary}. ${capital(one.risk)} risk.`,
+      `Gloveport waits: ${summary === "" ? one.title : `${summary}.`} ${capital(one.risk)} risk.`,
+      "Open card", // the first one stands out, and leads to all that belongs to the answer
       "Deny",
-      "Open card",
     );
     if (picked === "Open card") {
       await this.sessions.show(one.session.id);
