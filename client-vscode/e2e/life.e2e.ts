@@ -153,11 +153,18 @@ test("steer and queue while the model speaks; a queued message is edited and rem
   await window.sayMeanwhile("later please");
   await window.panel.getByRole("button", { name: "Queue", exact: true }).click();
   await window.panel.locator(".queue", { hasText: "later please" }).waitFor();
+  await window.composer.fill("half a thought");
   await window.panel.getByRole("button", { name: "Edit queued message" }).click();
+  await window.panel.getByText("Editing a queued message.").waitFor();
+  await window.composer.press("Escape");
+  expect(await window.composer.inputValue()).toBe("half a thought"); // what was typed before is there again
+  await window.panel.getByRole("button", { name: "Edit queued message" }).press("Enter");
   await window.composer.fill("later please, and thank you");
+  await window.shot("23-editing-queued");
   await window.composer.press("Enter");
   await window.panel.locator(".queue", { hasText: "and thank you" }).waitFor();
-  await window.panel.getByRole("button", { name: "Remove queued message" }).click();
+  await until("the earlier words", async () => (await window.composer.inputValue()) === "half a thought");
+  await window.panel.getByRole("button", { name: "Remove queued message" }).press("Delete");
   await window.panel.locator(".queue").waitFor({ state: "detached" });
   await window.sayMeanwhile("use two lines");
   await window.shot("23-three-ways");

@@ -103,7 +103,7 @@ test("a search hit far before what is loaded leads to its message", async () => 
   await window.panel.locator(".title").click();
   await window.panel.locator(".find").fill("oldest words");
   await window.panel.locator(".srow.hit").first().click();
-  const ask = window.panel.locator(".item:focus", { hasText: OLDEST });
+  const ask = window.panel.locator(".item.found:focus", { hasText: OLDEST });
   await ask.waitFor();
   await until("the message to be in view", () =>
     ask.evaluate((element) => {
