@@ -427,10 +427,11 @@ export class Window {
     await found.click();
   }
 
-  async shot(name: string): Promise<void> {
+  /** A picture of the window, or of a part of it. */
+  async shot(name: string, part?: Locator): Promise<void> {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
-    await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
+    await (part ?? this.page).screenshot({ path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {
