@@ -22,6 +22,7 @@ settings.load_profile("thorough" if THOROUGH else "usual")
 HERE: Final = Path(__file__).parent
 LONG_FILES: Final = (
     "security/test_escapes.py",
+    "contract/test_sandbox_ordinary_user.py",
     "security/test_doctor_broken.py",
     "contract/test_sandbox_survival.py",
     "contract/test_remote_rungs.py",

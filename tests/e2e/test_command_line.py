@@ -162,6 +162,9 @@ def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
     assert cli("show", session, code=1, cwd=root).stderr
     assert (root / "a.txt").read_text() == TEXT
     assert "events take:" in cli("daemon", "status").stdout
+    status = json.loads(cli("daemon", "status", "--json").stdout)
+    assert status["runningTurns"] == 0
+    assert status["data"]["sessions"] >= 0
 
 
 def test_doctor_as_json(cli: Cli) -> None:
