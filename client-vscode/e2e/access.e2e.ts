@@ -3,19 +3,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { violations } from "./kit/access.ts";
+import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, PROGRAM } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
 import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
 
-const THEMES = [
-  ["dark", "Dark Modern", "body.vscode-dark:not(.vscode-high-contrast)"],
-  ["light", "Light Modern", "body.vscode-light:not(.vscode-high-contrast-light)"],
-  ["contrast", "Dark High Contrast", "body.vscode-high-contrast:not(.vscode-high-contrast-light)"],
-  ["contrast-light", "Light High Contrast", "body.vscode-high-contrast-light"],
-] as const;
 const TABS_MAX = 40;
 
 let home: Home;
@@ -25,7 +19,7 @@ let root: string;
 
 beforeAll(async () => {
   home = new Home({ name: "e2e", steps: [...TIDY] });
-  editor = await Editor.start(home, { keys: { "ctrl+alt+t": { command: "workbench.action.selectTheme", args: null } } });
+  editor = await Editor.start(home, { keys: THEME_KEYS });
   root = home.workspace("shop", SHOP_FILES);
   window = await editor.open(root, { size: { width: 1360, height: 900 } });
 });
@@ -44,20 +38,7 @@ afterEach(async ({ task }) => {
 
 const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
 
-/** Look at the page in every theme, as it stands. */
-async function inEveryTheme(name: string): Promise<void> {
-  const found: string[] = [];
-  for (const [short, theme, mark] of THEMES) {
-    await window.page.keyboard.press("Control+Alt+t");
-    await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
-    await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
-    await window.page.keyboard.press("Enter");
-    await window.panel.locator(mark).waitFor();
-    found.push(...(await violations(window)).map((one) => `${short}: ${one}`));
-    await window.shot(`60-${name}-${short}`);
-  }
-  expect(found).toEqual([]);
-}
+const inEveryTheme = async (name: string): Promise<void> => expect(await violationsInEveryTheme(window, name)).toEqual([]);
 
 /** Press Tab, or Shift+Tab, until the element with the focus matches. */
 async function tabTo(selector: string, key = "Tab"): Promise<void> {

@@ -1,6 +1,7 @@
 /** What the user lets a session use and do: limits of tokens, and the mode, from the composer. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
@@ -27,7 +28,7 @@ let window: Window;
 
 beforeAll(async () => {
   home = new Home({ name: "e2e", steps: STEPS });
-  editor = await Editor.start(home);
+  editor = await Editor.start(home, { machine: { "gloveport.sessionTokens": 1_000_000 }, keys: THEME_KEYS });
   window = await editor.open(home.workspace("bounds", { "a.txt": "one\n" }));
   await window.openPanel();
   await window.say("say hello", "Trusted");
@@ -59,18 +60,24 @@ async function limits(turn: string, session: string): Promise<void> {
   }
 }
 
+test("a session begins within the limits of the machine's settings", async () => {
+  await window.panel.locator(".meter", { hasText: "Budget" }).getByText("12.4k of 1M").waitFor();
+});
+
 test("in plan mode the agent looks, and its write is refused; the mode outlives a reload", async () => {
   await window.panel.getByRole("button", { name: "Agent" }).click();
   await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "Plan" }).click();
   await window.panel.locator(".tb").getByText("Plan", { exact: true }).waitFor();
   await window.say("plan it");
   await window.panel.getByText("I would add b.txt.").waitFor();
-  await window.panel.locator(".vb", { hasText: /^(Denied|Blocked)/ }).waitFor();
+  await window.panel.locator("summary", { hasText: "Denied" }).getByText("plan mode").waitFor();
+  await window.panel.getByText("Plan mode looks and changes nothing.").waitFor();
   expect(await window.panel.locator(".files").count()).toBe(0);
   await window.shot("47-plan-mode");
+  expect(await violationsInEveryTheme(window, "plan")).toEqual([]);
   await window.reload();
   await window.openPanel();
-  await window.panel.locator(".tb").getByText("Plan", { exact: true }).click();
+  await window.panel.getByRole("button", { name: "Choose mode" }).click(); // the refusal's own way out
   await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "Agent" }).click();
   await window.panel.locator(".tb").getByText("Agent", { exact: true }).waitFor();
 });
@@ -84,6 +91,9 @@ test("a turn that would pass its limit ends and says so; a higher limit lets the
   await card.getByText("This turn has used 12,400 of 20,000 tokens").waitFor();
   expect(await window.panel.getByText("This is never said.").count()).toBe(0);
   await window.shot("48-budget-reached");
+  expect(await violationsInEveryTheme(window, "budget")).toEqual([]);
+  await card.getByRole("button", { name: "Add 10k tokens" }).click();
+  await window.panel.locator(".meter", { hasText: "of 30k" }).waitFor();
   await card.getByRole("button", { name: "Set limit" }).click();
   await limits("40k", "200k");
   await window.panel.locator(".meter", { hasText: "of 200k" }).waitFor();
@@ -98,6 +108,7 @@ test("calls that are asked about together are one question of two parts, answere
   await row.getByText("2 of 2").waitFor();
   expect(await row.locator(".ap").count()).toBe(2);
   await window.shot("12-together");
+  expect(await violationsInEveryTheme(window, "together")).toEqual([]);
   await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
   await row.getByRole("button", { name: "Allow each once (2)" }).click();
   await window.panel.getByText("Both are proposed.").waitFor();

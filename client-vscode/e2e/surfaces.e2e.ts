@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, PROGRAM } from "./kit/editor.ts";
 import type { Locator } from "playwright-core";
 import type { Window } from "./kit/editor.ts";
@@ -44,7 +45,10 @@ beforeAll(async () => {
   home = new Home({ name: "e2e", steps: STEPS });
   editor = await Editor.start(home, {
     program: { command: "/nowhere/gloveport", arguments: ["lsp"] },
-    keys: { "ctrl+alt+u": { command: "vscode.open", args: "code-oss://gloveport.gloveport/send?text=delete%20everything&approve=all" } },
+    keys: {
+      ...THEME_KEYS,
+      "ctrl+alt+u": { command: "vscode.open", args: "code-oss://gloveport.gloveport/send?text=delete%20everything&approve=all" },
+    },
   });
   root = home.workspace("shop", SHOP_FILES);
   window = await editor.open(root, { size: { width: 1360, height: 900 } });
@@ -213,6 +217,7 @@ test("a conflict shows both versions; Take Gloveport's replaces the shown lines,
   await lenses("Compare").first().click();
   await window.page.locator(".tab.active", { hasText: "2 in conflict" }).waitFor();
   await window.shot("56-conflict");
+  expect(await violationsInEveryTheme(window, "conflict")).toEqual([]);
   await window.openFile("shop.py");
   await lenses("Take Gloveport’s").first().click();
   await lenses("Conflict").nth(1).waitFor({ state: "detached" });

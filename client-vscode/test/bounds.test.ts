@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { SessionDetail } from "../../protocol/typescript/wire.ts";
-import { brief, budgetWords, modeLabel, nearestBudget, parseTokens } from "../src/common/bounds.ts";
+import { brief, budgetWords, modeLabel, nearestBudget, parseTokens, raiseOf } from "../src/common/bounds.ts";
 
 const detail = (more: Partial<SessionDetail>): SessionDetail => ({ inputTokens: 30, outputTokens: 10, turnTokens: 20, ...more }) as SessionDetail;
 
@@ -29,4 +29,15 @@ test.each([
 test("counts are brief, and modes have their names", () => {
   expect([850, 1000, 12_400, 50_000, 123_456, 2_000_000].map(brief)).toEqual(["850", "1k", "12.4k", "50k", "123k", "2M"]);
   expect([modeLabel("agent"), modeLabel("plan")]).toEqual(["Agent", "Plan"]);
+});
+
+test("a limit that has no room is raised by half in a round number, and by what the next request needs", () => {
+  const idle = { turnId: null, nextTokens: 30 };
+  expect(raiseOf(null)).toBeNull();
+  expect(raiseOf(detail(idle))).toBeNull();
+  expect(raiseOf(detail({ ...idle, sessionTokensMax: 200 }))).toBeNull();
+  expect(raiseOf(detail({ ...idle, turnId: "t1", sessionTokensMax: 50 }))).toBeNull();
+  expect(raiseOf(detail({ ...idle, sessionTokensMax: 50, turnTokensMax: 90 }))).toEqual({ whose: "session", by: 30 });
+  expect(raiseOf(detail({ ...idle, turnTokensMax: 20_000 }))).toEqual({ whose: "turn", by: 10_000 });
+  expect(raiseOf(detail({ ...idle, nextTokens: 8_200, turnTokensMax: 1_000 }))).toEqual({ whose: "turn", by: 9_000 });
 });

@@ -145,13 +145,13 @@ test("the newest items alone, older ones as wanted, and nothing that happens mea
   const seq = daemon.view.watermark + 1;
   const listed = daemon.next("session/item/list");
   const older = follower.older();
-  assert.equal(await follower.older(), false); // under way already
+  const twice = follower.older(); // under way already
   await listed; // the page is on its way, read before this change of it, which comes first
   const ops = [note(3, "changed"), note(2 * PAGE_ITEMS, "changed")];
   daemon.view.apply(seq, ops);
   let seen = changed();
   await daemon.send(seq, ops, { viewDigest: daemon.view.digest(), itemsFrom: 0 });
-  assert.equal(await older, true);
+  assert.deepEqual(await Promise.all([older, twice]), [true, true]);
   while (!follower.inSync) {
     await seen;
     seen = changed();
@@ -162,6 +162,20 @@ test("the newest items alone, older ones as wanted, and nothing that happens mea
   await end();
   const asked = daemon.asked.find(([method]) => method === "session/widen")?.[1];
   assert.deepEqual(asked, { subscriptionId: "s1", itemsFrom: 0 });
+});
+
+test("an item that is far back is held after some steps, one that is nowhere is not, and each page is asked for once", async () => {
+  const { daemon, follower, end } = await open();
+  const note = (at: number): ViewOp => ({ op: "upsert", item: `n${at}`, kind: "message.user", fields: { text: "x", state: "delivered" } });
+  Array.from({ length: 10 * PAGE_ITEMS }, (_, at) => daemon.view.apply(at + 1, [note(at)]));
+  daemon.itemsBefore = 9 * PAGE_ITEMS;
+  await follower.start();
+  assert.deepEqual(await Promise.all([follower.hold("n600"), follower.older()]), [true, true]);
+  assert.equal(follower.view.first, 3 * PAGE_ITEMS); // no further back than it has to be
+  assert.equal(await follower.hold("n5000"), false);
+  assert.deepEqual(follower.view.items(), daemon.view.items());
+  assert.equal(daemon.asked.filter(([method]) => method === "session/item/list").length, 3);
+  await end();
 });
 
 test("a session that is deleted ends the following with its reason", async () => {

@@ -3,7 +3,17 @@
 import { describe, expect, test } from "vitest";
 import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
-import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import {
+  FIRST,
+  allowSentence,
+  answerOf,
+  answersForAll,
+  isApprovable,
+  refusedReason,
+  touches,
+  variantWords,
+  variantsOf,
+} from "../src/common/cardModel.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
@@ -162,6 +172,18 @@ describe("approval cards", () => {
     expect(refusedReason(card, "workspace")).toBe("rights end with their session");
     expect(refusedReason(card, "turn")).toBe("not offered");
     expect(variantWords(variantsOf(card, "session"))).toEqual(["run exactly `pytest`", "run `pytest`, also with names"]);
+  });
+
+  test("a term says the verb once, and what it can't say stays", () => {
+    const effects = [
+      { kind: "write", words: "write `a.py`", notes: ["a.py: Python runs it"] },
+      { kind: "secret_read", words: "read the secret `.env`", notes: [] },
+      { kind: "execute", words: "run `pytest`", notes: [] },
+    ];
+    expect(touches({ effects }).map((line) => [line.term, ...line.words.map((one) => one.text)])).toEqual([
+      ["Writes", "`a.py`", "a.py: Python runs it"],
+      ["Reads", "read the secret `.env`"],
+    ]);
   });
 
   test("b10: an empty command is never approvable", () => {

@@ -127,6 +127,7 @@ export interface ChangeInfo {
   readonly runsByItself: string | null;
   readonly turnId?: string;
   readonly mayHoldSecrets?: boolean;
+  readonly suspected?: Suspected | null;
 }
 
 /** All pending proposals, and the hunks that ended last. */
@@ -612,7 +613,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -628,6 +629,7 @@ export interface SessionDetail {
   readonly turnTokens?: number;
   readonly turnTokensMax?: number | null;
   readonly sessionTokensMax?: number | null;
+  readonly nextTokens?: number | null;
 }
 
 /** Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed. */
@@ -810,6 +812,21 @@ export interface SubscribeResult {
 /** A method about one subscription. */
 export interface SubscriptionParams {
   readonly subscriptionId: string;
+}
+
+/** What a look found in a file out of a sandbox. `left_out` more secrets; not `looked_at`: too large for a look. */
+export interface Suspected {
+  readonly secrets: readonly SuspectedPlace[];
+  readonly hints: readonly SuspectedPlace[];
+  readonly leftOut: number;
+  readonly lookedAt: boolean;
+}
+
+/** A line (from 1) that has the shape of a secret, or reads like words to an agent: those as an excerpt alone. */
+export interface SuspectedPlace {
+  readonly kind: string;
+  readonly line: number;
+  readonly excerpt?: string;
 }
 
 /** Something that runs or waits since `since` (UTC microseconds). */

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import anyio
 import pytest
 from tests.kit.room import Home, Kit, call, new_home, run
+from tests.kit.simulation import materials as mat
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangePreviewParams
 from gloveport.server.transports.port import Buffer
 
@@ -236,3 +239,27 @@ async def test_an_older_look_at_the_proposals_never_comes_after_a_newer(home: Ho
         assert "+by the program" in shown.diff
         await kit.call("change/accept", kit.decision(session, left))
         assert (home.root / "a.txt").read_text() == edited.read_text()
+
+
+async def test_what_was_found_in_a_proposal_is_listed_with_it_as_long_as_it_waits(home: Home) -> None:
+    """Kind, line and excerpt, over a restart; a decision takes it away."""
+    secret, hint = ev.SecretPlace(kind="aws access key", line=3), ev.Hint(kind="instruction_like", line=7, excerpt="x")
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        made = mat.change("t1", 1, "t1.c1", 1)
+        told = ev.ArtifactSuspected(
+            turn_id="t1", goal_revision=1, call_id="t1.c1", change_id=made.change_id, path=made.path,
+            secrets=(secret,), hints=(hint,), left_out=2, looked_at=True,
+        )  # fmt: skip
+        await kit.actor(session_id).record((made, told))
+    async with home.room() as kit:
+        await kit.call("session/show", SessionParams(session_id=session_id))
+        (change,) = (await kit.changes(session_id)).values()
+        found = change.suspected
+        assert found is not None
+        assert [(one.kind, one.line, one.excerpt) for one in found.secrets] == [("aws access key", 3, "")]
+        assert [(one.kind, one.line, one.excerpt) for one in found.hints] == [("instruction_like", 7, "x")]
+        assert (found.left_out, found.looked_at) == (2, True)
+        gone = ev.ChangeWithdrawn(change_id=made.change_id, path=made.path, reason="reverted")
+        await kit.actor(session_id).record((gone,))
+        assert kit.actor(session_id).state.suspected == {}

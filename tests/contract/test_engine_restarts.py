@@ -162,7 +162,7 @@ async def test_a_program_that_outlives_the_room(home: Home, later: str) -> None:
             tool = next(item.fields for item in items if item.kind == "tool")
             assert tool["output"] == "began\nwent on\n"
         await kit.actor(session).wait_quiet()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await home.ladder.backend("memory").attach(card.call_id) is not None:
                 await anyio.lowlevel.checkpoint()
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.kit.ordinary_user import ordinary_user
 
+from gloveport.sandbox.backends.collect import DEPTH_MAX, collect_files
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 from gloveport.sandbox.runner.descent import descend, taken_by
 from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.server.workspace.removing import remove_tree
@@ -34,13 +36,31 @@ def deep(tmp_path: Path) -> Iterator[int]:
     assert not remove_tree(tmp_path / "a")
 
 
+def profile_of(folder: Path) -> Profile:
+    """A jail that may write the folder."""
+    mount = Mount(str(folder), "/project", Access.READ_WRITE)
+    return Profile("test", "build", (mount,), "/project", Limits(wall_s=1.0))
+
+
 def test_what_lies_deep_is_counted_and_its_set_id_bits_are_taken(tmp_path: Path, deep: int) -> None:
     """No depth hides anything: neither from a limit nor from what ends a run."""
     assert taken_by(str(tmp_path), SOME // 2, 1 << 20) == "more than 0 MiB"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH) == f"more than {DEPTH} files"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH * 2) == ""
+    assert collect_files(profile_of(tmp_path), ("report.txt",)) == {}
     assert strip_set_id([str(tmp_path)]) == 1
     assert stat.S_IMODE(os.stat("program", dir_fd=deep).st_mode) == 0o755
+
+
+def test_what_is_collected_lies_no_deeper_than_anybody_looks(tmp_path: Path) -> None:
+    """What lies above is found."""
+    below = tmp_path / "in" / Path(*["x"] * (DEPTH_MAX - 1))
+    (below / "too deep").mkdir(parents=True)
+    for folder in (tmp_path, below, below / "too deep"):
+        (folder / "report.txt").write_text("plain")
+    inside = below.relative_to(tmp_path)
+    found = collect_files(profile_of(tmp_path), ("report.txt", f"{inside}/report.txt", f"{inside}/too deep/report.txt"))
+    assert set(found) == {"/project/report.txt", f"/project/{inside}/report.txt"}
 
 
 def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:

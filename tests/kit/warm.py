@@ -31,8 +31,14 @@ import gloveport
 
 REQUEST_BYTES_MAX: Final = 128 * 1024
 TOLD_BYTES_MAX: Final = 32
-COMMAND: Final = ("gloveport.server.cli.root", "gloveport.server.client.connect", "anyio._backends._asyncio")
-"""What nearly every command loads sooner or later."""
+COMMAND: Final = (
+    "gloveport.server.cli.root",
+    "gloveport.server.client.connect",
+    "anyio._backends._asyncio",
+    "gloveport.server.app.offline_views",
+    "gloveport.server.app.replay",
+)
+"""What nearly every command loads sooner or later, and what those without a daemon read the log with."""
 DAEMON: Final = (
     "gloveport.server.app.foreground",
     "gloveport.server.app.daemon",

@@ -22,7 +22,6 @@ NOT_FOLDED = {
     "PolicyDecided", "TestRunFinished", "SnapshotTaken", "ToolReconciled", "RecoverySummarised",
     "DaemonStarted", "WorkspaceTrusted", "EditsTaken", "ResultSuperseded", "DriftDetected", "BreakerOpened",
     "BreakerClosed", "SessionDeleted", "EgressRecorded", "ContentLabelled", "InjectionSuspected",
-    "ArtifactSuspected",
 }  # fmt: skip
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {

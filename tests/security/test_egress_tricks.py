@@ -234,49 +234,6 @@ async def test_a_tunnel_to_another_host_is_refused(tmp_path: Path) -> None:
         assert verdicts == [(f"other.test:{server.port}", False)]
 
 
-# ---- SOCKS ----
-
-
-def socks(host: bytes, port: int, kind: int = 3, command: int = 1) -> bytes:
-    address = bytes((len(host),)) + host if kind == 3 else host
-    return b"\x05\x01\x00" + bytes((5, command, 0, kind)) + address + struct.pack("!H", port)
-
-
-async def test_socks_carries_tls_and_requests_to_listed_names(tmp_path: Path) -> None:
-    async with serving(answering(b"hello")) as server:
-        egress = LISTED.format(port=server.port)
-        async with way_out(tmp_path, egress, names=NAMES) as (way, seen), talker(way) as client:
-            assert (await client.ask(socks(b"ok.test", server.port), b"\x05\x00\x00\x01"))[:4] == b"\x05\x00\x05\x00"
-            good = f"GET /x HTTP/1.1\r\nHost: ok.test:{server.port}\r\n\r\n".encode()
-            assert b" 200 " in await client.ask(good, b"hello")
-            assert b"Blocked by sandbox" in await client.ask(good.replace(b"ok.test", b"other.test"))
-        assert [one.allowed for one in seen.contacts] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        socks(b"other.test", 80),
-        socks(b"ok.test", 80),
-        socks(b"\x7f\x00\x00\x01", 80, kind=1),
-        socks(b"\0" * 15 + b"\x01", 80, kind=4),
-        socks(b"127.0.0.1", 80),
-        socks(b"OK.TEST\0", 80),
-        socks(b"ok.test", 80, command=2),
-        b"\x05\x01\x02",
-    ],
-)
-async def test_socks_refuses_what_is_not_listed(tmp_path: Path, request_: bytes) -> None:
-    async with serving(echo) as server:
-        egress = LISTED.format(port=server.port)
-        async with way_out(tmp_path, egress, names=NAMES) as (way, seen), talker(way) as client:
-            answer = await client.ask(request_)
-        assert answer[-10:-8] != b"\x05\x00"
-        assert answer[:2] in (b"\x05\x00", b"\x05\xff")
-        assert [one.allowed for one in seen.contacts] == [False]
-        assert server.received == []
-
-
 # ---- names and addresses ----
 
 
@@ -447,7 +404,7 @@ async def test_closing_cuts_what_is_open_after_its_time(tmp_path: Path) -> None:
     async with serving(echo) as server:
         egress = f"ok.test:{server.port} loopback raw"
         limits = EgressLimits(drain_s=0.2)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with way_out(tmp_path, egress, names=NAMES, limits=limits) as (way, _):
                 stream = await anyio.connect_unix(Path(way.folder) / "proxy.sock")
                 await stream.send(connect(server))

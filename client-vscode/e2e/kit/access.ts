@@ -13,6 +13,16 @@ import type { Window } from "./editor.ts";
 import { until } from "./processes.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const THEMES = [
+  ["dark", "Dark Modern", "body.vscode-dark:not(.vscode-high-contrast)"],
+  ["light", "Light Modern", "body.vscode-light:not(.vscode-high-contrast-light)"],
+  ["contrast", "Dark High Contrast", "body.vscode-high-contrast:not(.vscode-high-contrast-light)"],
+  ["contrast-light", "Light High Contrast", "body.vscode-high-contrast-light"],
+] as const;
+
+/** The key of the test's own by which a theme is chosen. */
+export const THEME_KEYS = { "ctrl+alt+t": { command: "workbench.action.selectTheme", args: null } };
+
 const RULES_OFF = {
   region: { enabled: false }, // a panel is a part of the window's page; its landmarks are VS Code's
   "page-has-heading-one": { enabled: false }, // likewise
@@ -43,4 +53,25 @@ export async function violations(window: Window): Promise<readonly string[]> {
   return found.violations.flatMap(({ id, help, nodes }) =>
     nodes.map((node) => `${id}: ${help}: ${node.html.slice(0, 160)}: ${(node.failureSummary ?? "").replace(/\s+/g, " ").slice(0, 260)}`),
   );
+}
+
+/** What axe finds in the panel in each of VS Code's themes, as it stands; the first one's is chosen at the end. Needs `THEME_KEYS`. */
+export async function violationsInEveryTheme(window: Window, name: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const [short, theme, mark] of THEMES) {
+    await chooseTheme(window, theme, mark);
+    found.push(...(await violations(window)).map((one) => `${short}: ${one}`));
+    await window.shot(`60-${name}-${short}`);
+  }
+  const [, theme, mark] = THEMES[0];
+  await chooseTheme(window, theme, mark);
+  return found;
+}
+
+async function chooseTheme(window: Window, theme: string, mark: string): Promise<void> {
+  await window.page.keyboard.press("Control+Alt+t");
+  await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
+  await window.page.keyboard.press("Enter");
+  await window.panel.locator(mark).waitFor();
 }

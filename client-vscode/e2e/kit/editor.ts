@@ -58,13 +58,16 @@ export interface Program {
 
 export const PROGRAM: Program = { command: PYTHON, arguments: LSP };
 
-function writeProgram(userDir: string, { command, arguments: given }: Program): void {
-  writeFileSync(join(userDir, "Machine/settings.json"), JSON.stringify({ "gloveport.command": command, "gloveport.commandArguments": given }));
+function writeProgram(userDir: string, { command, arguments: given }: Program, more: Readonly<Record<string, unknown>> = {}): void {
+  const settings = { "gloveport.command": command, "gloveport.commandArguments": given, ...more };
+  writeFileSync(join(userDir, "Machine/settings.json"), JSON.stringify(settings));
 }
 
 export interface EditorOptions {
   readonly settings?: Readonly<Record<string, unknown>>;
   readonly program?: Program;
+  /** Settings of scope `machine` beside the program's. */
+  readonly machine?: Readonly<Record<string, unknown>>;
   readonly flags?: readonly string[];
   /** Keys of the test's own, by what they press: for commands that no list offers. */
   readonly keys?: Readonly<Record<string, { readonly command: string; readonly args: unknown }>>;
@@ -86,7 +89,7 @@ export class Editor {
   ) {}
 
   static async start(home: Home, options: EditorOptions = {}): Promise<Editor> {
-    const { settings = {}, program = PROGRAM, flags: more = [], keys = {} } = options;
+    const { settings = {}, program = PROGRAM, machine = {}, flags: more = [], keys = {} } = options;
     for (const needed of [NODE, ENTRY]) {
       if (!existsSync(needed)) {
         throw new Error(`${needed} is missing: run client-vscode/e2e/install first`);
@@ -98,7 +101,7 @@ export class Editor {
     }
     writeFileSync(at("user/User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
     writeFileSync(at("user/User/keybindings.json"), JSON.stringify(Object.entries(keys).map(([key, what]) => ({ key, ...what }))));
-    writeProgram(at("user"), program);
+    writeProgram(at("user"), program, machine);
     writeFileSync(at("config.yaml"), "auth: none\ncert: false\n");
     const env = {
       ...home.environment,

@@ -38,6 +38,32 @@ function trimmed(value: number): string {
   return value.toFixed(value < 100 ? 1 : 0).replace(/\.0$/, "");
 }
 
+/** What would let a session go on that a limit holds back: which limit, and by how much more. */
+export interface Raise {
+  readonly whose: Budget["whose"];
+  readonly by: number;
+}
+
+/** The limit that has no room for the next request, and a step that makes room; null where none holds the session back. */
+export function raiseOf(detail: SessionDetail | null): Raise | null {
+  if (detail === null || detail.turnId !== null) {
+    return null;
+  }
+  const next = Math.max(detail.nextTokens ?? 0, 1);
+  const { turnTokensMax: turn = null, sessionTokensMax: session = null } = detail;
+  if (session !== null && detail.inputTokens + detail.outputTokens + next > session) {
+    return { whose: "session", by: step(session, detail.inputTokens + detail.outputTokens + next - session) };
+  }
+  return turn === null ? null : { whose: "turn", by: step(turn, next) };
+}
+
+/** Half as much again in a round number, and in any case what is needed. */
+function step(limit: number, needed: number): number {
+  const wanted = Math.max(limit / 2, needed);
+  const unit = 10 ** Math.floor(Math.log10(wanted));
+  return Math.ceil(wanted / unit) * unit;
+}
+
 export function budgetWords({ whose, used, limit }: Budget): string {
   return `${grouped(used)} of ${grouped(limit)} tokens of this ${whose} used. A request that would pass the limit is not made.`;
 }

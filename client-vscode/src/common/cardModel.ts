@@ -144,7 +144,10 @@ export function touches(card: Fields): readonly Line[] {
   for (const effect of subs(card, "effects")) {
     const notes = texts(effect, "notes");
     if (str(effect, "kind") !== "execute" || notes.length > 0) {
-      lines.push({ term: TERMS[str(effect, "kind")] ?? "Does", words: [plain(str(effect, "words")), ...notes.map((one) => plain(one, true))] });
+      lines.push({
+        term: TERMS[str(effect, "kind")] ?? "Does",
+        words: [plain(str(effect, "words").replace(SAID_BY_TERM, "")), ...notes.map((one) => plain(one, true))],
+      });
     }
   }
   for (const unknown of texts(card, "unknown_effects")) {
@@ -164,6 +167,9 @@ export function touches(card: Fields): readonly Line[] {
   }
   return lines;
 }
+
+/** Verbs of effects that the term beside them says already. */
+const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)/;
 
 const TERMS: Readonly<Record<string, string>> = {
   read: "Reads",

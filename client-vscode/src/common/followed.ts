@@ -149,6 +149,11 @@ export class Followed implements Disposable {
     return (await this.follower?.older()) ?? false;
   }
 
+  /** Hold an item, by loading older ones until it is there; false where the session has none of this name. */
+  async hold(itemId: string): Promise<boolean> {
+    return (await this.follower?.hold(itemId)) ?? this.view?.find(itemId) !== undefined;
+  }
+
   private settled(): void {
     if (this.inSync && this.cameBack) {
       this.cameBack = false;

@@ -52,6 +52,7 @@ export class SessionFollower {
   private place = "";
   private renewal: Disposable | null = null;
   private early: SessionEvents[] | null = null;
+  private widening: Promise<boolean> | null = null;
   private resyncs = 0;
   private stopped = false;
 
@@ -99,8 +100,23 @@ export class SessionFollower {
     this.takeAll(waiting);
   }
 
-  /** Take in some of the items before those that are held; false when all are, or when this is under way already. */
-  async older(): Promise<boolean> {
+  /** Take in some of the items before those that are held; false when all are. Who asks while this is under way gets its end. */
+  older(): Promise<boolean> {
+    this.widening ??= this.widen().finally(() => (this.widening = null));
+    return this.widening;
+  }
+
+  /** Hold an item, by taking in older ones until it is there; false where the view has none of this name. */
+  async hold(itemId: string): Promise<boolean> {
+    while (this.view.find(itemId) === undefined) {
+      if (!(await this.older())) {
+        return this.view.find(itemId) !== undefined;
+      }
+    }
+    return true;
+  }
+
+  private async widen(): Promise<boolean> {
     const { first } = this.view;
     const { subscriptionId } = this;
     if (first === 0 || subscriptionId === null || this.early !== null) {

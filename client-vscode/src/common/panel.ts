@@ -7,6 +7,8 @@
  */
 
 import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
+import type { Raise } from "./bounds.ts";
+import type { Finding } from "./suspicion.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -37,6 +39,7 @@ export type PanelVerb =
   | "attachFile"
   | "chooseMode"
   | "setBudget"
+  | "addBudget"
   | "cancel";
 
 export interface SessionRow {
@@ -73,6 +76,8 @@ export interface FileRow {
   readonly hunks: number;
   /** Why the file runs by itself and is decided alone; empty for an ordinary one. */
   readonly alone: string;
+  /** What a look found in it; nothing where it found nothing. */
+  readonly findings: readonly Finding[];
 }
 
 export interface QueuedRow {
@@ -118,6 +123,8 @@ export interface SessionPicture {
   readonly mode: Mode;
   /** The limit that is nearest to being reached; null: there is none. */
   readonly budget: Budget | null;
+  /** What would make room for the next request; null where no limit stands in its way. */
+  readonly raise: Raise | null;
 }
 
 export interface PanelState {

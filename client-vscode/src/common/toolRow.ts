@@ -92,6 +92,19 @@ interface End {
   readonly figure: string;
 }
 
+/** The rule of the daemon's machine that refuses what a session in plan mode has no place for. */
+const PLAN_RULE = "mode:plan";
+
+/** Whether a call was refused because its session was in plan mode. */
+export function isPlanRefusal(fields: Fields): boolean {
+  const rules = fields["rules"];
+  return str(fields, "state") === "denied" && Array.isArray(rules) && rules.includes(PLAN_RULE);
+}
+
+function deniedBy(fields: Fields): string {
+  return isPlanRefusal(fields) ? "plan mode" : str(fields, "verdict") === "deny" ? "by rule" : "by you";
+}
+
 function endOf(fields: Fields): End {
   const exit = num(fields, "exitCode");
   const micros = num(fields, "durationUs");
@@ -111,7 +124,7 @@ function endOf(fields: Fields): End {
     case "policy":
       return { verb: "Blocked", mark: "blocked", words: "Blocked", figure: str(fields, "executor").startsWith("sandbox") ? "by sandbox" : "by rule" };
     case "denied":
-      return { verb: "Denied", mark: "denied", words: "Denied", figure: str(fields, "verdict") === "deny" ? "by rule" : "by you" };
+      return { verb: "Denied", mark: "denied", words: "Denied", figure: deniedBy(fields) };
     case "cancelled":
       return { verb: "Stopped", mark: "stopped", words: "Stopped", figure: parts("by you", took) };
     case "invalid":

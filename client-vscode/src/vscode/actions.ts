@@ -75,9 +75,27 @@ export class Actions {
     }
     const connection = await this.daemon.connect();
     const session = await connection.call("session/start", { clientRequestId: randomUUID(), root });
+    await this.limit(session.sessionId);
     await this.sessions.show(session.sessionId);
     this.sessions.refreshSoon();
     return session.sessionId;
+  }
+
+  /** Set the limits of the user's settings before the first message; a session that can't have them does not begin. */
+  private async limit(sessionId: string): Promise<void> {
+    const settings = vscode.workspace.getConfiguration("gloveport");
+    const [turnTokens, sessionTokens] = [settings.get<number>("turnTokens", 0), settings.get<number>("sessionTokens", 0)];
+    if (turnTokens === 0 && sessionTokens === 0) {
+      return;
+    }
+    const connection = await this.daemon.connect();
+    const limits = { turnTokens: turnTokens || null, sessionTokens: sessionTokens || null };
+    try {
+      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId, ...limits });
+    } catch (error) {
+      await connection.call("session/delete", { clientRequestId: randomUUID(), sessionId });
+      throw error;
+    }
   }
 
   /** A folder without a level yet gets one from the user. False when the user turned back. */

@@ -129,6 +129,7 @@ export class Commands {
       this.command("chooseSandbox", () => pickers.chooseSandbox()),
       this.command("chooseMode", () => pickers.chooseMode()),
       this.command("setBudget", () => pickers.setBudget()),
+      this.command("addBudget", () => this.addBudget()),
       this.command("chooseTrust", () => actions.chooseTrust()),
       this.command("setKey", () => pickers.setKey()),
       this.command("showUsage", () => pickers.showUsage()),
@@ -153,6 +154,7 @@ export class Commands {
       chooseSandbox: () => this.rooms.pickers.chooseSandbox(),
       chooseMode: () => this.rooms.pickers.chooseMode(),
       setBudget: () => this.rooms.pickers.setBudget(),
+      addBudget: () => this.addBudget(),
       chooseTrust: () => this.rooms.actions.chooseTrust(),
       renameSession: () => this.rooms.actions.rename(this.rooms.actions.currentOrFail.id),
       openTrace: () => this.rooms.reports.trace(null),
@@ -172,6 +174,12 @@ export class Commands {
   private async newSession(): Promise<void> {
     this.rooms.actions.checkTrusted();
     await this.rooms.sessions.show(null);
+    await this.panel?.focus("composer");
+  }
+
+  /** Make room below the limit that was reached; the words to go on with are the user's. */
+  private async addBudget(): Promise<void> {
+    await this.rooms.pickers.addBudget();
     await this.panel?.focus("composer");
   }
 

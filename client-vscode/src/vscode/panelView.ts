@@ -136,8 +136,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   /** Show a session, at an item of it where one is meant. */
   async openSession(sessionId: string, itemId: string | undefined): Promise<void> {
     await this.sessions.show(sessionId);
-    if (itemId !== undefined) {
+    const { current } = this.sessions;
+    if (itemId === undefined || current?.id !== sessionId) {
+      return;
+    }
+    if (await current.hold(itemId)) {
       this.post({ type: "reveal", sessionId, itemId });
+    } else {
+      this.tell("This message is not in the session any more, or not loaded yet.", false);
     }
   }
 

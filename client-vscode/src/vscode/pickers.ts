@@ -10,7 +10,8 @@ import { randomUUID } from "node:crypto";
 import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
-import { MODES, parseTokens } from "../common/bounds.ts";
+import { MODES, parseTokens, raiseOf } from "../common/bounds.ts";
+import type { Raise } from "../common/bounds.ts";
 import { imageQuestion } from "../common/imageQuestion.ts";
 import type { Attachment } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
@@ -101,6 +102,22 @@ export class Pickers {
       const connection = await this.daemon.connect();
       await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, turnTokens, sessionTokens });
     }
+  }
+
+  /** Raise the limit that has no room for the next request by one step, as the card names it. */
+  async addBudget(): Promise<void> {
+    this.actions.checkTrusted();
+    const session = this.actions.currentOrFail;
+    const connection = await this.daemon.connect();
+    const detail = await connection.call("session/show", { sessionId: session.id });
+    const raise = raiseOf(detail);
+    if (raise === null) {
+      throw new Error("No limit of this session stands in the way.");
+    }
+    const more = (whose: Raise["whose"], limit: number | null | undefined): number | null =>
+      limit === null || limit === undefined ? null : raise.whose === whose ? limit + raise.by : limit;
+    const [turnTokens, sessionTokens] = [more("turn", detail.turnTokensMax), more("session", detail.sessionTokensMax)];
+    await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, turnTokens, sessionTokens });
   }
 
   /** A file of the session's folder, or the selection of the active editor when `selection` is set. */

@@ -9,8 +9,9 @@
 import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
-import { nearestBudget } from "../common/bounds.ts";
+import { nearestBudget, raiseOf } from "../common/bounds.ts";
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import { suspectedFindings } from "../common/suspicion.ts";
 import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Followed } from "../common/followed.ts";
@@ -41,6 +42,7 @@ export function fileRow(change: ChangeInfo): FileRow {
     removed: change.hunks.reduce((sum, hunk) => sum + hunk.oldCount, 0),
     hunks: change.hunks.length,
     alone: change.runsByItself ?? "",
+    findings: suspectedFindings(change.suspected),
   };
 }
 
@@ -74,6 +76,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     tokens: (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0),
     mode: detail?.mode ?? "agent",
     budget: nearestBudget(detail),
+    raise: raiseOf(detail),
   };
 }
 

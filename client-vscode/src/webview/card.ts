@@ -26,15 +26,19 @@ import {
   variantsOf,
 } from "../common/cardModel.ts";
 import type { Choice, Line } from "../common/cardModel.ts";
+import type { FileRow } from "../common/panel.ts";
+import { suspectedOf } from "../common/suspicion.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
-import { button, fill, h, written } from "./dom.ts";
+import { button, fill, h, revealed, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
 /** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
 export const DEAF_MS = 600;
+/** Told to cards in the page when the picture around the conversation changed. */
+export const STATE_TOLD = "gloveport-state";
 const USES = [1, 5, 20] as const;
 const LIVES_S = [600, 3600, 8 * 3600, 30 * 86_400] as const;
 
@@ -60,9 +64,13 @@ class Card {
   private readonly born = performance.now();
   private readonly narrow = h("div", { class: "sec" });
   private readonly decision = h("div", { class: "sec decide" });
+  private readonly suspects = h("ul", { class: "fx suspects" });
   private sent = false;
 
-  constructor(item: ViewItem) {
+  constructor(
+    item: ViewItem,
+    private readonly files: () => readonly FileRow[],
+  ) {
     this.id = item.id.slice(item.id.indexOf("/") + 1);
     this.digest = str(item.fields, "cardDigest");
     this.card = sub(item.fields, "card") ?? {};
@@ -73,7 +81,12 @@ class Card {
         role: "group",
         label: `Approval: ${str(this.card, "title")}`,
         tabindex: 0,
-        on: { keydown: (event) => this.key(event as KeyboardEvent), focusin: () => focusTold(true), focusout: () => focusTold(false) },
+        on: {
+          keydown: (event) => this.key(event as KeyboardEvent),
+          focusin: () => focusTold(true),
+          focusout: () => focusTold(false),
+          [STATE_TOLD]: () => this.drawSuspects(),
+        },
       },
       this.head(),
       this.facts(),
@@ -81,6 +94,7 @@ class Card {
       this.decision,
     );
     this.draw();
+    this.drawSuspects();
   }
 
   private head(): HTMLElement {
@@ -106,7 +120,15 @@ class Card {
       this.command(),
       this.diff(),
       this.warnings(),
+      this.suspects,
     );
+  }
+
+  /** What was found in proposed files that the card names; they may become known after it. */
+  private drawSuspects(): void {
+    const lines = suspectedOf(this.card, this.files()).flatMap(({ path, findings }) => findings.map(({ words }) => `${path}, as proposed: ${words}`));
+    this.suspects.hidden = lines.length === 0;
+    fill(this.suspects, ...lines.map((words) => h("li", {}, icon("warnt", "warn"), h("span", {}, revealed(words)))));
   }
 
   private command(): HTMLElement | null {
@@ -373,8 +395,14 @@ function valueOf(line: Line): HTMLElement {
   return value;
 }
 
-export function cardView(item: ViewItem): HTMLElement {
-  return h("div", { class: "pad" }, new Card(item).element);
+/** A card that waits. `files`: the proposals of its session; of those that it names it tells what was found in them. */
+export function cardView(item: ViewItem, files: () => readonly FileRow[]): HTMLElement {
+  return h("div", { class: "pad" }, new Card(item, files).element);
+}
+
+/** Let the cards below an element look at the picture around the conversation anew. */
+export function tellState(below: Element): void {
+  below.querySelectorAll(".ap").forEach((card) => card.dispatchEvent(new Event(STATE_TOLD)));
 }
 
 const ANSWERS: Readonly<Record<string, readonly [string, string, string]>> = {

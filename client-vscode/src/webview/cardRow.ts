@@ -8,12 +8,13 @@
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { answersForAll } from "../common/cardModel.ts";
+import type { FileRow } from "../common/panel.ts";
 import { DEAF_MS, cardView } from "./card.ts";
 import { button, fill, h } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
-export function cardRowView(items: readonly ViewItem[]): HTMLElement {
+export function cardRowView(items: readonly ViewItem[], files: () => readonly FileRow[]): HTMLElement {
   const born = performance.now();
   const element = h("div", { class: "together", role: "group", label: `${items.length} questions together` });
   const forAll = (allow: boolean, words: string): HTMLElement | false => {
@@ -30,7 +31,7 @@ export function cardRowView(items: readonly ViewItem[]): HTMLElement {
   const how = allow === false ? "Each is answered by itself." : "Answer each, or all at once.";
   const parts = items.map((item, at) => {
     const number = h("div", { class: "xs q part" }, `${at + 1} of ${items.length}`);
-    return h("div", { class: "partbox" }, number, cardView(item));
+    return h("div", { class: "partbox" }, number, cardView(item, files));
   });
   fill(
     element,
@@ -38,5 +39,5 @@ export function cardRowView(items: readonly ViewItem[]): HTMLElement {
     ...parts,
     (allow !== false || deny !== false) && h("div", { class: "act pad" }, allow, deny),
   );
-  return element;
+  return h("div", {}, element); // the list gives the outer one its place in the set, which a group has none of
 }

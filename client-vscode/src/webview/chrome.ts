@@ -13,6 +13,7 @@ import { str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
 import { button, fill, h, revealed } from "./dom.ts";
+import { findingsView } from "./findings.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
@@ -46,6 +47,15 @@ export function dot(phase: string): HTMLElement {
     return h("span", { class: "dotslot" }, icon(look === "unknown" ? "unknown" : "close", `s ${look === "unknown" ? "warn" : "bad"}`, words));
   }
   return h("span", { class: "dotslot" }, h("span", { class: `dot ${look}`, role: "img", label: words }));
+}
+
+/** How many sessions beside the shown one wait for the user. */
+function waitingElsewhere(state: PanelState): number {
+  return state.sessions.filter((one) => one.id !== state.session?.id && phaseLook(one.phase) === "wait").length;
+}
+
+function othersWords(count: number): string {
+  return count === 1 ? "Another session waits for you" : `${count} other sessions wait for you`;
 }
 
 export class Chrome {
@@ -84,7 +94,10 @@ export class Chrome {
     }
     const { session } = state;
     this.header.show(
-      [session?.id, session?.title, session?.phase, session?.trust, session?.sandbox, session?.goal, session?.turnId, this.picking],
+      [
+        ...[session?.id, session?.title, session?.phase, session?.trust, session?.sandbox, session?.goal, session?.turnId],
+        ...[this.picking, waitingElsewhere(state)],
+      ],
       () => this.drawHeader(state),
     );
     this.picker.show([state.sessions, this.picking, session?.id], () => this.drawPicker(state));
@@ -155,12 +168,14 @@ export class Chrome {
     const { session } = state;
     const open = (): void => this.togglePicker();
     const title = session === null ? "New session" : session.title;
+    const others = waitingElsewhere(state);
     const pick = button(
       "pick grow title",
       open,
-      { attrs: { "aria-expanded": String(this.picking) }, title: "All sessions" },
+      { attrs: { "aria-expanded": String(this.picking) }, title: others === 0 ? "All sessions" : `All sessions. ${othersWords(others)}` },
       h("span", { class: "ell b" }, revealed(title)),
       icon("cd", "s"),
+      others > 0 && h("span", { class: "others" }, h("span", { class: "dot wait", role: "img", label: othersWords(others) })),
     );
     const running = session?.turnId != null;
     const stop = running && button("ib", () => send({ type: "verb", verb: "cancel" }), { label: "Stop the turn (Ctrl+.)" }, icon("stop"));
@@ -169,7 +184,7 @@ export class Chrome {
       fill(this.header.element, first);
       return;
     }
-    const goal = session.goal > 1 ? ` · goal ${session.goal}` : "";
+    const goal = session.goal > 1 && h("span", { class: "wide" }, ` · goal ${session.goal}`);
     const trust = button(
       "chip",
       () => send({ type: "verb", verb: "chooseTrust" }),
@@ -373,24 +388,29 @@ export class Chrome {
       h(
         "li",
         { title: file.alone === "" ? file.path : `${file.path}\n${file.alone}` },
-        button(
-          "fname",
-          ask("review", [file]),
-          { title: file.path },
-          icon(file.alone === "" ? "file" : "warnt", file.alone === "" ? "s q" : "s warn"),
-          h("span", { class: "vh" }, "Review "),
-          h("span", { class: "nw" }, revealed(file.name)),
-          " ",
-          h("span", { class: "q xs ell grow" }, revealed([file.folder, kindWords(file.kind)].filter((one) => one !== "").join(" · "))),
-        ),
-        h("span", { class: "num xs stat" }, counts(file.added, file.removed)),
         h(
-          "span",
-          { class: "acts" },
-          button("ib", ask("keep", [file]), { label: `Keep ${file.name}` }, icon("check", "s")),
-          button("ib", ask("undo", [file]), { label: `Undo ${file.name}` }, icon("undo", "s")),
-          button("ib", ask("review", [file]), { label: `Compare ${file.name}` }, icon("diff", "s")),
+          "div",
+          { class: "frow" },
+          button(
+            "fname",
+            ask("review", [file]),
+            { title: file.path },
+            icon(isPlain(file) ? "file" : "warnt", isPlain(file) ? "s q" : "s warn"),
+            h("span", { class: "vh" }, "Review "),
+            h("span", { class: "nw" }, revealed(file.name)),
+            " ",
+            h("span", { class: "q xs ell grow" }, revealed([file.folder, kindWords(file.kind)].filter((one) => one !== "").join(" · "))),
+          ),
+          h("span", { class: "num xs stat" }, counts(file.added, file.removed)),
+          h(
+            "span",
+            { class: "acts" },
+            button("ib", ask("keep", [file]), { label: `Keep ${file.name}` }, icon("check", "s")),
+            button("ib", ask("undo", [file]), { label: `Undo ${file.name}` }, icon("undo", "s")),
+            button("ib", ask("review", [file]), { label: `Compare ${file.name}` }, icon("diff", "s")),
+          ),
         ),
+        findingsView(file.findings, `Found in ${file.name}`),
       ),
     );
     fill(element, h("div", { class: "files" }, head, this.filesOpen && h("ul", { label: "Proposed files" }, ...rows)));
@@ -401,13 +421,13 @@ export class Chrome {
       fill(this.meters.element);
       return;
     }
-    const context = session.contextTokens === null ? "none yet" : tokens(session.contextTokens);
+    const context = session.contextTokens === null ? "none yet" : brief(session.contextTokens);
     const spent = session.costNanoUsd === null ? (session.unpriced > 0 ? "unpriced" : "$0.00") : dollars(session.costNanoUsd);
     const at = session.seq === 0 ? "" : ` at #${grouped(session.seq)}`;
     const sync = link.kind !== "ready" ? "Not connected" : session.inSync ? `In sync${at}` : `Live${at}`;
     fill(
       this.meters.element,
-      h("span", { class: "meter", title: "Input of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
+      h("span", { class: "meter", title: "Tokens of the newest request to the model" }, "Context ", h("span", { class: "num" }, context)),
       session.budget !== null && budgetMeter(session.budget),
       button(
         "meter linkish q",
@@ -441,6 +461,11 @@ function budgetMeter(budget: Budget): HTMLElement {
     h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
     h("span", { class: "num" }, `${brief(budget.used)} of ${brief(budget.limit)}`),
   );
+}
+
+/** Whether nothing about the file asks for a look of its own. */
+function isPlain(file: FileRow): boolean {
+  return file.alone === "" && file.findings.length === 0;
 }
 
 function kindWords(kind: string): string {

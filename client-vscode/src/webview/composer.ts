@@ -264,7 +264,14 @@ export class Composer {
           icon("cd", "s"),
         ),
       sandbox !== "" &&
-        button("pick", verb("chooseSandbox"), { title: "Sandbox of this session" }, icon("shield", "s"), h("span", {}, sandbox), icon("cd", "s")),
+        button(
+          "pick sand",
+          verb("chooseSandbox"),
+          { title: `Sandbox of this session: ${sandbox}`, label: `Sandbox: ${sandbox}` },
+          icon("shield", "s"),
+          h("span", {}, sandbox),
+          icon("cd", "s"),
+        ),
       h("span", { class: "grow" }),
       button("ib", verb("attachFile"), { label: "Attach a file" }, icon("plus")),
       button("ib", () => this.submit(), { label: "Send (Enter)" }, icon("send")),

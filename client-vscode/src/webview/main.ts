@@ -13,6 +13,7 @@ import type { ViewOp } from "../common/reducer.ts";
 import { buildRows } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
+import { tellState } from "./card.ts";
 import { Chrome } from "./chrome.ts";
 import { Composer } from "./composer.ts";
 import { button, fill, h, revealed } from "./dom.ts";
@@ -53,6 +54,8 @@ const list = new VirtualList(
     item: (id) => items.get(id),
     turnNumber: (id) => (view.first === 0 ? (turns.get(id) ?? null) : null),
     own: (key) => own.find((one) => one.key === key)?.words ?? null,
+    files: () => state?.session?.files ?? [],
+    raise: (turn) => ([...turns.keys()].at(-1) === turn ? (state?.session?.raise ?? null) : null),
   }),
   () => {
     if (view.first > 0 && !asking) {
@@ -211,14 +214,20 @@ function reveal(of: string, itemId: string): void {
   }
 }
 
+function takeState(now: PanelState): void {
+  state = now;
+  document.body.classList.toggle("restricted", !now.trusted);
+  chrome.show(now);
+  composer.show(now);
+  drawEmpty(now);
+  tellState(list.element);
+  schedule();
+}
+
 function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
-      state = message.state;
-      document.body.classList.toggle("restricted", !message.state.trusted);
-      chrome.show(message.state);
-      composer.show(message.state);
-      drawEmpty(message.state);
+      takeState(message.state);
       break;
     case "load":
       load(message);

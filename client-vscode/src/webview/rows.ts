@@ -7,13 +7,16 @@
  */
 
 import { attachmentLabel, splitAttachments } from "../common/attach.ts";
+import { brief } from "../common/bounds.ts";
+import type { Raise } from "../common/bounds.ts";
+import type { FileRow } from "../common/panel.ts";
 import { isOverBudget, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { grouped } from "../common/words.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
-import { answeredView, cardView } from "./card.ts";
+import { STATE_TOLD, answeredView, cardView } from "./card.ts";
 import { dot } from "./chrome.ts";
 import { cardRowView } from "./cardRow.ts";
 import { button, fill, h, revealed } from "./dom.ts";
@@ -29,6 +32,10 @@ export interface Source {
   turnNumber(id: string): number | null;
   /** Words of the panel itself, such as that the link came back; null for keys of items. */
   own(key: string): string | null;
+  /** Proposed files of the session, as the extension pictures them. */
+  readonly files: () => readonly FileRow[];
+  /** What would let the session go on after this turn; null for a turn that is not the newest. */
+  raise(turn: string): Raise | null;
 }
 
 const ASK_CHARS_MAX = 20_000;
@@ -73,11 +80,11 @@ export class Rows implements RowMaker {
       case "tests":
         return testsView(item);
       case "card":
-        return row.parts === undefined ? cardView(item) : cardRowView(this.itemsOf(row.parts));
+        return row.parts === undefined ? cardView(item, this.source.files) : cardRowView(this.itemsOf(row.parts), this.source.files);
       case "answered":
         return answeredView(item);
       case "notice":
-        return noticeView(item);
+        return noticeView(item, this.source);
       case "recovery":
         return recoveryView(item);
       case "turn":
@@ -153,31 +160,38 @@ function askView(fields: Fields): HTMLElement {
   return h("div", { class: "pad" }, h("div", { class: "ask" }, words, chips.length > 0 && h("div", { class: "att" }, ...chips), how));
 }
 
-/** The turn ended at a limit: what was done stays, and the limit can be set. */
-function budgetView(fields: Fields): HTMLElement {
+/** The turn ended at a limit: what was done stays; the newest such card can raise the limit by one step. */
+function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
   const words = str(fields, "message");
   const limits = button("btn", () => send({ type: "verb", verb: "setBudget" }), {}, "Set limit");
+  const act = h("div", { class: "act" });
+  const draw = (): void => {
+    const step = raise();
+    const add = step !== null && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, `Add ${brief(step.by)} tokens`);
+    fill(act, add, limits);
+  };
+  draw();
   return h(
     "div",
     { class: "pad" },
     h(
       "div",
-      { class: "ap reached", role: "group", label: "Budget reached" },
+      { class: "ap reached", role: "group", label: "Budget reached", on: { [STATE_TOLD]: draw } },
       h(
         "div",
         { class: "sec first" },
         h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, "Budget reached")),
         h("p", { class: "sm q" }, revealed(`${words.charAt(0).toUpperCase()}${words.slice(1)}. The work so far is kept.`)),
-        h("div", { class: "act" }, limits),
+        act,
       ),
     ),
   );
 }
 
-function noticeView(item: ViewItem): HTMLElement {
+function noticeView(item: ViewItem, source: Source): HTMLElement {
   const { fields } = item;
   if (isOverBudget(fields)) {
-    return budgetView(fields);
+    return budgetView(fields, () => source.raise(item.id));
   }
   const body = h("div", {});
   let sign = "warnt";

@@ -7,10 +7,12 @@
  */
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
-import { num, str, toolRow } from "../common/toolRow.ts";
+import { isPlanRefusal, num, str, toolRow } from "../common/toolRow.ts";
 import type { Fields, Mark, ToolRow } from "../common/toolRow.ts";
+import { blockedPlaces, resultFindings } from "../common/suspicion.ts";
 import { counted, grouped, lasting } from "../common/words.ts";
 import { button, fill, h, revealed } from "./dom.ts";
+import { findingsView } from "./findings.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
@@ -48,8 +50,10 @@ export function toolView(item: ViewItem): HTMLElement {
       drawOutput(details, item.id, toolRow(latest.get(details) ?? item.fields));
     }
   });
-  const element = h("div", { class: "toolrow" }, details);
+  const beside = h("div", { class: "beside" });
+  const element = h("div", { class: "toolrow" }, details, beside);
   latest.set(details, item.fields);
+  drawBeside(beside, item.fields);
   drawSummary(summary, row);
   details.open = chosen.get(item.id) ?? row.mark === "running";
   drawOutput(details, item.id, row);
@@ -66,10 +70,31 @@ export function updateTool(item: ViewItem, element: HTMLElement): boolean {
   }
   const row = toolRow(item.fields);
   latest.set(details, item.fields);
+  drawBeside(element.querySelector(".beside"), item.fields);
   drawSummary(summary, row);
   details.open = chosen.get(item.id) ?? row.mark === "running";
   drawOutput(details, item.id, row);
   return true;
+}
+
+/** What the user is told of a call outside of what it printed: what was found in it, kept from it, or keeps it. */
+function drawBeside(place: HTMLElement | null, fields: Fields): void {
+  const findings = resultFindings(fields);
+  const blocked = blockedPlaces(fields);
+  const planned = isPlanRefusal(fields);
+  const key = JSON.stringify([findings, blocked, planned]);
+  if (place === null || place.dataset["drawn"] === key) {
+    return; // a passage that is open stays so
+  }
+  place.dataset["drawn"] = key;
+  const toAgent = button("linkish", () => send({ type: "verb", verb: "chooseMode" }), {}, "Choose mode");
+  fill(
+    place,
+    findingsView(findings, "Found in this result"),
+    blocked.length > 0 && h("p", { class: "fact" }, icon("block", "s warn"), h("span", {}, "Blocked by sandbox: ", revealed(blocked.join(", ")))),
+    planned &&
+      h("p", { class: "fact" }, icon("plan", "s q"), h("span", {}, "Plan mode looks and changes nothing. Agent mode lets it work. ", toAgent)),
+  );
 }
 
 function drawSummary(summary: HTMLElement, row: ToolRow): void {

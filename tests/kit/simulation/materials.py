@@ -164,14 +164,17 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                 **born, call_id=call_id, tool="read_file", left_out=1,
                 hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),
             ),
-            ev.ArtifactSuspected(
-                **born, call_id=call_id, change_id=f"ch{number}", path="dir/b.py", left_out=0, looked_at=True,
-                secrets=(ev.SecretPlace(kind="aws access key", line=3),), hints=(),
-            ),
         )  # fmt: skip
     if kind == 3 and sha(call_id)[0] == "0":
         return (ev.SessionFrozen(freeze_id=call_id, call_id=call_id, evidence="mount, ptrace", words="It tried 😀."),)
-    return (change(turn_id, revision, call_id, number),) if kind == 2 else ()
+    if kind != 2:
+        return ()
+    made = change(turn_id, revision, call_id, number)
+    suspected = ev.ArtifactSuspected(
+        **born, call_id=call_id, change_id=made.change_id, path=made.path, left_out=0, looked_at=True,
+        secrets=(ev.SecretPlace(kind="aws access key", line=3),), hints=(),
+    )  # fmt: skip
+    return (made, suspected) if number % 2 else (made,)
 
 
 def decided_facts(rng: Random, change_ids: list[str]) -> tuple[ev.EventBody, ...]:

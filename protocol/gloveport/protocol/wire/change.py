@@ -40,6 +40,23 @@ class EndedHunkInfo(WireModel):
     state: EndedState
 
 
+class SuspectedPlace(WireModel):
+    """A line (from 1) that has the shape of a secret, or reads like words to an agent: those as an excerpt alone."""
+
+    kind: str
+    line: int
+    excerpt: str = ""
+
+
+class Suspected(WireModel):
+    """What a look found in a file out of a sandbox. `left_out` more secrets; not `looked_at`: too large for a look."""
+
+    secrets: tuple[SuspectedPlace, ...]
+    hints: tuple[SuspectedPlace, ...]
+    left_out: int
+    looked_at: bool
+
+
 class ChangeInfo(WireModel):
     """A pending proposal of one path (relative to the session's root); of a rename it is the new one.
 
@@ -58,6 +75,7 @@ class ChangeInfo(WireModel):
     runs_by_itself: str | None
     turn_id: str = ""
     may_hold_secrets: bool = False
+    suspected: Suspected | None = None
 
 
 class ChangeListResult(WireModel):

@@ -106,7 +106,8 @@ class QueuedMessage(WireModel):
 
 
 class SessionDetail(WireModel):
-    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used."""
+    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`:
+    what the next request is expected to take at least, null where the newest one was not counted."""
 
     info: SessionInfo
     turn_id: str | None
@@ -122,6 +123,7 @@ class SessionDetail(WireModel):
     turn_tokens: int = 0
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
+    next_tokens: int | None = 0
 
 
 class SessionThawParams(SessionMutation):

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.journal.events import ChangeProposed, ChangeUnsettled
+from gloveport.protocol.journal.events import ArtifactSuspected, ChangeProposed, ChangeUnsettled
 from gloveport.protocol.journal.events.change import Decision
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import (
@@ -27,6 +27,8 @@ from gloveport.protocol.wire.change import (
     ChangePreviewResult,
     EndedHunkInfo,
     HunkInfo,
+    Suspected,
+    SuspectedPlace,
 )
 from gloveport.server.commands.documents import SIDES, document_uri
 from gloveport.server.commands.house import House
@@ -46,7 +48,15 @@ DECISION_BYTES_MAX: Final = 3 * 1024 * 1024
 """Of the plan of one decision: with it, and with what its outcome says, one event and one append can be written."""
 
 
-def _info(change: ChangeProposed, is_kept: Callable[[str], bool]) -> ChangeInfo:
+def _found_in(told: ArtifactSuspected | None) -> Suspected | None:
+    if told is None:
+        return None
+    secrets = tuple(SuspectedPlace(kind=one.kind, line=one.line) for one in told.secrets)
+    hints = tuple(SuspectedPlace(kind=one.kind, line=one.line, excerpt=one.excerpt) for one in told.hints)
+    return Suspected(secrets=secrets, hints=hints, left_out=told.left_out, looked_at=told.looked_at)
+
+
+def _info(actor: Actor, change: ChangeProposed, is_kept: Callable[[str], bool]) -> ChangeInfo:
     return ChangeInfo(
         change_id=change.change_id,
         path=change.path,
@@ -59,6 +69,7 @@ def _info(change: ChangeProposed, is_kept: Callable[[str], bool]) -> ChangeInfo:
         runs_by_itself=change.runs_by_itself,
         turn_id=change.turn_id,
         may_hold_secrets=any(is_kept(path) for path in (change.path, change.renamed_from) if path is not None),
+        suspected=_found_in(actor.state.suspected.get(change.change_id)),
     )
 
 
@@ -79,7 +90,7 @@ async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeL
     """All pending proposals."""
     actor = await house.sessions.open(params.session_id)
     is_kept = _is_kept(house, actor)
-    changes = tuple(_info(change, is_kept) for change in actor.state.changes.values())
+    changes = tuple(_info(actor, change, is_kept) for change in actor.state.changes.values())
     return ChangeListResult(changes=changes, ended=_ended(actor))
 
 
@@ -95,7 +106,7 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
     documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
     states = await standing(actor, change)
-    info = _info(change, _is_kept(house, actor))
+    info = _info(actor, change, _is_kept(house, actor))
     hunks = tuple(one.model_copy(update={"state": how.value}) for one, how in zip(info.hunks, states, strict=True))
     info, ended = info.model_copy(update={"hunks": hunks}), _ended(actor, change.change_id)
     return ChangePreviewResult(change=info, ended=ended, diff=shown.diff, patch=patch, documents=documents)

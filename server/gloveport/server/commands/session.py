@@ -240,6 +240,7 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
         turn_tokens=state.turn.tokens if state.turn is not None else 0,
         turn_tokens_max=state.turn_tokens_max,
         session_tokens_max=state.session_tokens_max,
+        next_tokens=state.next_tokens,
     )
 
 

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.journal.events import ChangeProposed, ChangeWithdrawn, EventBody, HunkDecided, HunkRecord
+from gloveport.protocol.journal.events import (
+    ArtifactSuspected,
+    ChangeProposed,
+    ChangeWithdrawn,
+    EventBody,
+    HunkDecided,
+    HunkRecord,
+)
 from gloveport.server.edit.hunk_states import HunkFact, HunkState, next_state
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.fold_labels import with_written
@@ -55,8 +62,17 @@ def _withdrawn(state: SessionState, body: ChangeWithdrawn) -> SessionState:
     if before is None:
         return state
     left = MappingProxyType({name: one for name, one in state.changes.items() if name != body.change_id})
+    if body.change_id in state.suspected:
+        told = {name: one for name, one in state.suspected.items() if name != body.change_id}
+        state = evolve(state, suspected=MappingProxyType(told))
     ended = _ended(state, _waiting(before, before.hunks), _DECISIONS.get(body.reason, HunkFact.replaced))
     return evolve(state, changes=left, ended_hunks=ended)
+
+
+def _suspected(state: SessionState, body: ArtifactSuspected) -> SessionState:
+    if body.change_id not in state.changes:
+        return state
+    return evolve(state, suspected=MappingProxyType({**state.suspected, body.change_id: body}))
 
 
 def _decided(state: SessionState, body: HunkDecided) -> SessionState:
@@ -66,5 +82,10 @@ def _decided(state: SessionState, body: HunkDecided) -> SessionState:
 
 
 HUNK_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
-    {ChangeProposed: _proposed, ChangeWithdrawn: _withdrawn, HunkDecided: _decided}
+    {
+        ChangeProposed: _proposed,
+        ChangeWithdrawn: _withdrawn,
+        HunkDecided: _decided,
+        ArtifactSuspected: _suspected,
+    }
 )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
+    ArtifactSuspected,
     ChangeApplied,
     ChangeApplyStarted,
     ChangeProposed,
@@ -269,6 +270,8 @@ class SessionState:
     """Files in its copy that calls left and nobody looked through, the newest by name."""
     releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
     """Releases that were not used, by their grant."""
+    suspected: Mapping[str, ArtifactSuspected] = field(default_factory=_empty)
+    """What was found in pending proposals, by their id: shown where the user decides."""
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()

@@ -150,7 +150,8 @@ def _proposed(body: ev.ToolCallProposed) -> tuple[Op, ...]:
 
 
 def _decided(body: ev.PolicyDecided) -> tuple[Op, ...]:
-    return (upsert(f"tool/{body.call_id}", "tool", verdict=body.verdict, risk=body.risk, reason=body.reason),)
+    fields = {"verdict": body.verdict, "risk": body.risk, "reason": body.reason, "rules": list(body.rule_ids)}
+    return (upsert(f"tool/{body.call_id}", "tool", **fields),)
 
 
 def _asked(body: ev.ApprovalRequested) -> tuple[Op, ...]:
