@@ -6,6 +6,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Two more than two processors: many tests wait.
 WORKERS ?= 4
+# Engines of containers are one a worker, and their commands are programs that have to be waited for.
+ENGINE_WORKERS ?= 3
+TESTS := tests --ignore=tests/bench --ignore=tests/realworld
+IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 ROOMS ?= turn,session
 STEPS ?= 1000000
 PYTEST_ARGS ?=
@@ -19,11 +23,12 @@ E2E_ARGS ?=
 DEMO_PROFILE := $(if $(OPENAI_API_KEY)$(ANTHROPIC_API_KEY),models,demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo thorough crash mutate simulate test check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client clean bootstrap-dev
+.PHONY: help demo thorough crash mutate simulate test test-engines check bench schema lock redteam realworld e2e e2e-vscode bench-vscode client vsix clean bootstrap-dev
 
 help:
 	@echo "make demo       set up, then the main job on a small real repository"
-	@echo "make test       set up, then every test this machine can run (hermetic)"
+	@echo "make test       set up, then every test this machine can run (hermetic), but for those that start container engines"
+	@echo "make test-engines  those: docker, gVisor and another machine behind ssh and TLS (root, Debian's dockerd)"
 	@echo "make thorough   the tests that try more when asked: properties, kills, power losses, each attempt in its own jail"
 	@echo "make check      ruff, mypy, import contracts, house gates, schema and docs freshness"
 	@echo "make bench      print the figures"
@@ -36,6 +41,7 @@ help:
 	@echo "make e2e-vscode the extension in a real VS Code and a browser (Debian, as root; installs both at first)"
 	@echo "make bench-vscode  figures of the extension: activation, paint, frames, memory, size"
 	@echo "make client     build, test and pack the VS Code extension (needs Node 20 or newer)"
+	@echo "make vsix       pack the VS Code extension and nothing else"
 	@echo "make schema     regenerate protocol/schema, protocol/typescript and missing golden files"
 	@echo "make lock       resolve requirements/*.lock anew (needs uv)"
 	@echo "make clean      remove the environment, caches and built files"
@@ -48,15 +54,19 @@ bootstrap-dev:
 	@$(PYTHON) scripts/bootstrap --venv $(VENV) dev
 
 # Skipped tests are listed with their reasons; GLOVEPORT_REQUIRE=all turns a missing tool into a failure.
+# Each test is run by one of three: this, test-engines, e2e-vscode (tests/arch/test_commands.py).
 test: bootstrap-dev
-	@$(BIN)/python -m pytest tests --ignore=tests/bench --ignore=tests/realworld -m "not window" \
-		-q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@GLOVEPORT_ENGINES_ELSEWHERE=1 $(BIN)/python -m pytest $(TESTS) -m "not window and not engine" \
+		-q -rsfE -n $(WORKERS) $(IN_PARALLEL) $(PYTEST_ARGS)
+
+test-engines: bootstrap-dev
+	@$(BIN)/python -m pytest $(TESTS) -m "engine and not window" -q -rsfE -n $(ENGINE_WORKERS) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 # GLOVEPORT_THOROUGH=1 is what tests/kit/amount.py and tests/conftest.py ask for.
 thorough: bootstrap-dev
 	@GLOVEPORT_THOROUGH=1 $(BIN)/python -m pytest tests/property tests/crash/test_proof.py tests/crash/test_power_loss.py \
 		tests/security/test_escapes.py tests/contract/test_sandbox_claims.py tests/contract/test_sandbox_survival.py \
-		--timeout 1800 -q -rsfE -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+		--timeout 1800 -q -rsfE -n $(WORKERS) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 check: bootstrap-dev
 	@$(BIN)/ruff check .
@@ -116,7 +126,10 @@ schema: bootstrap-dev
 
 # Packages are installed anew only when their lock changed.
 client: client-vscode/node_modules/.package-lock.json
-	@cd client-vscode && npm run --silent build && npm run --silent test
+	@cd client-vscode && npm run --silent test
+	@$(MAKE) --no-print-directory vsix
+
+vsix: client-vscode/node_modules/.package-lock.json
 	@cd client-vscode && vsix=$$(npm run --silent package | tail -n 1) && \
 		echo "Packed: $$PWD/$$vsix" && echo "Install it: code --install-extension client-vscode/$$vsix" && \
 		echo "(or in VS Code: Extensions, the ... menu, Install from VSIX). It needs gloveport on your PATH, or the setting gloveport.command."

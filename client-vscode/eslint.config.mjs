@@ -27,6 +27,19 @@ export default tseslint.config(
     },
   },
   {
+    files: ["src/vscode/**/*.ts"],
+    ignores: ["src/vscode/tell.ts"],
+    rules: {
+      "no-restricted-syntax": [
+        "error",
+        {
+          selector: "MemberExpression[property.name=/^show(Error|Warning|Information)Message$/]",
+          message: "A notification makes links of data: vscode/tell.ts.",
+        },
+      ],
+    },
+  },
+  {
     files: ["src/common/**/*.ts"],
     rules: { "no-restricted-globals": ["error", "process", "window", "document", "console", "setTimeout", "fetch", "Date"] },
   },

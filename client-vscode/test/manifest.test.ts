@@ -6,7 +6,9 @@ import { join } from "node:path";
 import { test } from "vitest";
 
 interface Manifest {
-  readonly capabilities: { readonly untrustedWorkspaces: { readonly supported: string; readonly description: string } };
+  readonly capabilities: {
+    readonly untrustedWorkspaces: { readonly supported: string; readonly description: string; readonly restrictedConfigurations: readonly string[] };
+  };
   readonly contributes: {
     readonly commands: readonly { readonly command: string }[];
     readonly configuration: { readonly properties: Readonly<Record<string, { readonly scope: string }>> };
@@ -25,10 +27,38 @@ test("a restricted workspace is supported in part, and says so", () => {
   assert.ok(manifest.capabilities.untrustedWorkspaces.description.length > 20);
 });
 
+/** Every setting and who decides it. A new one is put here with its reason, or the test is red. */
+const SCOPES = {
+  "gloveport.command": "machine", // it names a program that runs with the user's rights
+  "gloveport.commandArguments": "machine", // likewise
+  "gloveport.windowBytes": "application", // how much of the user's memory a stream may hold
+};
+
 test("no setting can come from a workspace", () => {
-  for (const [name, setting] of Object.entries(manifest.contributes.configuration.properties)) {
-    assert.ok(["machine", "application"].includes(setting.scope), name);
+  const { properties } = manifest.contributes.configuration;
+  assert.deepEqual(Object.fromEntries(Object.entries(properties).map(([name, { scope }]) => [name, scope])), SCOPES);
+  for (const [name, { scope }] of Object.entries(properties)) {
+    assert.ok(["machine", "application"].includes(scope), name);
   }
+});
+
+test("a restricted workspace can neither name the program nor its arguments, whatever its scope will be", () => {
+  assert.deepEqual(manifest.capabilities.untrustedWorkspaces.restrictedConfigurations, ["gloveport.command", "gloveport.commandArguments"]);
+});
+
+/** What a restricted window may still ask that changes something: stopping what runs. */
+const ALSO_RESTRICTED = ["cancel"];
+
+test("whatever asks the daemon to change something asks first whether the window is trusted", () => {
+  const methods = ["actions.ts", "pickers.ts"].flatMap((name) =>
+    readFileSync(join("src/vscode", name), "utf8")
+      .split(/\n {2}(?=(?:private )?(?:async )?\w+\(.*\{\n)/)
+      .slice(1),
+  );
+  const changing = methods.filter((body) => body.includes("clientRequestId")).map((body) => [/(\w+)\(/.exec(body)?.[1] ?? "", body] as const);
+  assert.ok(changing.length > 15, String(changing.length));
+  const unasked = changing.filter(([, body]) => !/checkTrusted\(\)/.test(body)).map(([name]) => name);
+  assert.deepEqual(unasked.sort(), [...ALSO_RESTRICTED, "ensureTrust"]); // the last is asked by `start` alone, which has asked
 });
 
 test("every contributed command is registered, and nothing else is", () => {

@@ -18,12 +18,26 @@ import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
 import type { Node } from "../src/common/markdown.ts";
+import { labelText, noticeText } from "../src/common/plain.ts";
 import { doctorWords, share } from "../src/common/report.ts";
 import { buildRows, turnWords, whisperWords } from "../src/common/rows.ts";
 import { toolRow } from "../src/common/toolRow.ts";
 import { dollars, grouped, lasting, phaseLook, running, sized } from "../src/common/words.ts";
 
 const item = (id: string, kind: string, fields: ViewItem["fields"] = {}): ViewItem => ({ id, kind, fields });
+
+describe("words of data in the window's own chrome", () => {
+  test("a label has no icon that it did not name itself, and loses no sign", () => {
+    expect(labelText("$(check) done $(sync~spin) $(not one) $5 \\$(x)")).toBe("\\$(check) done \\$(sync~spin) $(not one) $5 \\\\$(x)");
+    expect(labelText("a\u202eb\nc")).toBe("a⟨U+202E⟩b⟨LF⟩c");
+  });
+
+  test("a notification has no link: neither to a command nor to an address", () => {
+    const hostile = "echo '[Allow](command:gloveport.acceptFile)' [x](https://example.net) [y](file:///etc/passwd) a[0](1)";
+    expect(noticeText(hostile)).toBe("echo '[Allow] (command:gloveport.acceptFile)' [x] (https://example.net) [y] (file:///etc/passwd) a[0] (1)");
+    expect(noticeText("plain words, [as they are] (here)")).toBe("plain words, [as they are] (here)");
+  });
+});
 
 describe("rows", () => {
   test("a turn's head stands before its message, its bad end after all of it", () => {

@@ -392,6 +392,15 @@ export interface ModelTextDelta {
   readonly text: string;
 }
 
+/** The user said what became of a call whose outcome nobody knows; `text` is what the model is told of it. */
+export interface OutcomeTold {
+  readonly call_id: string;
+  readonly tool: string;
+  readonly said: "done" | "not_done";
+  readonly text: string;
+  readonly by: string;
+}
+
 /** What a path holds now: as before, as intended, neither of them, or perhaps a part of what was intended. */
 export interface PathState {
   readonly path: string;
@@ -552,6 +561,13 @@ export interface SessionRenamed {
   readonly title: string;
 }
 
+/** The session's own rules from here on, all of them, as text; `ids` names them. Empty: it has none. */
+export interface SessionRulesSet {
+  readonly text: string;
+  readonly ids: readonly string[];
+  readonly by: string;
+}
+
 /** The user typed what was asked for: the session may work again. */
 export interface SessionThawed {
   readonly freeze_id: string;
@@ -612,6 +628,15 @@ export interface TestRunFinished {
   readonly skipped: number;
   readonly cases: readonly TestCase[];
   readonly cases_left_out: number;
+}
+
+/** The user had a text taken out of the record: how many events and outputs held it; `label` is kept for them. */
+export interface TextErased {
+  readonly erase_id: string;
+  readonly events: number;
+  readonly outputs: number;
+  readonly label: LabelRecord;
+  readonly by: string;
 }
 
 /** The model wants this; nothing has happened. Arguments are strict JSON. */
@@ -842,6 +867,9 @@ export interface Events {
   readonly "SessionThawed": SessionThawed;
   readonly "BudgetSet": BudgetSet;
   readonly "ModeChosen": ModeChosen;
+  readonly "OutcomeTold": OutcomeTold;
+  readonly "TextErased": TextErased;
+  readonly "SessionRulesSet": SessionRulesSet;
 }
 
 export type EventType = keyof Events;

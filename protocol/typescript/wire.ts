@@ -182,7 +182,7 @@ export interface CountRow {
   readonly count: number;
 }
 
-/** Who serves here. */
+/** Who serves here. `sandboxes_told` is empty while every sandbox that the settings choose works, or is still being tried; otherwise each entry says which does not, for what, why, and what to do. */
 export interface DaemonStatusResult {
   readonly pid: number;
   readonly programVersion: string;
@@ -195,6 +195,7 @@ export interface DaemonStatusResult {
   readonly journalPath: string;
   readonly auditPath: string;
   readonly data: DataInfo;
+  readonly sandboxesTold?: readonly string[];
 }
 
 /** To every client, at once: the journal stopped, or it accepts again. Not an event: no stream can hold it. `accepting`: whether what is done is saved; `words` say what is the matter and what to do. While it is false no session goes on; who connects meanwhile is told first. An editor that does not speak this protocol is shown the words alone. */
@@ -434,6 +435,11 @@ export interface PolicyExplainResult {
   readonly grantId: string | null;
 }
 
+/** Ask for the rules in force: everybody's, or, with `session_id`, those of that session. */
+export interface PolicyShowParams {
+  readonly sessionId?: string | null;
+}
+
 /** The rules in force and their hash. */
 export interface PolicyShowResult {
   readonly rulesHash: string;
@@ -626,6 +632,21 @@ export interface SessionDetail {
   readonly nextTokens?: number | null;
 }
 
+/** Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed. */
+export interface SessionEraseParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly text: string;
+  readonly typed: string;
+}
+
+/** How many events and outputs held the text and are erased; `stays` names what is not, in words. */
+export interface SessionEraseResult {
+  readonly events: number;
+  readonly outputs: number;
+  readonly stays: readonly string[];
+}
+
 /** A batch of events. `after` and `last` are cursors; `durable` is the last cursor a power loss keeps. `view_digest` is that of the items from index `items_from` on. `resync`: the last of what was sent is no longer in the log (a damaged end was set aside); the subscription is over, subscribe without a cursor to begin anew. `ended`: the session itself is gone, with the reason in words; the subscription is over, and nothing can be asked about the session any more. */
 export interface SessionEvents {
   readonly subscriptionId: string;
@@ -697,6 +718,19 @@ export interface SessionRenameParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly title: string;
+}
+
+/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. */
+export interface SessionRulesParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly text: string;
+}
+
+/** The session's own rules, and the hash of all that are in force in it. */
+export interface SessionRulesResult {
+  readonly rulesHash: string;
+  readonly rules: readonly RuleInfo[];
 }
 
 /** Sessions with every word of `text` in the title or in one message, newest first; `root`: of one workspace. */
@@ -827,6 +861,19 @@ export interface TaskShowResult {
   readonly running: readonly TaskActivity[];
   readonly waiting: readonly TaskActivity[];
   readonly lastFailure: TaskFailure | null;
+}
+
+/** Say what became of a call whose outcome nobody knows; nothing is run by it, and no turn may run. */
+export interface ToolSettleParams {
+  readonly clientRequestId: string;
+  readonly sessionId: string;
+  readonly callId: string;
+  readonly said: "done" | "not_done";
+}
+
+/** What the model is told of it: the user's word. */
+export interface ToolSettleResult {
+  readonly text: string;
 }
 
 /** A line of a turn's timeline; `begins_us` counts from the turn's start, `lasts_us` null = not ended. */
@@ -1044,7 +1091,7 @@ export interface WhyParams {
   readonly callId: string;
 }
 
-/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. */
+/** The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done. `first_refused` names the first system call that the sandbox refused; empty when none was. `said`: what the user said of a call whose outcome nobody knows, and by which client. */
 export interface WhyResult {
   readonly callId: string;
   readonly tool: string;
@@ -1054,6 +1101,7 @@ export interface WhyResult {
   readonly hint: string;
   readonly network?: readonly string[];
   readonly firstRefused?: string;
+  readonly said?: string;
 }
 
 /** Hold older items too: from now on events tell of the items from index `items_from` on. Then page those items. */
@@ -1100,8 +1148,10 @@ export interface Methods {
   readonly "session/rename": { readonly params: SessionRenameParams; readonly result: Empty };
   readonly "session/budget": { readonly params: SessionBudgetParams; readonly result: Empty };
   readonly "session/mode": { readonly params: SessionModeParams; readonly result: Empty };
+  readonly "session/rules": { readonly params: SessionRulesParams; readonly result: SessionRulesResult };
   readonly "session/thaw": { readonly params: SessionThawParams; readonly result: Empty };
   readonly "session/delete": { readonly params: SessionDeleteParams; readonly result: SessionDeleteResult };
+  readonly "session/erase": { readonly params: SessionEraseParams; readonly result: SessionEraseResult };
   readonly "session/subscribe": { readonly params: SubscribeParams; readonly result: SubscribeResult };
   readonly "session/widen": { readonly params: WidenParams; readonly result: Empty };
   readonly "session/unsubscribe": { readonly params: SubscriptionParams; readonly result: Empty };
@@ -1137,6 +1187,7 @@ export interface Methods {
   readonly "trace/show": { readonly params: TraceShowParams; readonly result: TraceShowResult };
   readonly "sample/list": { readonly params: SampleListParams; readonly result: SampleListResult };
   readonly "metrics/show": { readonly params: MetricsShowParams; readonly result: MetricsShowResult };
+  readonly "tool/settle": { readonly params: ToolSettleParams; readonly result: ToolSettleResult };
   readonly "tool/why": { readonly params: WhyParams; readonly result: WhyResult };
   readonly "workspace/list": { readonly params: Empty; readonly result: WorkspaceListResult };
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
@@ -1146,7 +1197,7 @@ export interface Methods {
   readonly "sandbox/doctor": { readonly params: SandboxDoctorParams; readonly result: SandboxDoctorResult };
   readonly "model/list": { readonly params: Empty; readonly result: ModelListResult };
   readonly "model/choose": { readonly params: ModelChooseParams; readonly result: ModelInfo };
-  readonly "policy/show": { readonly params: Empty; readonly result: PolicyShowResult };
+  readonly "policy/show": { readonly params: PolicyShowParams; readonly result: PolicyShowResult };
   readonly "policy/explain": { readonly params: PolicyExplainParams; readonly result: PolicyExplainResult };
   readonly "audit/verify": { readonly params: Empty; readonly result: AuditVerifyResult };
   readonly "audit/export": { readonly params: AuditExportParams; readonly result: AuditExportResult };
@@ -1165,8 +1216,10 @@ export interface Notifications {
 export const DECIDING_METHODS: readonly MethodName[] = [
   "session/budget",
   "session/mode",
+  "session/rules",
   "session/thaw",
   "session/delete",
+  "session/erase",
   "approval/resolve",
   "grant/revoke",
   "change/accept",
@@ -1174,6 +1227,7 @@ export const DECIDING_METHODS: readonly MethodName[] = [
   "change/undo",
   "change/redo",
   "snapshot/restore",
+  "tool/settle",
   "workspace/trust",
   "sandbox/choose",
   "model/choose",

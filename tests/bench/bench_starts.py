@@ -3,7 +3,8 @@
 Purpose: the figures of a rung beside each other. Each round starts one of each in turn, so that load hits all alike.
 GLOVEPORT_STARTS sets how many starts each rung makes (100), GLOVEPORT_STARTS_RUNGS which ones take part, by their names
 with commas between (all but the remote ones, and `others`); a rung that does not work here is named and left out. The
-table is printed after each tenth of the starts, so that a run that is stopped has shown something.
+table is printed after each tenth of the starts, so that a run that is stopped has shown something; memory is measured
+at the end alone, and is `nan` before.
 Beside them stand bare bubblewrap and `docker run`, and, where GLOVEPORT_OTHERS names a folder to install them in, the
 codex sandbox and ASRT.
 """

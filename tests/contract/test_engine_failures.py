@@ -182,7 +182,7 @@ async def test_a_refusal_after_any_event_of_a_turn(home: Home) -> None:
             if kit.actor(session).state.phase is Phase.IDLE:
                 break
             await set_pages(kit, 1)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 actor = await kit.sessions.open(session)
                 await actor.wait_quiet()
                 actor = await kit.sessions.open(session)

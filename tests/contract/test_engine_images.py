@@ -13,7 +13,7 @@ from tests.kit.sandboxes import PROJECT, Rig, open_rig
 
 from gloveport.sandbox.contract import ResultKind, SandboxError
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine]
 IMAGE_PYTHON = "/usr/bin/python3"
 BARRED = ("bash", "curl", "wget", "gcc", "cc", "perl", "apt", "dpkg", "openssl", "su", "mount", "sudo")
 

@@ -162,7 +162,7 @@ async def test_a_program_that_outlives_the_room(home: Home, later: str) -> None:
             tool = next(item.fields for item in items if item.kind == "tool")
             assert tool["output"] == "began\nwent on\n"
         await kit.actor(session).wait_quiet()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await home.ladder.backend("memory").attach(card.call_id) is not None:
                 await anyio.lowlevel.checkpoint()
 
@@ -225,7 +225,7 @@ async def test_an_edit_whose_end_is_unknown(home: Home, monkeypatch: pytest.Monk
         session = await kit.begin()
         there = await dies_in(kit, monkeypatch, perform, "run_tool")
         await kit.send(session)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await there.wait()
     monkeypatch.undo()
     edited = home.worktree(session) / "a.txt"
@@ -252,7 +252,7 @@ async def test_a_look_is_made_again(home: Home, monkeypatch: pytest.MonkeyPatch)
         session = await kit.begin()
         there = await dies_in(kit, monkeypatch, perform, "run_tool")
         await kit.send(session)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await there.wait()
     monkeypatch.undo()
     async with home.room() as kit:
@@ -277,7 +277,7 @@ async def test_an_apply_whose_end_is_unknown(home: Home, monkeypatch: pytest.Mon
             else:
                 there = await dies_in(kit, monkeypatch, perform, "apply_changes")
             tasks.start_soon(swallow, kit.commands.call("change/accept", params, ME))
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await there.wait()
             kit.actor(session).poison()  # lets the waiting client go
             tasks.cancel_scope.cancel()
@@ -311,7 +311,7 @@ async def test_a_lost_worktree_leaves_the_session_readable(home: Home, monkeypat
         async with anyio.create_task_group() as tasks:
             there = await dies_in(kit, monkeypatch, perform, "apply_changes")
             tasks.start_soon(swallow, kit.commands.call("change/accept", params, ME))
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await there.wait()
             kit.actor(session).poison()
             tasks.cancel_scope.cancel()

@@ -52,7 +52,7 @@ async def held_at_its_work(home: Home, kit: Kit, session: str) -> AsyncIterator[
     lock = kit.actor(session).workspace._lock
     async with lock:
         home.ladder.trial.set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not lock.statistics().tasks_waiting:
                 await anyio.sleep(0.001)
         yield

@@ -37,7 +37,7 @@ def running_call(kit: Kit, session_id: str) -> bool:
 
 async def quiet(kit: Kit, session_id: str) -> None:
     """Wait until none of the session's effects is under way."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await kit.actor(session_id).wait_quiet()
 
 
@@ -175,7 +175,7 @@ async def test_a_message_sent_as_the_turn_ends_is_told_its_turn(home: Home) -> N
             sent.append(await kit.send(session, "next", queue=True))
 
         async def until_waiting(count: int) -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while actor._lock.statistics().tasks_waiting < count:
                     await anyio.sleep(0.001)
 

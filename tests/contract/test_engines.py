@@ -33,7 +33,7 @@ from gloveport.sandbox.runner.engine_api import EngineSocket
 from gloveport.server.app.resources import Ladder
 from gloveport.server.settings import Settings
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine]
 MIB = 1024 * 1024
 
 
@@ -57,7 +57,7 @@ def list_containers(engine: TestEngine) -> list[str]:
 
 async def wait_removed(*names: str) -> None:
     """Wait until these are gone: a supervisor removes its container after the end is told."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while set(names) & set(list_containers(shared_engine())):
             await anyio.sleep(0.02)
 
@@ -85,8 +85,8 @@ async def test_a_waiting_container_serves_one_run_and_is_gone(rig: Rig) -> None:
 
 
 async def test_an_oom_in_a_waiting_container_is_told_as_one(rig: Rig) -> None:
-    source = "b = []\nwhile True: b.append(bytearray(4 << 20))"
-    result = await rig.python(source, limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
+    source = "input()\nb = []\nwhile True: b.append(bytearray(4 << 20))"  # the input comes when somebody listens
+    result = await rig.python(source, b"\n", limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
     assert (result.kind, str(64 * MIB) in result.evidence) == (ResultKind.OOM, True)
 
 
@@ -261,7 +261,7 @@ async def test_an_engine_without_an_init_runs_without_one(tmp_path: Path) -> Non
         rig.availability = await rig.backend.probe()
         assert rig.availability.ok, rig.availability.reason
         assert (await rig.run("echo", "alone")).output == b"alone\n"
-        result = await rig.run("say", "one", "30", limits=Limits(wall_s=0.4))
+        result = await rig.run_into_wall()
         assert (result.kind, result.output) == (ResultKind.TIMEOUT, b"one\n")
         await rig.backend.close()
     finally:
@@ -295,7 +295,7 @@ async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) ->
         for pid in list_host_processes(marker):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await wait_gone(marker)
     assert engine.mounts() == []
     assert not engine.folder.exists()

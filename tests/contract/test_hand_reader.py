@@ -91,6 +91,63 @@ async def test_what_is_read_of_a_file(tmp_path: Path) -> None:
             assert done.text.splitlines() == lines, name
 
 
+def rezipped(part: str, before: bytes, after: bytes) -> bytes:
+    """A workbook in which one part is changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed, zipfile.ZipFile(io.BytesIO(workbook())) as book:
+        for name in book.namelist():
+            data = book.read(name)
+            packed.writestr(name, data.replace(before, after, 1) if name == part else data)
+    return out.getvalue()
+
+
+SHEET, LINKS = "xl/worksheets/sheet1.xml", "xl/_rels/workbook.xml.rels"
+OUTSIDE = (
+    b"<Relationship Id='rId99' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/externalLink' "
+    b"Target='file:///etc/passwd' TargetMode='External'/></Relationships>"
+)
+MANY_SHEETS = b"".join(
+    b"<sheet name='s%d' sheetId='%d' r:id='rId1' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/"
+    b"relationships'/>" % (number, number + 10) for number in range(300)
+) + b"</sheets>"  # fmt: skip
+
+
+def long_ones() -> dict[str, tuple[bytes, str]]:
+    """Files whose rows, cells or names are more than an answer takes, and files that lead elsewhere; what is told."""
+    return {
+        "columns.csv": (b"," * 1_500_000, "[of a row 1000 cells are shown at most; 1499001 more are left out]"),
+        "long.csv": (
+            (",".join(["x" * 100] * 60) + "\n").encode() * 300,
+            "csv: rows 1 to 34 of 300\n[rows from 35 on are left out, since these are long; ask for them apart]",
+        ),
+        "cell.csv": (b"a," + b"y" * 300_000 + b"\n1,2\n", "298000 characters left out"),
+        "keys.json": (
+            json.dumps([{f"k{number}": 1} for number in range(1_200)]).encode(),
+            "[of a row 1000 cells are shown at most;",
+        ),
+        "deep.json": (b"[" * 200_000, "No result: RecursionError"),
+        "far.xlsx": (
+            rezipped(SHEET, b"</sheetData>", b"<row r='999999999'><c r='ZZZ9'><v>1</v></c></row></sheetData>"),
+            "Sales: rows 1 to 1000 of 999999999",
+        ),
+        "outside.xlsx": (rezipped(LINKS, b"</Relationships>", OUTSIDE), "Sales: rows 1 to 4 of 4"),
+        "above.xlsx": (rezipped(LINKS, b"worksheets/sheet1.xml", b"../../../etc/passwd"), "no rows of 0"),
+        "sheets.xlsx": (rezipped("xl/workbook.xml", b"</sheets>", MANY_SHEETS), "[102 more sheets are left out]"),
+        "cycle.pdf": (pdf("x").replace(b"/Kids [4 0 R]", b"/Kids [2 0 R]"), "No result: PdfReadError"),
+        "count.pdf": (pdf("words").replace(b"/Count 1 ", b"/Count 9 "), "words"),
+    }
+
+
+async def test_what_is_longer_than_an_answer_is_cut_and_told(tmp_path: Path) -> None:
+    """No file makes a reader say nothing at all, and none leads it elsewhere."""
+    files = long_ones()
+    async with hand_table(tmp_path, {name: data for name, (data, _) in files.items()}) as table:
+        for name, (_, words) in files.items():
+            done = await table.use("read_document", path=name, rows=1_000)
+            assert words in done.text, (name, done.text[:500], done.evidence)
+            assert "root:" not in done.text
+
+
 async def test_rows_in_parts(tmp_path: Path) -> None:
     rows = "".join(f"{number},x\n" for number in range(1, 3001))
     async with hand_table(tmp_path, {"a.csv": rows.encode()}) as table:

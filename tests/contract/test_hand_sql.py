@@ -19,6 +19,10 @@ from gloveport.server.tools.databases import STATEMENT_S
 
 TABLE = ("CREATE TABLE sales (region TEXT, amount REAL)", "INSERT INTO sales VALUES ('north', 3), ('south', 4.5)")
 LONG = "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT count(*) FROM a"
+LONG_ROWS = (
+    "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a WHERE x < 400) "
+    "SELECT printf('%.*c', 2000, 'x') FROM a"
+)
 WRITES = (
     "INSERT INTO sales VALUES ('x', 1)", "DELETE FROM sales", "DROP TABLE sales", "UPDATE sales SET amount = 0",
     "SELECT 1; DELETE FROM sales",
@@ -45,10 +49,14 @@ async def test_a_sqlite_file_is_asked(tmp_path: Path) -> None:
     async with hand_table(tmp_path, files) as table:
         done = await table.use("query_database", path="a.db", sql="SELECT region, amount FROM sales ORDER BY 2 DESC")
         few = await table.use("query_database", path="a.db", sql="SELECT * FROM sales", rows=1)
+        long = await table.use("query_database", path="a.db", sql=LONG_ROWS, rows=1_000)
         logged = await table.use("query_database", path="w/b.db", sql="SELECT sum(amount) FROM sales")
     assert done.outcome == "ok", done
     assert done.text.splitlines()[1:] == ['["region", "amount"]', '["south", 4.5]', '["north", 3.0]']
     assert "[there are more than 1 rows; ask for fewer]" in few.text
+    assert long.text.splitlines()[:2] == [
+        "sqlite: rows 0 to 100", "[rows from 101 on are left out, since these are long; ask for them apart]",
+    ]  # fmt: skip
     assert logged.text.splitlines()[-1] == "[7.5]", logged
     assert "write-ahead log" in logged.text
     assert table.planned is not None

@@ -15,7 +15,7 @@ from gloveport.server.cli.turns import Manner, TurnFollower
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.follow import Follow
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 DONE = {"text": "Done, with some words to tell."}
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.ordinary_user import ordinary_user
 
+from gloveport.sandbox.backends.collect import DEPTH_MAX, collect_files
+from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 from gloveport.sandbox.runner.descent import descend, taken_by
 from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.server.workspace.removing import remove_tree
@@ -33,13 +36,31 @@ def deep(tmp_path: Path) -> Iterator[int]:
     assert not remove_tree(tmp_path / "a")
 
 
+def profile_of(folder: Path) -> Profile:
+    """A jail that may write the folder."""
+    mount = Mount(str(folder), "/project", Access.READ_WRITE)
+    return Profile("test", "build", (mount,), "/project", Limits(wall_s=1.0))
+
+
 def test_what_lies_deep_is_counted_and_its_set_id_bits_are_taken(tmp_path: Path, deep: int) -> None:
     """No depth hides anything: neither from a limit nor from what ends a run."""
     assert taken_by(str(tmp_path), SOME // 2, 1 << 20) == "more than 0 MiB"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH) == f"more than {DEPTH} files"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH * 2) == ""
+    assert collect_files(profile_of(tmp_path), ("report.txt",)) == {}
     assert strip_set_id([str(tmp_path)]) == 1
     assert stat.S_IMODE(os.stat("program", dir_fd=deep).st_mode) == 0o755
+
+
+def test_what_is_collected_lies_no_deeper_than_anybody_looks(tmp_path: Path) -> None:
+    """What lies above is found."""
+    below = tmp_path / "in" / Path(*["x"] * (DEPTH_MAX - 1))
+    (below / "too deep").mkdir(parents=True)
+    for folder in (tmp_path, below, below / "too deep"):
+        (folder / "report.txt").write_text("plain")
+    inside = below.relative_to(tmp_path)
+    found = collect_files(profile_of(tmp_path), ("report.txt", f"{inside}/report.txt", f"{inside}/too deep/report.txt"))
+    assert set(found) == {"/project/report.txt", f"/project/{inside}/report.txt"}
 
 
 def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
@@ -59,3 +80,24 @@ def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
             (tmp_path / "beside/x/a/b").rename(tmp_path / "beside/b") if (tmp_path / "beside/x/a/b").exists() else None
     assert found == ["link"]
     assert list(descend(str(tmp_path / "link"))) == []
+
+
+@pytest.mark.parametrize("mode", [0o077, 0o477, 0o177], ids=oct)
+def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path: Path, mode: int) -> None:
+    """Others may enter it and run what lies there; at any place, and the folders are as closed as before."""
+    made = [tmp_path / "top", tmp_path / "top/a", tmp_path / "top/a/b", tmp_path / "top/c"]
+    for folder in made:
+        folder.mkdir()
+        (folder / "program").touch()
+    with ordinary_user(tmp_path):
+        for folder in reversed(made):
+            (folder / "program").chmod(0o4755)
+            folder.chmod(mode)
+        taken_by(str(tmp_path / "top"), SOME, SOME)
+        assert stat.S_IMODE(made[0].stat().st_mode) == mode, "who only looks opens nothing"
+        assert strip_set_id([str(tmp_path / "top")]) == len(made)
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in made[:1]] == [mode]
+    for folder in made:
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+        assert stat.S_IMODE((folder / "program").stat().st_mode) == 0o755
+        folder.chmod(0o755)

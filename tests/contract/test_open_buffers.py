@@ -221,7 +221,7 @@ async def test_a_death_while_an_editor_is_asked_is_told(home: Home) -> None:
         chosen = [Selected(change.change_id, change.digest) for change in (await kit.changes(session)).values()]
         plan = (await actor.workspace.plan_accept(chosen)).as_json()
         start(actor, await actor.submit(ApplyRequested("apply-1", "accept", plan, "test")))
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not editor.asked:
                 await anyio.sleep(0.01)
     async with home.room() as kit:

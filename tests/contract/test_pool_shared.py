@@ -59,6 +59,7 @@ async def session(rig: Rig, number: int, warm: Counter[int]) -> None:
         await rig.backend._warm.settle()
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(240)
 async def test_eight_sessions_find_containers_waiting_alike(tmp_path: Path) -> None:
     """With real containers: each finds its own, none is left out, and nothing stays."""

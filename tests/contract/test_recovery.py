@@ -400,7 +400,7 @@ async def test_a_loss_that_a_reopening_finds_is_told_at_once(home: Home, monkeyp
         monkeypatch.setattr(kit.journal, "reopen", reopen_and_lose)
         kit.journal._writer.stopped_reason = "a refusal of the disk"
         await kit.sessions.journal_ready()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while kit.actor(session) is actor:
                 await anyio.lowlevel.checkpoint()
         assert actor.stale

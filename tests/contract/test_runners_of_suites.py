@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.require import require, require_bubblewrap
+from tests.kit.sandboxes import on_rungs
 from tests.unit.test_tools import TOOLS, bench, use
 
 from gloveport.server.tools.contract import parse
@@ -41,11 +42,16 @@ SUITES: dict[str, dict[str, str]] = {
         "    #[test]\n    #[ignore]\n    fn later() {}\n}\n",
     },
 }  # fmt: skip
+PLACES = {
+    "pytest": "test_calc.py:7: assert 1 == 2", "unittest": "test_calc.py:7: 1 != 2 : no", "node": "calc.test.js:4:",
+    "go": "calc_test.go:6: no", "cargo": "src/lib.rs:11:",
+}  # fmt: skip
+"""Where the failing test stands, and what it says."""
 PROGRAMS = {"pytest": "python3", "unittest": "python3", "node": "node", "go": "go", "cargo": "cargo"}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("rung", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("rung", on_rungs("bubblewrap", "docker"))
 @pytest.mark.parametrize("framework", SUITES)
 async def test_a_real_suite_of_each_runner(framework: str, rung: str, tmp_path: Path) -> None:
     """What passes, fails and is skipped, by name; found by the workspace's own files where they say it."""
@@ -63,6 +69,10 @@ async def test_a_real_suite_of_each_runner(framework: str, rung: str, tmp_path: 
     assert (fact.failed, fact.errors, fact.skipped) == (1, 0, 1)
     (bad,) = [case for case in fact.cases if case.status == "failed"]
     assert "breaks" in bad.name.lower()
+    assert PLACES[framework] in bad.message
+    assert bad.message.startswith(PLACES[framework]) == (framework != "go")  # which tells its own line before
+    tells_no_time = framework in ("cargo", "go")  # or in hundredths of a second
+    assert tells_no_time or any(case.duration_us for case in fact.cases)
     assert "reported" in done.text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.kit.require import require
-from tests.kit.sandboxes import RUNGS, open_rig
+from tests.kit.sandboxes import RUNGS, on_rungs, open_rig
 from tests.security.escapes.ordinary import PYTHON, readable_copies
 
 from gloveport.sandbox.contract import Claim, ResultKind
@@ -139,6 +139,22 @@ def test_c06_works_for_a_user_without_a_passwd_entry_and_files_are_theirs(rung: 
     assert done.stdout.strip() == f'["{NOBODY}", [{NOBODY}]]', done.stdout
 
 
+@pytest.mark.parametrize("rung", on_rungs("bubblewrap", "docker", "gvisor"))
+async def test_c06_git_takes_the_project_inside_for_the_users_own(rung: str) -> None:
+    """No "dubious ownership", and what is committed belongs to the user: inside and outside the owner is one."""
+    require(shutil.which("git") is not None, "git is not installed")
+    script = "git add a && git -c user.name=a -c user.email=b commit -qm x && git log --oneline | wc -l"
+    async with open_rig(rung) as rig:
+        subprocess.run(["git", "init", "-q", str(rig.project)], check=True)
+        (rig.project / "a").write_text("x")
+        lease = await rig.lease()
+        done = await (await rig.start_raw(lease, ("sh", "-c", script))).result()
+        await lease.release()
+        owners = {path.lstat().st_uid for path in rig.project.rglob("*")}
+    assert done.output.split() == [b"1"], done
+    assert owners == {os.geteuid()}
+
+
 @pytest.mark.parametrize("shell", ["bash", "sh", "zsh", "fish"])
 async def test_c08_both_lines_come_whatever_the_users_shell_is(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell of the user is no part of a run."""
@@ -152,7 +168,7 @@ async def test_c08_both_lines_come_whatever_the_users_shell_is(shell: str, monke
         await lease.release()
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", on_rungs(*RUNGS))
 async def test_g04_no_name_leads_outside_where_nothing_is_listed(rung: str) -> None:
     """Neither by the C library nor by a question to a resolver; the machine's own resolver hears nothing."""
     source = (

@@ -26,7 +26,8 @@ from gloveport.server.journal.lease import DataLease, read_owner
 
 PIPER = "import sys; from gloveport.server.client import paths, stdio; sys.exit(stdio.attach(paths.find_places()))"
 DAEMON = Path(__file__).resolve().parents[1] / "kit" / "memory_daemon.py"
-SOON_S = 10.0
+SOON_S = 60.0
+"""Longer than anything here takes on a machine that is busy elsewhere."""
 
 
 def environment(home: Path) -> dict[str, str]:

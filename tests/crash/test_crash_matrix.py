@@ -78,6 +78,7 @@ class World:
                 await trust(client, self.root, "trusted")
                 self.session_id = (await start_session(client, self.root)).session_id
                 follow = client.follow(self.session_id)
+                await anext(follow)  # a place to come back to, however soon the daemon dies
                 await send(client, self.session_id, "go")
                 async for _ in follow:
                     if any(item["kind"] == "approval" for item in follow.view.items()):

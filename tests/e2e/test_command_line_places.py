@@ -281,7 +281,7 @@ def test_the_doctor_names_no_machine_that_is_not_set_up_and_tells_each_way_out_o
 def test_settings_that_cannot_be_read_are_told_in_a_sentence() -> None:
     """The daemon that does not begin leaves a line in its log; the command tells its words alone."""
     with running_command_line(STEPS) as broken:
-        broken("daemon", "stop", cwd=broken.daemon.home)
+        broken.stop_daemon()
         (broken.daemon.home / "config.toml").write_text("x = [")
         told = broken("models", cwd=broken.daemon.home, code=6).stderr
     assert "config.toml: Invalid value" in told

@@ -1,11 +1,24 @@
 """What `gloveport why` says can be done next, where no answer of the user's would have allowed the call."""
 
+import os
+import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.kit.command_line import STEPS, TEXT, Cli, run_json, running_command_line
 
+from gloveport.sandbox.runner import rundir
+
+LOST = [
+    {
+        "when": {"user_contains": "lose it", "turn": 0},
+        "calls": [{"name": "run_command", "arguments": {"argv": ["sleep", "300"]}}],
+    },
+]
+KEEPER_S = 60.0
 RULES = """
 version = 1
 [[rule]]
@@ -20,7 +33,7 @@ match = [{ effect = "execute", target = "python3" }]
 @pytest.fixture(scope="module")
 def cli() -> Iterator[Cli]:
     """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
+    with running_command_line([*LOST, *STEPS]) as running:
         yield running
 
 
@@ -31,6 +44,18 @@ def root(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.txt").write_text(TEXT)
     return folder
+
+
+def end_keeper(runs: Path) -> None:
+    """Wait for the only run, and kill what would have recorded its end."""
+    deadline = time.monotonic() + KEEPER_S
+    while time.monotonic() < deadline:
+        found = [rundir.read_status(folder) for folder in runs.glob("*/turn-*")]
+        if found and found[0] is not None and found[0].supervisor_pid:
+            os.kill(found[0].supervisor_pid, signal.SIGKILL)
+            return
+        time.sleep(0.02)
+    raise AssertionError("no run began")
 
 
 def test_in_plan_mode_the_way_on_is_the_mode(cli: Cli, root: Path) -> None:
@@ -58,3 +83,20 @@ def test_the_file_of_the_users_own_rule_is_named(cli: Cli, root: Path) -> None:
     assert "can be answered with yes" not in told
     run_json(cli, root, "run", "--approve", "never")
     assert "can be answered with yes" in cli("why", cwd=root).stdout
+
+
+def test_what_nobody_knows_is_said_by_the_user(cli: Cli, root: Path) -> None:
+    """The way on is named where the turn ended and by why; the word is shown, taken once, and kept."""
+    words = ("run", "lose it", "--root", str(root), "--trust", "trusted", "--approve", "once")
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(cli, *words, code=3)
+        end_keeper(cli.daemon.home / "runs")
+        shown = run.result()
+    assert "gloveport settle done" in shown.stdout + shown.stderr
+    assert "gloveport settle not-done" in cli("why", cwd=root).stdout
+    assert "This is the user's word" in cli("settle", "done", cwd=root).stdout
+    told = cli("why", cwd=root).stdout
+    assert "said of it: treat it as done" in told
+    assert "gloveport settle" not in told
+    assert "has an unknown outcome" in cli("settle", "not-done", cwd=root, code=1).stderr
+    assert "treated as done" in cli("transcript", cwd=root).stdout

@@ -1,4 +1,4 @@
-"""A proposal for a file that may hold secrets is named unasked, and shown to whoever names it."""
+"""What may hold secrets is shown to whoever names it, and a secret that came in is erased by whoever types it."""
 
 from pathlib import Path
 from typing import Any
@@ -33,3 +33,25 @@ def test_lines_of_a_secret_file_are_not_printed_unasked(tmp_path: Path) -> None:
             assert shown.end() == 0
         cli("accept", cwd=root)
         assert (root / ".env").read_text() == SECRET + "PORT=1\n"
+
+
+def test_a_text_is_erased_by_whoever_types_it_and_the_mark(tmp_path: Path) -> None:
+    """It is asked for and not shown; without the mark nothing happens; what stays is told."""
+    root = tmp_path / "project"
+    root.mkdir()
+    with running_command_line([{"text": "Done."}]) as cli:
+        lines = run_json(cli, root, f"remember {SECRET.strip()}")
+        name = str(lines[-1]["sessionId"])
+        mark = name[-6:]
+        assert f"--type {mark}" in cli("erase", mark, cwd=root, code=1).stderr
+        with cli.at_terminal("erase", mark, cwd=root, columns=160) as shell:
+            shell.wait_for("is not shown")
+            shell.type("an-old-secret-of-mine\n")
+            shell.wait_for(f"Type {mark}: ")
+            shell.type(f"{mark}\n")
+            shell.wait_for("Not erased:")
+            assert shell.end() == 0
+            assert "an-old-secret" not in shell.text
+        told = cli("transcript", cwd=root).stdout
+        assert "an-old-secret" not in told
+        assert "a text was erased from" in told

@@ -111,7 +111,7 @@ def test_the_log_tells_the_same_without_a_daemon(cli: Cli, root: Path) -> None:
     assert all(asked.values())
     beside = {words: cli(*words[:1], session, *words[1:], "--offline").stdout for words in commands}
     assert beside == asked
-    cli("daemon", "stop")
+    cli.stop_daemon()
     before = sorted(path.name for path in cli.daemon.home.iterdir())
     alone = {words: cli(*words[:1], session, *words[1:], "--offline").stdout for words in commands}
     assert alone == asked

@@ -41,6 +41,7 @@ def ours() -> list[str]:
     return [str(one["Names"][0]) for one in found]
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("level", "rung"), [("restricted", "docker"), ("untrusted", "gvisor")])
 async def test_the_main_job_in_a_container(daemon: Daemon, tmp_path: Path, level: TrustLevelName, rung: str) -> None:
@@ -67,6 +68,7 @@ async def test_the_main_job_in_a_container(daemon: Daemon, tmp_path: Path, level
     assert set(ours()) <= before, "nothing stays in the engine"
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(120)
 async def test_the_doctor_examines_a_container(daemon: Daemon) -> None:
     """Every probe holds or is declared, asked over the wire."""

@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 
 async def test_the_first_request_waits_for_the_rooms_and_is_answered() -> None:
     """A client that comes at once gets its answer; the version names the build."""
-    with running_daemon() as daemon:
+    with running_daemon(loads_itself=True) as daemon:
         async with daemon.client() as client:
             status = await client.call("daemon/status")
             assert client.server.version.startswith(f"{status.program_version}+")
@@ -26,7 +26,7 @@ async def test_the_first_request_waits_for_the_rooms_and_is_answered() -> None:
 async def test_what_keeps_the_rooms_from_opening_is_told_and_ends_the_daemon() -> None:
     """Rules with a fault: who waits is told which, the log says it in one line, and the exit code is 1."""
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
-    daemon = Daemon(home)
+    daemon = Daemon(home, loads_itself=True)
     (home / "rules.toml").write_text('version = 1\n\n[[rule]]\nid = "mine"\nverdict = "perhaps"\n')
     try:
         daemon.start()

@@ -7,8 +7,7 @@ from tests.kit.command_line import running_command_line
 from tests.kit.daemon import running_daemon, start_session, trust
 from tests.kit.require import require_bubblewrap
 
-from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.policy import PolicyExplainParams
+from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyShowParams
 from gloveport.server.client.connect import Client
 
 RULE = """
@@ -52,7 +51,7 @@ async def test_g01_g06_a_folder_adds_no_rule_and_changes_no_decision(tmp_path: P
             seen = []
             for root in (plain, bent):
                 await trust(client, root)
-                shown = await client.call("policy/show", Empty())
+                shown = await client.call("policy/show", PolicyShowParams())
                 seen.append((shown.rules_hash, await verdicts(client, root, *commands)))
     assert seen[0] == seen[1]
     assert seen[0][1] == ["allow", "ask", "deny", "ask"]
@@ -69,7 +68,7 @@ async def test_the_reasons_of_a_decision_are_told_whole(tmp_path: Path) -> None:
             session = await start_session(client, root, provider="scripted", model="test", sandbox="bubblewrap")
             line = ("bash", "-c", "ls | tee .envrc; touch made")
             told = await client.call("policy/explain", PolicyExplainParams(session_id=session.session_id, argv=line))
-            shown = await client.call("policy/show", Empty())
+            shown = await client.call("policy/show", PolicyShowParams())
     assert told.verdict == "ask"
     assert len(told.factors) == 8
     assert {one.source for one in told.rules} <= {"builtin", "kernel"}

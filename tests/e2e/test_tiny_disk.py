@@ -22,7 +22,7 @@ from gloveport.server.client.connect import Client
 
 DISK_BYTES = 1024 * 1024
 ROOM_BYTES = 32 * 1024 * 1024
-WAIT_S = 40.0
+WAIT_S = 60.0
 SETTINGS = "# mine\n"
 
 

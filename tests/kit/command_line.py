@@ -97,6 +97,12 @@ class Cli:
         assert "Traceback" not in done.stdout + done.stderr
         return done
 
+    def stop_daemon(self) -> None:
+        """Say that it is to end, which is answered before it has ended, and wait for that."""
+        self("daemon", "stop")
+        assert self.daemon.process is not None
+        assert self.daemon.process.wait(timeout=RUN_S) == 0
+
     def start_warm(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run a command as a fork of a process that has loaded the program."""
         return warm_program().run(words, self.environment, cwd, RUN_S)

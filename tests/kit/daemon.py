@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from tests.kit.left_running import check_nothing_left, end_owner
+from tests.kit.warm import WarmProcess, warm_program
 
 import gloveport
 from gloveport.protocol.errors import GloveportError
@@ -31,6 +32,7 @@ from gloveport.server.client.launch import probe
 from gloveport.server.client.paths import Places, find_places
 
 START_S = 60.0
+PROGRAM = ("-P", "-m", "gloveport.server")
 LOG_SHOWN = 4000
 TURN_ENDS = ("completed", "failed", "cancelled")
 
@@ -41,12 +43,17 @@ def request_id() -> str:
 
 
 class Daemon:
-    """One daemon's home; the process may be started, killed and started again."""
+    """One daemon's home; the process may be started, killed and started again.
 
-    def __init__(self, home: Path) -> None:
+    It is a fork of a process that has loaded the program (`tests/kit/warm.py`), unless it `loads_itself`: where a test
+    is about how it does, or puts something before it.
+    """
+
+    def __init__(self, home: Path, *, loads_itself: bool = False) -> None:
         self.home = home
+        self._loads_itself = loads_itself
         self.places: Places = find_places({"GLOVEPORT_HOME": str(home), "HOME": str(home)})
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | WarmProcess | None = None
 
     def write_settings(self, text: str) -> None:
         """The user's settings; read at the next start."""
@@ -56,8 +63,8 @@ class Daemon:
         """Let a scripted model answer."""
         self.write_settings(f'[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "{script}"\n')
 
-    def start(self, program: tuple[str, ...] = ("-P", "-m", "gloveport.server"), /, **environment: str) -> None:
-        """Start it (or the program that is it, and more) and wait until it answers."""
+    def start(self, program: tuple[str, ...] = (), /, **environment: str) -> None:
+        """Start it (or the program that is it, and more: a Python file) and wait until it answers."""
         names = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": str(self.home),
@@ -66,7 +73,12 @@ class Daemon:
             **environment,
         }
         with (self.home / "test.log").open("ab") as log:
-            self.process = subprocess.Popen(self.command(program), env=names, stdout=log, stderr=log, cwd=self.home)
+            if self._loads_itself:
+                command = self.command(program or PROGRAM)
+                self.process = subprocess.Popen(command, env=names, stdout=log, stderr=log, cwd=self.home)
+            else:
+                words = (*program, "daemon")
+                self.process = warm_program("daemon").start(words, names, self.home, log.fileno(), log.fileno())
         deadline = time.monotonic() + START_S
         while probe(self.places.socket) is None:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -126,10 +138,10 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(script: Path | None = None, *, started: bool = True) -> Iterator[Daemon]:
+def running_daemon(script: Path | None = None, *, started: bool = True, loads_itself: bool = False) -> Iterator[Daemon]:
     """A daemon with a short home path, ended and removed afterwards."""
     home = Path(tempfile.mkdtemp(prefix="gp-", dir="/tmp"))
-    daemon = Daemon(home)
+    daemon = Daemon(home, loads_itself=loads_itself)
     try:
         if script is not None:
             daemon.use_script(script)

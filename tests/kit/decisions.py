@@ -91,6 +91,7 @@ STATES: Final[Mapping[str, Callable[[], Story]]] = {
     "in a pause": lambda: waiting(Story().user_says().model_breaks("server")),
     "shortening": lambda: waiting(Story().user_says().model_breaks("context_overflow")),
     "frozen": lambda: running().tool_ends("policy", "refused", FREEZE),
+    "after what nobody knows": lambda: running().tool_ends("lost", "gone"),
     "writing a decision": lambda: planned().when(inp.ApplyRequested("a1", "undo", {"steps": []}, "the CLI")),
 }
 
@@ -124,7 +125,7 @@ def inputs(state: SessionState) -> dict[str, inp.Input]:
         "steer what is queued": inp.SteerMessage("m2", turn_id, None, "correct", "the CLI"),
         "interrupt": inp.InterruptMessage("m8", "t8", turn_id, "that", "the CLI"),
         "interrupt with what is queued": inp.InterruptMessage("m2", "t2", turn_id, None, "the CLI"),
-        "stop": inp.CancelTurn(turn_id, "the CLI"),
+        "stop": inp.CancelTurn(turn_id, "the CLI"), "say it is done": inp.TellOutcome("t1.c1", "done", "the CLI"),
         "stop another": inp.CancelTurn("t99", "the CLI"), "thaw": inp.ThawSession("the CLI"), "freeze": FROM_OUTSIDE,
         "accepted": inp.RequestAccepted(request_id, "req_5"),
         "text": inp.TextArrived(request_id, "more 😀"),

@@ -179,7 +179,7 @@ class Talker:
 async def talker(way: WayOut) -> AsyncIterator[Talker]:
     """A connection to the proxy socket."""
     async with await anyio.connect_unix(Path(way.folder) / SOCKET_FILE) as stream:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             yield Talker(stream)
 
 

@@ -1,7 +1,8 @@
 """Real container engines, started by hand for tests.
 
 Purpose: one Debian `dockerd` a test process, in a folder of its own, away from the machine's network rules.
-Invariant: it is ended by its own id when the process ends; no container, mount or helper of it stays.
+Invariant: it is ended by its own id when the process ends; no container, mount or helper of it stays; a test that
+starts one is marked `engine`, so that `make test-engines` runs it and `make test` does not.
 """
 
 import atexit
@@ -18,10 +19,13 @@ import time
 from pathlib import Path
 from typing import Final
 
+import pytest
 from tests.kit.require import require
 
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 
+ELSEWHERE_NAME: Final = "GLOVEPORT_ENGINES_ELSEWHERE"
+"""Set by `make test`: whoever starts an engine there lacks the mark."""
 START_S: Final = 60.0
 STOP_S: Final = 30.0
 GVISOR_RUNTIME: Final = "runsc"
@@ -36,6 +40,8 @@ class TestEngine:
     __test__ = False
 
     def __init__(self, *options: str) -> None:
+        if os.environ.get(ELSEWHERE_NAME) == "1":
+            pytest.fail("A test that starts an engine is marked `engine`, or its rungs come from `on_rungs`.")
         self.folder = Path(tempfile.mkdtemp(prefix="gpe-", dir="/tmp"))
         self.socket = self.folder / "front" / "docker.sock"
         self.socket.parent.mkdir(mode=0o700)

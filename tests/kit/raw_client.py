@@ -12,7 +12,7 @@ import orjson
 
 from gloveport.protocol.wire.framing import Body, FrameReader, encode_frame
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class RawClient:

@@ -227,7 +227,7 @@ async def world(root: Path, attack: Attack, server: Server, *, off: bool) -> Asy
         if off and attack.off:
             daemon.start(UNDEFENDED, **{OFF: attack.off, **attack.environment})
         else:
-            daemon.start(("-P", "-m", "gloveport.server"), **attack.environment)
+            daemon.start(**attack.environment)
         yield daemon
 
 

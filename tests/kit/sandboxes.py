@@ -56,10 +56,20 @@ _SHELL: Final[Mapping[str, Callable[..., tuple[str, ...]]]] = {
 }
 
 
-def rungs_of(metafunc: pytest.Metafunc, by_either_way: frozenset[str]) -> tuple[str, ...]:
+def on_rungs(*rungs: str) -> list[Any]:
+    """These rungs as parameters of a test; one that needs an engine is marked, so that `make test-engines` tries it."""
+    return [pytest.param(rung, marks=[pytest.mark.engine] * needs_engine(rung)) for rung in rungs]
+
+
+def needs_engine(rung: str) -> bool:
+    """Whether an engine of containers is started for it."""
+    return rung in REMOTE_RUNGS or rung.partition("-")[0] in ENGINE_RUNGS
+
+
+def rungs_of(metafunc: pytest.Metafunc, by_either_way: frozenset[str]) -> list[Any]:
     """The rungs that a test is tried on: by certificates too where it is named, and by `make thorough` always."""
     wanted = THOROUGH or metafunc.function.__name__ in by_either_way
-    return RUNGS if wanted else tuple(rung for rung in RUNGS if rung != SAME_CONTAINER)
+    return on_rungs(*(rung for rung in RUNGS if wanted or rung != SAME_CONTAINER))
 
 
 @dataclass
@@ -142,6 +152,14 @@ class Rig:
             return await (await self.start(lease, *words, stdin=stdin)).result()
         finally:
             await lease.release()
+
+    async def run_into_wall(self) -> Result:
+        """A run that says `one` and meets its wall limit: the shortest within which this machine came as far."""
+        for wall_s in (0.4, 2.0, 10.0, 40.0):
+            result = await self.run("say", "one", "60", limits=Limits(wall_s=wall_s))
+            if result.output:
+                break
+        return result
 
     async def python(self, source: str, stdin: bytes = b"", **changes: Any) -> Result:
         """Run a Python program on this interpreter, its standard library alone."""

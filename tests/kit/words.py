@@ -38,7 +38,7 @@ GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden" / "words" / "turn
 PROSE: Final = ("message", "hint", "text", "evidence", "reason", "words", "rule")
 SPOKEN: Final = (
     ev.TurnFailed, ev.ToolExecutionFinished, ev.UserMessageUnqueued, ev.SteeringDecided, ev.ToolStopRequested,
-    ev.CompactionStarted, ev.CompactionDiscarded, ev.ModelStreamInterrupted, ev.RetryScheduled,
+    ev.CompactionStarted, ev.CompactionDiscarded, ev.ModelStreamInterrupted, ev.RetryScheduled, ev.OutcomeTold,
 )  # fmt: skip
 KINDS: Final[tuple[SteeringKind, ...]] = ("ask", "supplement", "correct", "replace")
 PLAN: Final = tuple(PlanItem(title=one, state="pending", goal_revision=1) for one in ("look", "mend"))
@@ -113,6 +113,11 @@ def stopped(stop_class: str) -> list[str]:
 def broken(error_class: str) -> list[str]:
     """A failure that ends the turn."""
     return told(Story().user_says().model_breaks(error_class))
+
+
+def said_of(word: Literal["done", "not_done"]) -> list[str]:
+    """The user's word for a call whose outcome nobody knows."""
+    return told(begun().tool_ends("lost", "gone").when(inp.TellOutcome("t1.c1", word, "user")))[-2:]
 
 
 def waits(story: Story, count: int, *, steers: bool = False) -> Story:
@@ -273,6 +278,9 @@ SAID: Final[Mapping[str, Callable[[], list[str]]]] = {
         replace(Story().state, frozen="c1", frozen_words="It tried to get out."),
         inp.SendMessage("m1", "t1", "x", queue=False),
     ),
+    **{f"said of what nobody knows, {one}": partial(said_of, one) for one in ("done", "not_done")},
+    "said while a turn runs": lambda: refusal(begun().state, inp.TellOutcome("t1.c1", "done", "user")),
+    "said of what is known": lambda: refusal(Story().state, inp.TellOutcome("t1.c1", "done", "user")),
     "thawed and not frozen": lambda: refusal(Story().state, inp.ThawSession("user")),
     "a record of a newer version": lambda: refusal(
         replace(Story().state, unknown_events=2), inp.CancelTurn(None, "user")

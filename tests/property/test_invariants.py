@@ -13,6 +13,7 @@ from gloveport.server.session.invariants import contradiction, lost_results
 from gloveport.server.session.pairing import orphans
 from gloveport.server.session.state import AssistantEntry, CallEntry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views.context import provider_history
+from gloveport.server.turn import inputs as inp
 
 Edit = Callable[[list[ev.EventBody]], list[ev.EventBody]]
 
@@ -51,6 +52,8 @@ def whole() -> list[ev.EventBody]:
     """A log with a question, a call, its result, and an end; then a second turn that was stopped."""
     story = Story().user_says().model_answers(call()).policy_says("ask").user_answers("once")
     story.policy_says("allow", grant_id="g1", left=0).tool_ends().model_answers()
+    story.user_says("and that").model_answers(call()).policy_says("allow").tool_ends("lost")
+    story.when(inp.TellOutcome("t2.c1", "done", "user"))
     return log_of(story.user_says("more").user_stops().daemon_restarts())
 
 
@@ -108,6 +111,7 @@ PLANTED: dict[str, Edit] = {
     "a card that was shown twice": twice(ev.ApprovalRequested),
     "an answer to no card": without(ev.ApprovalRequested),
     "a card that was answered twice": twice(ev.ApprovalResolved),
+    "an outcome that was told twice": twice(ev.OutcomeTold),
     "a result before its call": swapped,
 }
 

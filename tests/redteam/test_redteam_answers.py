@@ -3,6 +3,7 @@
 Real daemon, real tools, bubblewrap; each with its control.
 """
 
+import asyncio
 import hashlib
 import json
 import subprocess
@@ -119,7 +120,7 @@ async def test_a_release_that_was_used_is_not_used_again_after_a_crash(tmp_path:
             session_id = await begun(client, tmp_path / "root")
             card = await first_card(client, session_id)
             await client.call("approval/resolve", answer(session_id, card, card.card_digest))
-        daemon.wait_dead()
+        await asyncio.to_thread(daemon.wait_dead)  # the attacker's server has to answer meanwhile
         daemon.start()
         async with daemon.client() as client:
             await play_turn(client, session_id, lambda _card: False, cards)

@@ -22,7 +22,7 @@ from gloveport.sandbox.doctor.examine import PROBES
 from gloveport.sandbox.doctor.judging import AUDIT_FIELDS
 from gloveport.sandbox.profile import Profile
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.engine]
 Edit = Callable[[RunRequest], RunRequest]
 BY_KEEPER = {"rights_dropped", "only_pipes", "set_id_removed"}
 """Held by our own program over there and by what is taken back, whatever the engine does: no engine can break them."""

@@ -15,7 +15,7 @@ import pytest_asyncio
 from anyio.abc import SocketStream
 from tests.kit.egress import answering, echo, run_inside, serving, serving_tls, start_inside, trusting, way_out
 from tests.kit.require import require
-from tests.kit.sandboxes import Rig, open_rig
+from tests.kit.sandboxes import Rig, on_rungs, open_rig
 
 from gloveport.sandbox.contract import ResultKind
 from gloveport.sandbox.egress.authority import LeaseAuthority
@@ -37,7 +37,7 @@ for url in sys.argv[1:]:
 """
 
 
-@pytest_asyncio.fixture(params=["bubblewrap", "docker"], scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=on_rungs("bubblewrap", "docker"), scope="module", loop_scope="module")
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with open_rig(request.param) as rig:
         yield rig

@@ -23,6 +23,7 @@ from gloveport.sandbox.profile import WayOut
 
 NAMES = {"ok.test": ("127.0.0.1",), "other.test": ("127.0.0.1",)}
 LISTED = "ok.test:{port} loopback"
+CLOSES_S = 15.0
 
 
 def get(server: Server, *lines: str, url: str = "http://ok.test:{port}/", host: str = "ok.test:{port}") -> bytes:
@@ -233,49 +234,6 @@ async def test_a_tunnel_to_another_host_is_refused(tmp_path: Path) -> None:
         assert verdicts == [(f"other.test:{server.port}", False)]
 
 
-# ---- SOCKS ----
-
-
-def socks(host: bytes, port: int, kind: int = 3, command: int = 1) -> bytes:
-    address = bytes((len(host),)) + host if kind == 3 else host
-    return b"\x05\x01\x00" + bytes((5, command, 0, kind)) + address + struct.pack("!H", port)
-
-
-async def test_socks_carries_tls_and_requests_to_listed_names(tmp_path: Path) -> None:
-    async with serving(answering(b"hello")) as server:
-        egress = LISTED.format(port=server.port)
-        async with way_out(tmp_path, egress, names=NAMES) as (way, seen), talker(way) as client:
-            assert (await client.ask(socks(b"ok.test", server.port), b"\x05\x00\x00\x01"))[:4] == b"\x05\x00\x05\x00"
-            good = f"GET /x HTTP/1.1\r\nHost: ok.test:{server.port}\r\n\r\n".encode()
-            assert b" 200 " in await client.ask(good, b"hello")
-            assert b"Blocked by sandbox" in await client.ask(good.replace(b"ok.test", b"other.test"))
-        assert [one.allowed for one in seen.contacts] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        socks(b"other.test", 80),
-        socks(b"ok.test", 80),
-        socks(b"\x7f\x00\x00\x01", 80, kind=1),
-        socks(b"\0" * 15 + b"\x01", 80, kind=4),
-        socks(b"127.0.0.1", 80),
-        socks(b"OK.TEST\0", 80),
-        socks(b"ok.test", 80, command=2),
-        b"\x05\x01\x02",
-    ],
-)
-async def test_socks_refuses_what_is_not_listed(tmp_path: Path, request_: bytes) -> None:
-    async with serving(echo) as server:
-        egress = LISTED.format(port=server.port)
-        async with way_out(tmp_path, egress, names=NAMES) as (way, seen), talker(way) as client:
-            answer = await client.ask(request_)
-        assert answer[-10:-8] != b"\x05\x00"
-        assert answer[:2] in (b"\x05\x00", b"\x05\xff")
-        assert [one.allowed for one in seen.contacts] == [False]
-        assert server.received == []
-
-
 # ---- names and addresses ----
 
 
@@ -384,14 +342,15 @@ async def test_a_flood_of_connections_waits_and_ends(tmp_path: Path) -> None:
 
 
 async def _connects(way: WayOut) -> bool:
-    """Whether the way out still takes a connection, after its last ones had a moment to be refused."""
-    for _ in range(20):
-        try:
-            async with talker(way) as late:
-                await late.say(b"x")
-        except OSError:
-            return False
-        await anyio.sleep(0.05)
+    """Whether the way out still takes connections, however often it is tried; it closes when it comes to that."""
+    with anyio.move_on_after(CLOSES_S):
+        while True:
+            try:
+                async with talker(way) as late:
+                    await late.say(b"x")
+            except OSError:
+                return False
+            await anyio.sleep(0.02)
     return True
 
 
@@ -411,17 +370,17 @@ async def test_a_decision_that_cannot_be_noted_is_not_carried_out(tmp_path: Path
 async def test_silence_is_bounded(tmp_path: Path) -> None:
     async with serving(echo) as server:
         egress = f"ok.test:{server.port} loopback raw"
-        limits = EgressLimits(head_s=0.2, idle_s=0.4)
-        async with way_out(tmp_path, egress, names=NAMES, limits=limits) as (way, seen):
-            async with talker(way) as client:
-                assert await client.ask(b"GET http://ok.te") == b""
-            async with talker(way) as client:
-                await client.ask(connect(server), b"\r\n\r\n")
-                for _ in range(4):
-                    await client.ask(b"more", b"more")
-                    await anyio.sleep(0.15)
-                assert await client.hear() == b""
-        assert seen.ends[0].cut == "limit idle_s of 0.4 s"
+        limits = EgressLimits(head_s=0.2)
+        async with way_out(tmp_path / "head", egress, names=NAMES, limits=limits) as (way, _), talker(way) as client:
+            assert await client.ask(b"GET http://ok.te") == b""
+        limits = EgressLimits(idle_s=2.0)  # far more than a busy machine may let pass between two words
+        async with way_out(tmp_path / "idle", egress, names=NAMES, limits=limits) as (way, seen), talker(way) as client:
+            await client.ask(connect(server), b"\r\n\r\n")
+            for _ in range(5):
+                await client.ask(b"more", b"more")
+                await anyio.sleep(0.5)
+            assert await client.hear() == b""
+        assert seen.ends[0].cut == "limit idle_s of 2 s"
 
 
 async def test_a_decision_is_noted_before_anything_is_connected_to(tmp_path: Path) -> None:
@@ -445,7 +404,7 @@ async def test_closing_cuts_what_is_open_after_its_time(tmp_path: Path) -> None:
     async with serving(echo) as server:
         egress = f"ok.test:{server.port} loopback raw"
         limits = EgressLimits(drain_s=0.2)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with way_out(tmp_path, egress, names=NAMES, limits=limits) as (way, _):
                 stream = await anyio.connect_unix(Path(way.folder) / "proxy.sock")
                 await stream.send(connect(server))

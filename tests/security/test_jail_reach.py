@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.kit.sandboxes import PROJECT, Rig, bystander, open_rig
+from tests.kit.sandboxes import PROJECT, Rig, bystander, on_rungs, open_rig
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.sandbox.contract import Claim, SandboxError
@@ -75,7 +75,7 @@ async def _reach(name: str) -> AsyncIterator[Reach]:
             yield Reach(rig, rig.folder / "data", abstract)
 
 
-@pytest_asyncio.fixture(params=["bubblewrap", "docker"], scope="module", loop_scope="module")
+@pytest_asyncio.fixture(params=on_rungs("bubblewrap", "docker"), scope="module", loop_scope="module")
 async def jailed(request: pytest.FixtureRequest) -> AsyncIterator[Reach]:
     async for reach in _reach(request.param):
         yield reach

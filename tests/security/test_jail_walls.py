@@ -21,6 +21,7 @@ from gloveport.sandbox.backends import bubblewrap
 from gloveport.sandbox.backends.bubblewrap import BubblewrapSandbox
 from gloveport.sandbox.backends.entry import Assembly, is_known_here
 from gloveport.sandbox.backends.landlock import ABI_MAX, DEVICES, READ, WRITE, PathRule, add_rules, find_abi
+from gloveport.sandbox.backends.process import ProcessSandbox
 from gloveport.sandbox.contract import Claim, ResultKind, SandboxError
 from gloveport.sandbox.monitor.levels import Level, level_of
 from gloveport.sandbox.monitor.thresholds import plan_breaker
@@ -113,6 +114,62 @@ async def test_a_jail_works_with_every_abi_and_says_what_it_has(abi: int, rig: R
     finally:
         await rig.backend.close()
         rig.backend = usual
+
+
+WORKS = (
+    "import os, socket, subprocess, sys, tempfile\n"
+    "os.makedirs('a'); os.makedirs('b'); open('a/x', 'w').write('1'); os.rename('a/x', 'b/x')\n"
+    "os.link('b/x', 'a/y'); os.symlink('x', 'b/z'); os.mkfifo('a/f'); open('/dev/null', 'w').write('x')\n"
+    "open('/proc/self/comm', 'w').write('named'); tempfile.TemporaryFile(); os.openpty()\n"
+    "subprocess.run(['true'], stdout=subprocess.DEVNULL, check=True)\n"
+    "for name, act in (('written', lambda p: open(p + '/made', 'w')), ('cut', lambda p: os.truncate(p + '/kept', 0)),\n"
+    "                  ('removed', lambda p: os.unlink(p + '/kept'))):\n"
+    "    try: act(sys.stdin.readline().strip()); print(name)\n"
+    "    except OSError as error: print(error.errno)\n"
+)
+
+
+@pytest.mark.parametrize("abi", [0, *ABIS])
+async def test_on_the_process_rung_nothing_is_written_but_where_it_works(
+    abi: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every ABI, and below the second, which would keep builds from moving files, the claim is not made."""
+    require(find_abi() >= abi, f"Landlock of ABI {abi} is not to be had here")
+    monkeypatch.setattr("gloveport.sandbox.backends.process._TEMPORARY", ())  # where this test's folders lie
+    async with open_rig("process") as rig:
+        usual, rig.backend = rig.backend, ProcessSandbox(rig.runs_dir, landlock_abi_max=abi)
+        try:
+            found = await rig.backend.probe()
+            assert (Claim.LANDLOCK in found.holds) == (abi >= 2)
+            assert Claim.RUNS_APART not in found.holds or abi >= 6
+            outside = rig.folder / "outside"
+            outside.mkdir()
+            (outside / "kept").write_text("kept")
+            said = (await rig.python(WORKS, f"{outside}\n".encode() * 3)).output.decode().split()
+            if abi < 2:
+                assert said == ["written", "cut", "removed"]
+            else:
+                assert said == ["13", "cut" if abi < 3 else "13", "13"]
+                assert [path.name for path in outside.iterdir()] == ["kept"]
+        finally:
+            await rig.backend.close()
+            rig.backend = usual
+
+
+async def test_on_the_process_rung_what_is_copied_on_write_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rung has no layers: its source is for reading alone, where the kernel can hold that."""
+    monkeypatch.setattr("gloveport.sandbox.backends.process._TEMPORARY", ())
+    async with open_rig("process") as rig:
+        require(Claim.LANDLOCK in rig.availability.holds, "no Landlock here")
+        source, layer = rig.folder / "source", rig.folder / "layer"
+        for folder in (source, layer / "upper", layer / "work"):
+            folder.mkdir(parents=True)
+        written = f"open('{source}/made', 'w')"
+        copied = Mount(str(source), "/mnt/m", Access.COPY_ON_WRITE, str(layer))
+        assert (await rig.python(written, mounts=(copied,))).kind is ResultKind.FAILED
+        assert not (source / "made").exists()
+        shared = Mount(str(source), "/mnt/m", Access.READ_WRITE)
+        assert (await rig.python(written, mounts=(shared,))).kind is ResultKind.OK
 
 
 DENIED = (
@@ -298,6 +355,7 @@ async def test_what_the_breaker_ends_leaves_a_dump(rig: Rig, monkeypatch: pytest
     opens = "import os\nwhile True:\n    try: os.open('/nothing', 0)\n    except OSError: pass"
     opened = await rig.python(opens, tool_kind="small", limits=Limits(wall_s=20.0))
     assert (opened.kind, "openat" in opened.evidence) == (ResultKind.POLICY, True), opened
+    monkeypatch.setattr(bubblewrap, "plan_breaker", lambda one: replace(plan_breaker(one), calls_per_s_max=50))
     starts = "import os\nfor i in range(1600):\n    try: os.execve('/nothing', ['x'], {})\n    except OSError: pass\n"
     build = await rig.python(starts + "import time; time.sleep(0.3); print('done')", tool_kind="build")
     assert (build.kind, build.output) == (ResultKind.OK, b"done\n")

@@ -1,7 +1,9 @@
 """A run of the bubblewrap rung under root has a user id that nothing else on the machine has."""
 
 import ctypes
+import errno
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from gloveport.sandbox.profile import Access, Mount, Profile
 from gloveport.sandbox.runner import prctl, tree, users
 
 Edit = Callable[[RunRequest], RunRequest]
+LIMIT_S = 60.0
 PROCESSES = 20
 PER_USER = 30
 FORKS = (
@@ -144,33 +147,56 @@ async def test_two_runs_do_not_share_what_is_counted_by_user() -> None:
 
 TAKE = (
     "import sys; from gloveport.sandbox.runner import users\n"
-    "users.LOCK_FILE, users.COUNT, users.TRIES_MAX = sys.argv[1], 1, 1\n"
+    "users.LOCK_FILE, users.FIRST, users.COUNT, users.TRIES_MAX = sys.argv[1], int(sys.argv[2]), 1, 1\n"
+    "if sys.argv[3:]: users._claim = lambda uid: -1\n"
     "try: print(users.take_user().uid, flush=True)\nexcept OSError as error: print(error.errno, flush=True)\n"
     "sys.stdin.read()"
 )
+BEYOND = range(users.FIRST + users.COUNT, users.FIRST + 100 * users.COUNT)
+"""Ids that no run takes: one of them is this test's alone on the machine."""
+
+
+def take(lock: Path, uid: int, *, claims: bool = True, apart: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+    """A process that takes that id, by the lock in the file named, and holds it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    argv = [*apart, sys.executable, "-c", TAKE, str(lock), str(uid), *([] if claims else ["no claim"])]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def answer(process: "subprocess.Popen[str]") -> int:
+    """The id that it took, or why it has none."""
+    assert process.stdout is not None
+    return int(process.stdout.readline())
 
 
 def test_an_id_is_one_processes_until_it_dies(tmp_path: Path) -> None:
     """Also when it is killed: the kernel holds the lock."""
     require(os.geteuid() == 0, "user ids are root's to give")
-
-    def take() -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        argv = [sys.executable, "-c", TAKE, str(tmp_path / "lock")]
-        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-    def answer(process: "subprocess.Popen[str]") -> int:
-        assert process.stdout is not None
-        return int(process.stdout.readline())
-
-    with take() as first:
-        assert answer(first) == users.FIRST
-        with take() as second:
-            assert answer(second) == 11  # EAGAIN
+    lock, uid = tmp_path / "lock", random.choice(BEYOND)
+    with take(lock, uid, claims=False) as first:
+        assert answer(first) == uid
+        with take(lock, uid, claims=False) as second:
+            assert answer(second) == errno.EAGAIN
         first.send_signal(signal.SIGKILL)
         first.wait()
-    with take() as third:
-        assert answer(third) == users.FIRST
+    with take(lock, uid) as third:
+        assert answer(third) == uid
+
+
+def test_daemons_that_see_other_files_have_other_ids(tmp_path: Path) -> None:
+    """As in two containers with the machine's ids: by what the kernel counts for an id. Without that they share one."""
+    require(os.geteuid() == 0, "user ids are root's to give")
+    elsewhere, uid = ("unshare", "--mount", "--ipc", "--net", "--uts", "--cgroup"), random.choice(BEYOND)
+    with take(tmp_path / "one", uid) as first:
+        assert answer(first) == uid
+        with take(tmp_path / "other", uid, apart=elsewhere) as second:
+            assert answer(second) == errno.EAGAIN
+        with take(tmp_path / "third", uid, claims=False) as third:
+            assert answer(third) == uid
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    with take(tmp_path / "other", uid, apart=elsewhere) as next_one:
+        assert answer(next_one) == uid
 
 
 OWN = "one of the run's own"
@@ -317,8 +343,8 @@ def find_holders() -> set[int]:
 
 
 def wait_for(is_so: Callable[[], bool]) -> bool:
-    """Whether it comes to be so in some seconds."""
-    until = time.monotonic() + 10.0
+    """Whether it comes to be so."""
+    until = time.monotonic() + LIMIT_S
     while not is_so() and time.monotonic() < until:
         time.sleep(0.02)
     return is_so()

@@ -1,6 +1,7 @@
 """What is damage of an audit log and what a crash leaves; each damage is told once, and little is followed."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,11 @@ from tests.unit.test_audit_log import entry, filled
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.audit import log as log_module
+from gloveport.server.audit import reading as reading_module
 from gloveport.server.audit.checkpoint import checkpoint_path, key_path
 from gloveport.server.audit.ending import GROUP_LINES_MAX
 from gloveport.server.audit.errors import AuditError
-from gloveport.server.audit.line import Action, Line, Link, make_line
+from gloveport.server.audit.line import Action, Line, Link, canonical, line_digest, make_line
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.audit.reading import Damage, Following, export_lines, iterate_lines, verify_log
 from gloveport.server.audit.seen import SEEN_FOR_US, seen_path
@@ -57,7 +59,7 @@ def append(path: Path, data: bytes) -> None:
 
 def actions(path: Path) -> list[str]:
     """What the log told of itself."""
-    return [line["action"] for line in export_lines(path) if line["actor"] == "daemon"]
+    return [line["action"] for line in export_lines(path) if line.get("actor") == "daemon"]
 
 
 def edit(path: Path, before: bytes = b'"number":4', after: bytes = b'"number":5') -> None:
@@ -85,6 +87,151 @@ async def test_an_edit_is_told_once_over_kills_between_a_line_and_its_checkpoint
     assert actions(path) == ["log_damaged"] * 2
 
 
+async def filled_at_once(path: Path, count: int) -> None:
+    """A closed log of `count` lines under one checkpoint."""
+    log = await open_at(path)
+    await log.record_all([entry(number) for number in range(count)])
+    await log.close()
+
+
+def rows(path: Path) -> list[bytes]:
+    """The lines with their ends."""
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def stating(seq: int, digest: str, **values: Any) -> bytes:
+    """A line that says of itself what it likes."""
+    return canonical({"seq": seq, "digest": digest, "action": "decision", **values}) + b"\n"
+
+
+def garbage(lines: list[bytes]) -> None:
+    """What cannot be read."""
+    lines[8] = b"\xff\n"
+
+
+def missing(lines: list[bytes]) -> None:
+    """One line less."""
+    del lines[8]
+
+
+def another_order(lines: list[bytes]) -> None:
+    """Two that changed places."""
+    lines[7], lines[8] = lines[8], lines[7]
+
+
+def far_number(lines: list[bytes]) -> None:
+    """One that states a number and a digest of nobody's."""
+    lines[8] = stating(10**18, "x" * 64).replace(b"x" * 64, b"\\ud800" * 64)
+
+
+def odd_finding(lines: list[bytes]) -> None:
+    """A finding that is none, with a digest that holds."""
+    before = json.loads(lines[7])["digest"]
+    body = {"seq": 9, "action": "events_lost", "params": 5}
+    lines[8] = canonical({**body, "digest": line_digest(before, canonical(body))}) + b"\n"
+
+
+def around_the_first(lines: list[bytes]) -> None:
+    """What is known to be broken now states to be a later line, and those up to that one are gone."""
+    later = json.loads(lines[8])
+    lines[4:9] = [stating(later["seq"], later["digest"])]
+
+
+def before_the_first(lines: list[bytes]) -> None:
+    """The line before the broken one is gone, which stands as it did."""
+    del lines[3]
+
+
+def the_first_again(lines: list[bytes]) -> None:
+    """The broken line is changed once more."""
+    lines[4] = lines[4].replace(b'"number":5', b'"number":8')
+
+
+def behind_garbage(lines: list[bytes]) -> None:
+    """Nothing shows that a line behind one that cannot be read is as it was; so that is told too."""
+    lines[8] = b"\xff\n"
+    lines[9] = lines[9].replace(b'"number":9', b'"number":8')
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [garbage, missing, another_order, far_number, odd_finding, around_the_first, before_the_first, the_first_again,
+     behind_garbage],
+)  # fmt: skip
+async def test_a_later_edit_behind_a_break_is_told_too_and_once(
+    tmp_path: Path, attack: Callable[[list[bytes]], None]
+) -> None:
+    """Further on, around what is known, or in the place of it."""
+    path = tmp_path / "audit.jsonl"
+    await filled_at_once(path, 14)
+    edit(path)
+    first = await begin(path)
+    assert first is not None
+    lines = rows(path)
+    attack(lines)
+    path.write_bytes(b"".join(lines))
+    second = await begin(path)
+    assert second is not None
+    assert second != first
+    append(path, unvouched(path, 1)[0])
+    assert await begin(path) == second
+    assert actions(path).count("log_damaged") == 2
+
+
+async def test_edits_in_many_places_are_told_by_one_line_and_shown_by_the_check(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    await filled_at_once(path, 20)
+    for number in (4, 9, 15):
+        edit(path, b'"number":%d}' % number, b'"number":77}')
+    report = verify_log(path)
+    assert (report.lines, report.broken_line) == (4, 5)
+    assert report.reason.endswith("further on 2 more do not: 10, 16")
+    told = await begin(path)
+    assert told is not None
+    assert told.broken_line == 5
+    assert "2 lines further on" in told.words
+    assert await begin(path) == told
+    assert actions(path) == ["log_damaged"]
+
+
+@pytest.mark.parametrize("line", [5, 10])
+async def test_a_forged_line_does_not_make_a_break_a_told_one(tmp_path: Path, line: int) -> None:
+    """One that follows breaks the chain behind it, and cannot tell of that."""
+    path = tmp_path / "audit.jsonl"
+    await filled_at_once(path, 14)
+    edit(path)
+    lines = rows(path)
+    following = Following(path)
+    assert following.step()
+    following.close()
+    (known,) = following.breaks
+    params = {"line": 5, "reason": "x", "breaks": [known.key]} if line == 5 else {"line": line, "reason": "x"}
+    body = {"seq": 9, "action": "log_damaged", "params": params}
+    digest = line_digest(json.loads(lines[7])["digest"], canonical(body))
+    lines[8] = canonical({**body, "digest": digest}) + b"\n"
+    path.write_bytes(b"".join(lines))
+    told = await begin(path)
+    assert told is not None
+    assert told.seq == 15
+    assert told.broken_line == (10 if line == 5 else 5)
+    found = list(export_lines(path))[-1]["params"]
+    assert len(found["breaks"]) == (1 if line == 5 else 2)
+
+
+async def test_breaks_without_end_are_told_in_parts_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "BREAKS_TOLD_MAX", 3)
+    monkeypatch.setattr(reading_module, "BREAKS_MAX", 8)
+    path = tmp_path / "audit.jsonl"
+    await filled_at_once(path, 30)
+    path.write_bytes(b"".join(line.replace(b'"number":', b'"number":9') for line in rows(path)))
+    assert await begin(path) is not None
+    assert actions(path) == ["log_damaged"] * 3
+    await begin(path)
+    assert actions(path) == ["log_damaged"] * 3
+
+
 async def test_an_edit_and_a_cut_are_told_once_each(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     await filled(path)
@@ -104,16 +251,16 @@ async def test_a_damage_of_the_end_is_told_once_over_a_kill_before_its_checkpoin
     """The telling line is there, its checkpoint is not: the same state is found again."""
     path = tmp_path / "audit.jsonl"
     await filled(path)
-    rows = path.read_bytes().splitlines(keepends=True)
+    lines = rows(path)
     if what == "cut":
-        path.write_bytes(b"".join(rows[:6]))
+        path.write_bytes(b"".join(lines[:6]))
     elif what == "no checkpoint":
         checkpoint_path(path).unlink()
     elif what == "another key":
         key_path(path).write_bytes(b"k" * 32)
     else:
         before = Link(9, list(export_lines(path))[8]["digest"])
-        path.write_bytes(b"".join(rows[:9]) + make_line(before, entry(77)).text + b"\n")
+        path.write_bytes(b"".join(lines[:9]) + make_line(before, entry(77)).text + b"\n")
     old = checkpoint_path(path).read_bytes() if checkpoint_path(path).exists() else None
     told = await begin(path)
     assert told is not None

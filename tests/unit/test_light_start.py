@@ -69,7 +69,7 @@ UNUSED = (
 
 async def test_a_daemon_with_an_idle_session_holds_nothing_of_what_runs_commands(tmp_path: Path) -> None:
     """No rung that was never used is opened at a start to look for what it left, and no tool is made ready."""
-    with running_daemon(SCRIPT, started=False) as daemon:
+    with running_daemon(SCRIPT, started=False, loads_itself=True) as daemon:
         daemon.start(("-P", "-c", TELLS))
         async with daemon.client() as client:
             await trust(client, tmp_path)

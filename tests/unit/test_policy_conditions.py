@@ -9,6 +9,7 @@ from tests.kit.policy_cases import command, effect, judge, request
 
 from gloveport.server.policy import command_table
 from gloveport.server.policy.capability import Scope
+from gloveport.server.policy.commands import commands_digest
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.findings import KERNEL, Finding, ask, deny, rule_findings
@@ -253,10 +254,33 @@ def test_the_hash_is_that_of_every_field_and_every_table() -> None:
         '["full", "builtin", ["delete", "execute"], "deny", "Why.", ["t", "u"], ["outside", "sensitive"], '
         '["a/**", "**"], [["git", "push"], ["rm"]], [], true, false, "session", true]'
     )
-    tables = f'"commands": 1, "looks": "{looks_digest()}", "protected": "{table_digest()}"'
+    tables = f'"commands": "{commands_digest()}", "looks": "{looks_digest()}", "protected": "{table_digest()}"'
     text = f'{{{tables}, "rules": [{rule}]}}'
-    assert command_table.TABLE_VERSION == 1
     assert build_ruleset(rules).hash == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_digest_of_the_commands_is_that_of_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program, an option or a kind more, and the rules have another hash; an order of a set is none."""
+    seen = {commands_digest()}
+    tables = {
+        "SHELLS": frozenset({"sh"}),
+        "WRAPPERS": command_table.WRAPPERS | {"new"},
+        "INTERPRETERS": frozenset(),
+        "PLAIN_OPTIONS": {**command_table.PLAIN_OPTIONS, "node": frozenset({"--test"})},
+        "CODE_MODULES": command_table.CODE_MODULES - {"pip"},
+        "LOADER_VARIABLES": command_table.LOADER_VARIABLES[1:],
+        "COMMANDS": command_table.COMMANDS[1:],
+        "PREFIXES": command_table.PREFIXES[1:],
+    }
+    assert tables.keys() == {name for name in vars(command_table) if name.isupper() and not name.startswith("_")}
+    for name, value in tables.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(command_table, name, value)
+            seen.add(commands_digest())
+    assert len(seen) == len(tables) + 1
+    with monkeypatch.context() as changed:
+        changed.setattr(command_table, "SHELLS", frozenset(sorted(command_table.SHELLS, reverse=True)))
+        assert commands_digest() in seen
 
 
 def test_ids_are_unique_over_all_sources_and_a_refusal_names_the_second() -> None:

@@ -24,6 +24,7 @@ ok 1 - adds
     not ok 2 - inner bad
       ---
       duration_ms: 0.25
+      location: '/w/a.test.js:4:7'
       error: 'bad'
       stack: |-
         at x
@@ -108,7 +109,7 @@ def test_messages_and_durations_are_kept() -> None:
     """Where the format has them."""
     found = {name: (took, said) for name, _, took, said in READERS["node"](TAP) or ()}
     assert found["adds"] == (13_250, "")
-    assert found["outer > inner bad"] == (250, "bad")
+    assert found["outer > inner bad"] == (250, "/w/a.test.js:4:7: bad")
     assert ("tests::breaks", "failed", 0, "src/lib.rs:9:9:") in list(READERS["cargo"](CARGO) or ())
 
 

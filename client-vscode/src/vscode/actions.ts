@@ -13,11 +13,13 @@ import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts"
 import { withAttachments } from "../common/attach.ts";
 import { foundIn } from "../common/found.ts";
 import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../common/panel.ts";
+import { labelText } from "../common/plain.ts";
 import { str } from "../common/toolRow.ts";
 import { sub } from "../common/cardModel.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Followed } from "../common/followed.ts";
 import type { Sessions } from "../common/sessions.ts";
+import { confirm, show } from "./tell.ts";
 
 export class Actions {
   private readonly daemon: Daemon;
@@ -54,7 +56,12 @@ export class Actions {
     }
     const active = vscode.window.activeTextEditor?.document.uri;
     const near = active === undefined ? undefined : vscode.workspace.getWorkspaceFolder(active)?.uri.fsPath;
-    const rows = roots.map((root) => ({ label: root.slice(root.lastIndexOf("/") + 1), description: root, root, picked: root === near }));
+    const rows = roots.map((root) => ({
+      label: labelText(root.slice(root.lastIndexOf("/") + 1)),
+      description: labelText(root),
+      root,
+      picked: root === near,
+    }));
     const picked = await vscode.window.showQuickPick(rows, { title: "Folder the agent works in", placeHolder: "One session works in one folder" });
     return picked?.root ?? null;
   }
@@ -160,18 +167,21 @@ export class Actions {
   }
 
   async unqueue(messageId: string): Promise<void> {
+    this.checkTrusted();
     const connection = await this.daemon.connect();
     await connection.call("turn/unqueue", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId });
   }
 
   /** Give a queued message other words. True: it was still waiting. */
   async editQueued(messageId: string, text: string): Promise<true> {
+    this.checkTrusted();
     const connection = await this.daemon.connect();
     await connection.call("turn/edit", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId, text });
     return true;
   }
 
   async steerQueued(messageId: string): Promise<void> {
+    this.checkTrusted();
     const { id, beside } = this.currentOrFail;
     const expectedTurnId = beside.detail?.turnId ?? null;
     if (expectedTurnId === null) {
@@ -278,13 +288,13 @@ export class Actions {
     }
     const files = found.files.map((file) => `${file.action}: ${file.path}`);
     const left = found.cannotUndo.map((one) => `Not undone: ${one.title}. ${one.words}`);
-    const words = { modal: true, detail: [...files, ...left].join("\n") };
-    if ((await vscode.window.showWarningMessage("Put the folder back to this point?", words, "Put back")) === "Put back") {
+    if ((await confirm("Put the folder back to this point?", [...files, ...left].join("\n"), "Put back")) === "Put back") {
       await connection.call("snapshot/restore", { clientRequestId: randomUUID(), sessionId, point, digest: found.digest });
     }
   }
 
   async rename(sessionId: string): Promise<void> {
+    this.checkTrusted();
     const title = await vscode.window.showInputBox({ prompt: "Title of the session", value: this.sessions.info(sessionId)?.title ?? "" });
     if (title) {
       const connection = await this.daemon.connect();
@@ -296,8 +306,8 @@ export class Actions {
   async remove(sessionId: string): Promise<void> {
     this.checkTrusted();
     const title = this.sessions.info(sessionId)?.title ?? sessionId;
-    const words = { modal: true, detail: "Its log and its copy of the folder go. The folder itself is not touched. This can’t be undone." };
-    if ((await vscode.window.showWarningMessage(`Delete the session “${title}”?`, words, "Delete")) !== "Delete") {
+    const detail = "Its log and its copy of the folder go. The folder itself is not touched. This can’t be undone.";
+    if ((await confirm(`Delete the session “${title}”?`, detail, "Delete")) !== "Delete") {
       return;
     }
     const connection = await this.daemon.connect();
@@ -316,7 +326,7 @@ export class Actions {
     const connection = await this.daemon.connect();
     const found = await connection.call("tool/why", { sessionId: this.currentOrFail.id, callId });
     const detail = [found.decision, found.evidence, found.hint].filter((one) => one !== "").join("\n\n");
-    await vscode.window.showInformationMessage(`${found.tool}: ${found.outcome}`, { modal: true, detail });
+    await show(`${found.tool}: ${found.outcome}`, detail);
   }
 
   async openFile(path: string, line: number | null): Promise<void> {

@@ -10,8 +10,10 @@ import * as vscode from "vscode";
 import type { SessionInfo, ViewItem } from "../../../protocol/typescript/wire.ts";
 import { SEARCH_FROM } from "../common/found.ts";
 import type { FoundRow } from "../common/panel.ts";
+import { labelText } from "../common/plain.ts";
 import { renderTranscript } from "../common/transcript.ts";
 import { str } from "../common/toolRow.ts";
+import { phaseWords } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import { openLink } from "./documents.ts";
@@ -22,6 +24,7 @@ import type { Pickers } from "./pickers.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "../common/sessions.ts";
+import { tellError } from "./tell.ts";
 import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
@@ -57,7 +60,7 @@ export class Commands {
       } catch (error) {
         const words = error instanceof Error ? error.message : String(error);
         this.rooms.log.error(words);
-        void vscode.window.showErrorMessage(`Gloveport: ${words}`);
+        tellError(`Gloveport: ${words}`);
       }
     });
   }
@@ -190,9 +193,9 @@ export class Commands {
     const { sessions, actions, log } = this.rooms;
     await sessions.refresh();
     const titles = sessions.list.map((one): SearchItem => ({
-      label: one.title || one.root,
-      description: one.phase,
-      detail: one.root,
+      label: labelText(one.title || one.root),
+      description: phaseWords(one.phase).toLowerCase(),
+      detail: labelText(one.root),
       id: one.sessionId,
       itemId: "",
     }));
@@ -309,9 +312,9 @@ const SEARCH_AFTER_MS = 200;
 /** A message that was found, as a row that the list's own filter leaves alone. */
 function foundItem({ session, itemId, who, words }: FoundRow): SearchItem {
   return {
-    label: `$(comment) ${session.title}`,
+    label: `$(comment) ${labelText(session.title)}`,
     description: who === "you" ? "you said" : "it said",
-    detail: words,
+    detail: labelText(words),
     id: session.id,
     itemId,
     alwaysShow: true,

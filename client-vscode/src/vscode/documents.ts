@@ -7,6 +7,7 @@
  */
 
 import * as vscode from "vscode";
+import { confirm } from "./tell.ts";
 
 export const SCHEME = "gloveport";
 
@@ -70,11 +71,8 @@ export async function openLink(target: string): Promise<void> {
   if (!OPENED.has(parsed.protocol)) {
     throw new Error(`Links of this kind are not opened: ${parsed.protocol}`);
   }
-  const words = {
-    modal: true,
-    detail: `${parsed.href}\n\nA model wrote this link. What stands behind the address goes to ${parsed.host || parsed.pathname}.`,
-  };
-  if ((await vscode.window.showWarningMessage("Open this link outside?", words, "Open")) === "Open") {
+  const detail = `${parsed.href}\n\nA model wrote this link. What stands behind the address goes to ${parsed.host || parsed.pathname}.`;
+  if ((await confirm("Open this link outside?", detail, "Open")) === "Open") {
     await vscode.env.openExternal(vscode.Uri.parse(parsed.href, true));
   }
 }

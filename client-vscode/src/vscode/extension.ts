@@ -27,6 +27,7 @@ import type { Pictured } from "./picture.ts";
 import { Reports } from "./reports.ts";
 import { Review } from "./review.ts";
 import { Status } from "./status.ts";
+import { tellError } from "./tell.ts";
 import { TestResults } from "./testing.ts";
 import { Tree, grantRows, sandboxRows, sessionRows, snapshotRows } from "./trees.ts";
 
@@ -132,6 +133,6 @@ function showNotice(log: vscode.LogOutputChannel, pictured: Pictured, panel: Pan
   }
   log.error(notice.words);
   if (!panel.visible) {
-    void vscode.window.showErrorMessage(`Gloveport: ${notice.words}`);
+    tellError(`Gloveport: ${notice.words}`);
   }
 }

@@ -14,10 +14,12 @@ import { MODES, parseTokens, raiseOf } from "../common/bounds.ts";
 import type { Raise } from "../common/bounds.ts";
 import { imageQuestion } from "../common/imageQuestion.ts";
 import type { Attachment } from "../common/panel.ts";
+import { labelText } from "../common/plain.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Sessions } from "../common/sessions.ts";
+import { show, tellInformation } from "./tell.ts";
 import { rungWords } from "./trees.ts";
 
 const FILES_MAX = 5_000;
@@ -37,7 +39,11 @@ export class Pickers {
     const connection = await this.daemon.connect();
     const { models } = await connection.call("model/list", {});
     const inUse = session.beside.detail?.info.modelLabel;
-    const rows = models.map((one) => ({ label: one.label, description: one.label === inUse ? "in use" : `${one.provider}/${one.model}`, one }));
+    const rows = models.map((one) => ({
+      label: labelText(one.label),
+      description: one.label === inUse ? "in use" : `${one.provider}/${one.model}`,
+      one,
+    }));
     const picked = await vscode.window.showQuickPick(rows, {
       title: "Model of the next request",
       placeHolder: "Models come from your user settings",
@@ -61,12 +67,11 @@ export class Pickers {
     }
     const { state, detail } = rungWords(picked, level);
     if (state !== "available") {
-      await vscode.window.showInformationMessage(`${picked.name}: ${state}`, { modal: true, detail });
+      await show(`${picked.name}: ${state}`, detail);
       return;
     }
     const image = imageQuestion(await connection.call("sandbox/devcontainer", { sessionId: session.id }), picked.name);
-    const answer =
-      image === null ? null : await vscode.window.showInformationMessage(image.title, { modal: true, detail: image.detail }, USE_IMAGE, OWN_PROGRAMS);
+    const answer = image === null ? null : await show(image.title, image.detail, USE_IMAGE, OWN_PROGRAMS);
     if (answer === undefined) {
       return;
     }
@@ -122,12 +127,13 @@ export class Pickers {
       throw new Error("Open a folder first.");
     }
     const found = await vscode.workspace.findFiles(new vscode.RelativePattern(root, "**/*"), undefined, FILES_MAX);
-    const rows = found.map((uri) => relative(root, uri.fsPath)).sort();
+    const paths = found.map((uri) => relative(root, uri.fsPath)).sort();
+    const rows = paths.map((path) => ({ label: labelText(path), path }));
     const picked = await vscode.window.showQuickPick(rows, {
       title: "Attach a file",
       placeHolder: "The message names it; the agent reads it itself",
     });
-    return picked === undefined ? null : { path: picked, lines: null };
+    return picked === undefined ? null : { path: picked.path, lines: null };
   }
 
   /** What is selected in the active editor. */
@@ -153,7 +159,7 @@ export class Pickers {
         `${name}: ${tokens(sums.inputTokens)} in, ${tokens(sums.outputTokens)} out, ${sums.costNanoUsd === null ? "unpriced" : dollars(sums.costNanoUsd)}`,
     );
     const detail = [...rows, pricedBy === "" ? "" : `Prices: ${pricedBy}`, note].filter((one) => one !== "").join("\n");
-    await vscode.window.showInformationMessage(`${spent} in ${total.requests} requests`, { modal: true, detail });
+    await show(`${spent} in ${total.requests} requests`, detail);
   }
 
   /** Keep a provider's key in the editor's own secret store; the daemon gets it at its next start by this window. */
@@ -174,7 +180,7 @@ export class Pickers {
       return;
     }
     await (key === "" ? this.secrets.delete(variable) : this.secrets.store(variable, key));
-    void vscode.window.showInformationMessage(
+    tellInformation(
       key === ""
         ? "Removed. A running daemon keeps what it began with."
         : "Kept. Stop the daemon (gloveport daemon stop) to let the next one begin with it.",

@@ -13,6 +13,7 @@ import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import { page } from "./page.ts";
 import type { Status } from "./status.ts";
+import { tellError, tellInformation } from "./tell.ts";
 
 type Ask = (verify: boolean) => Promise<ReportData>;
 
@@ -70,8 +71,7 @@ export class Reports {
     const connection = await this.daemon.connect();
     const found = await connection.call("audit/verify", {});
     const words = auditWords(found.ok, found.lines, found.firstBadLine);
-    const show = found.ok ? vscode.window.showInformationMessage : vscode.window.showErrorMessage;
-    await show(`${words} ${found.words}`.trim());
+    (found.ok ? tellInformation : tellError)(`${words} ${found.words}`.trim());
   }
 
   private inUse(): string | undefined {
@@ -107,7 +107,7 @@ export class Reports {
       } catch (error) {
         const words = error instanceof Error ? error.message : String(error);
         this.log.error(words);
-        void vscode.window.showErrorMessage(`Gloveport: ${words}`);
+        tellError(`Gloveport: ${words}`);
       }
     });
     panel.webview.html = page(panel.webview, this.extension, "report");

@@ -10,6 +10,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
+import { reveal } from "../common/hidden.ts";
 import { proposalOf, sortHunks } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { splitPath } from "../common/words.ts";
@@ -152,7 +153,7 @@ export class Review implements vscode.Disposable {
     const about = `${count} pending${conflicts > 0 ? `, ${conflicts} in conflict` : ""}`;
     const place = this.proposals.get(right.toString())?.placed.find((one) => one.hunk.hunkId === hunkId);
     const at = place === undefined ? {} : { selection: new vscode.Range(place.line, 0, place.line, 0) };
-    await vscode.commands.executeCommand("vscode.diff", left, right, `${splitPath(file).name} (${about})`, { preview: true, ...at });
+    await vscode.commands.executeCommand("vscode.diff", left, right, `${reveal(splitPath(file).name)} (${about})`, { preview: true, ...at });
     this.changed.fire();
   }
 
@@ -164,7 +165,7 @@ export class Review implements vscode.Disposable {
       const { left, right } = await this.sides(file, sessionId);
       rows.push([vscode.Uri.file(file), left.scheme === SCHEME ? undefined : left, right]);
     }
-    await vscode.commands.executeCommand("vscode.changes", title, rows);
+    await vscode.commands.executeCommand("vscode.changes", reveal(title), rows);
     this.changed.fire();
   }
 

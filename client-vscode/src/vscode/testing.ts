@@ -11,6 +11,7 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { subs } from "../common/cardModel.ts";
+import { labelText } from "../common/plain.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import type { Followed } from "../common/followed.ts";
@@ -78,7 +79,7 @@ export class TestResults implements vscode.Disposable {
   }
 
   private child(items: vscode.TestItemCollection, id: string, label: string, uri: vscode.Uri | undefined): vscode.TestItem {
-    const held = items.get(id) ?? this.controller.createTestItem(id, label, uri);
+    const held = items.get(id) ?? this.controller.createTestItem(id, labelText(label), uri); // a name is data of the code under test
     items.add(held);
     return held;
   }

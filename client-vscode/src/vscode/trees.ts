@@ -10,6 +10,7 @@ import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { GrantInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
+import { reveal } from "../common/hidden.ts";
 import { list } from "../common/rows.ts";
 import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
@@ -36,7 +37,7 @@ export interface SandboxNode extends Node {
 
 function row(label: string, more: Partial<vscode.TreeItem> = {}, children?: Node["children"]): Node {
   const open = children === undefined ? vscode.TreeItemCollapsibleState.None : vscode.TreeItemCollapsibleState.Collapsed;
-  const item = Object.assign(new vscode.TreeItem(label, open), more);
+  const item = Object.assign(new vscode.TreeItem(reveal(label), open), more);
   return children === undefined ? { item } : { item, children };
 }
 

@@ -40,8 +40,9 @@ from gloveport.server.workspace.plan import Plan
 
 STALLED_S = 4.0
 """Under the fault, once a call has met it: what stands still for so long waits for the fault to go."""
-PATIENCE_S = 20.0
-WAIT_S = 90.0
+PATIENCE_S = 60.0
+WAIT_S = 240.0
+SAID = ("turn", "message.user")
 DONE = ("completed", "failed", "cancelled")
 
 
@@ -137,7 +138,8 @@ class Trial:
                 items = follow.view.items()
                 turns = [item["fields"]["state"] for item in items if item["kind"] == "turn"]
                 state = turns[-1] if turns else state
-                if state in DONE:
+                nothing_said = update.caught_up and not any(item["kind"] in SAID for item in items)
+                if state in DONE or nothing_said:
                     return state
                 if any(item["kind"] == "approval" and item["fields"]["state"] == "pending" for item in items):
                     await allow_all(client, self.session_id)

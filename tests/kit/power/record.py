@@ -45,7 +45,7 @@ class FaultyDaemon(Daemon):
     """A daemon with what the launcher knows by these names."""
 
     def __init__(self, home: Path, names: tuple[str, ...]) -> None:
-        super().__init__(home)
+        super().__init__(home, loads_itself=True)
         self._names = names
 
     def command(self, program: tuple[str, ...]) -> list[str]:
@@ -57,7 +57,7 @@ class TracedDaemon(Daemon):
     """A daemon under strace. `faults` name what the launcher breaks (negative controls)."""
 
     def __init__(self, home: Path, trace: Path, faults: tuple[str, ...] = ()) -> None:
-        super().__init__(home)
+        super().__init__(home, loads_itself=True)
         self._trace = trace
         self._faults = faults
         self.traces: list[Path] = []

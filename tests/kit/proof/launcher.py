@@ -8,29 +8,15 @@ Must never: be reachable from the product, or run anything of a daemon in the pr
 """
 
 import contextlib
-import gc
-import importlib
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Final
 
-from pydantic import BaseModel
 from tests.kit.proof.counting import count_everything
 from tests.kit.proof.progress import FAULT, Meter
-
-LATE_MODULES: Final = (
-    "gloveport.server.app.foreground",
-    "gloveport.server.app.daemon",
-    "gloveport.server.app.rooms",
-    "gloveport.server.commands.working",
-    "gloveport.sandbox.backends.bubblewrap",
-    "gloveport.sandbox.backends.process",
-    "gloveport.server.models.scripted",
-    "tomllib",
-)
+from tests.kit.warm import load
 
 
 def kill_runs() -> None:
@@ -63,33 +49,13 @@ def counted() -> Meter:
     return meter
 
 
-def load_all() -> None:
-    """What a daemon loads, and the checkers of its messages, which are otherwise built at their first use."""
-    from gloveport.protocol.journal.events import REGISTRY
-    from gloveport.protocol.wire.methods import METHODS, NOTIFICATIONS
-    from gloveport.server.models.script_file import Script
-    from gloveport.server.tools.registry import builtin_toolbox
-
-    for name in LATE_MODULES:
-        importlib.import_module(name)
-    for method in METHODS.values():
-        method.params.model_rebuild()
-        method.result.model_rebuild()
-    shapes: list[type[BaseModel]] = [*NOTIFICATIONS.values(), *REGISTRY.values(), Script]
-    for shape in shapes:
-        shape.model_rebuild()
-    builtin_toolbox().specs()
-    gc.collect()
-    gc.freeze()
-
-
 def serve() -> None:
     """A daemon for each line of standard input: `{"environment", "folder", "log"}`; its pid is the answer.
 
     The daemon is a child of nobody here: whoever started this process and adopts orphans may wait for it.
     """
     meter = counted()
-    load_all()
+    load("daemon")
     for line in sys.stdin:
         told, tell = os.pipe()
         between = os.fork()

@@ -28,7 +28,7 @@ from gloveport.protocol.wire.turn import (
 )
 from gloveport.server.client.connect import Client
 
-WAIT_S: Final = 40.0
+WAIT_S: Final = 90.0
 _ENDED: Final = ("completed", "failed", "cancelled")
 AGAIN_MAX: Final = 2
 """So many of the last acknowledged requests are asked again after each restart."""

@@ -195,9 +195,11 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds", image=""),
         ev.ModeChosen(mode=rng.choice(("agent", "agent", "agent", "plan")), by="user"),
+        ev.SessionRulesSet(text=f"# {number}", ids=(), by="user"),
         ev.BudgetSet(
             turn_tokens=rng.choice((None, None, None, 30)), session_tokens=rng.choice((None, None, 9_000)), by="user"
         ),
+        ev.TextErased(erase_id=f"e{number}", events=3, outputs=0, label=rng.choice(LABELS), by="user"),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
         ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
         ev.DriftDetected(paths=("a.py",), paths_total=2),

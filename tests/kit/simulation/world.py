@@ -276,9 +276,18 @@ class World:
             1 if self.rng.random() < 0.3 else 0,
             lambda: inp.FreezeSession(f"audit-{self.number()}", "line 7 was edited 😀", "Look at the record."),
         )
+        yield (
+            9 if state.unknowns and state.turn is None else 1,
+            lambda: inp.TellOutcome(self._unknown(state), self.rng.choice(("done", "not_done")), "user"),
+        )
         yield 2, self._apply
         for apply_id in sorted(self.applies):
             yield 6, partial(self._apply_end, apply_id, state)
+
+    def _unknown(self, state: SessionState) -> str:
+        """Mostly a call whose outcome is unknown."""
+        names = [one.call_id for one in state.unknowns]
+        return self.rng.choice([*names, *names, "t1.c1"])
 
     def _message(self) -> inp.Input:
         number = self.number()

@@ -13,7 +13,7 @@ from .catalogue import load
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/escapes.md"
 WITH_KERNEL = frozenset({Claim.SYSCALL_FILTER, Claim.MEMORY_CAP, Claim.LANDLOCK, Claim.NAMED_DENIALS})
-WITH_DOMAINS = frozenset({Claim.RUNS_APART})
+WITH_DOMAINS = frozenset({Claim.RUNS_APART, Claim.LANDLOCK})
 PROMISES = {
     "process": process._HELD | WITH_DOMAINS,
     "bubblewrap": bubblewrap._HELD | WITH_KERNEL,
@@ -26,10 +26,9 @@ HEAD = """# What each sandbox stops
 Each row is an attempt to get out, made by a small program of ours (`tests/security/escapes`) on every rung that works
 on the machine, as root and as an ordinary user, and judged from outside; over TLS, which asks for the same container as
 ssh does, `make thorough` makes all of them and `make test` those about the way there. *stopped*: the rung promises it,
-and the test fails if one attempt succeeds. *open*: the rung does not promise it; where nothing else says so, it
-succeeds there. That each attempt can succeed at all is shown without the rung, or with the one limit lifted. What a
-rung promises on your machine says `gloveport doctor`: without control groups, Landlock or a known processor some
-promises are not made.
+and the test fails if one attempt succeeds. *open*: the rung does not promise it, and most of these succeed there. That
+each attempt can succeed at all is shown without the rung, or with the one wall or limit lifted. What a rung promises on
+your machine says `gloveport doctor`: without control groups, Landlock or a known processor some promises are not made.
 
 None of them stops a flaw in the kernel that the rung shares with you. Attempts on the proxy have tests of their own.
 """

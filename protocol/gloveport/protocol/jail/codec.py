@@ -97,10 +97,6 @@ class Fields:
             raise JailFormatError(f"{name} is not a flag")
         return value
 
-    def flag_or_none(self, name: str) -> bool:
-        """A boolean field that an older version did not write; then False."""
-        return self._values.get(name) is not None and self.flag(name)
-
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
         value = self._values.get(name)

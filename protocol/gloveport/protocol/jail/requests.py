@@ -165,12 +165,25 @@ class UserPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainPlan:
+    """A Landlock domain of the run's own: rights that are held to the rules, and what does not reach beyond it.
+
+    `handled` and each right are the kernel's bits; `rules` give a path's rights in decimal. A path that is not there
+    gives none.
+    """
+
+    handled: int
+    scoped: int
+    rules: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `wrapper_depth` counts the wrapper's own processes between supervisor and command.
 
     `written`: folders of this machine that the run may write; set-id bits are taken from their files at its end.
 
-    `apart`: the run is put where it can signal and trace no process but its own.
+    `domain`: the run traces no process but its own, and what else that says.
 
     With an `engine` the command is run by it, and `argv`, `environment` and `working_dir` are for the reader alone,
     but where a `remote` says that the engine is on another machine: there they are what is run.
@@ -189,7 +202,7 @@ class RunRequest:
     breaker: BreakerPlan | None = None
     written: tuple[str, ...] = ()
     engine: EnginePlan | None = None
-    apart: bool = False
+    domain: DomainPlan | None = None
     remote: RemotePlan | None = None
     user: UserPlan | None = None
     bounds: tuple[BoundPlan, ...] = ()
@@ -214,7 +227,7 @@ def encode_request(request: RunRequest) -> bytes:
             "breaker": None if breaker is None else {name: getattr(breaker, name) for name in BreakerPlan.__slots__},
             "written": list(request.written),
             "engine": None if engine is None else {name: getattr(engine, name) for name in EnginePlan.__slots__},
-            "apart": request.apart,
+            "domain": None if request.domain is None else _encode_domain(request.domain),
             "remote": None if request.remote is None else _encode_remote(request.remote),
             "user": None if request.user is None else {"mounts": [list(pair) for pair in request.user.mounts]},
             "bounds": [{name: getattr(one, name) for name in BoundPlan.__slots__} for one in request.bounds],
@@ -243,7 +256,7 @@ def decode_request(raw: bytes) -> RunRequest:
         breaker=_breaker(body.inner("breaker")),
         written=body.texts_or_none("written"),
         engine=_engine(body.inner("engine")),
-        apart=body.flag_or_none("apart"),
+        domain=_domain(body.inner("domain")),
         remote=_remote(body.inner("remote")),
         bounds=tuple(_bound(each) for each in body.inners_or_none("bounds")),
         user=_user(body.inner("user")),
@@ -307,6 +320,16 @@ def _bound(body: Fields) -> BoundPlan:
 
 def _engine(body: Fields | None) -> EnginePlan | None:
     return None if body is None else EnginePlan(**{name: body.text(name) for name in EnginePlan.__slots__})
+
+
+def _encode_domain(plan: DomainPlan) -> dict[str, object]:
+    return {"handled": plan.handled, "scoped": plan.scoped, "rules": [list(pair) for pair in plan.rules]}
+
+
+def _domain(body: Fields | None) -> DomainPlan | None:
+    if body is None:
+        return None
+    return DomainPlan(body.integer("handled"), body.integer("scoped"), body.pairs("rules"))
 
 
 def _user(body: Fields | None) -> UserPlan | None:

@@ -198,7 +198,11 @@ class DaemonTold(WireModel):
 
 
 class DaemonStatusResult(WireModel):
-    """Who serves here."""
+    """Who serves here.
+
+    `sandboxes_told` is empty while every sandbox that the settings choose works, or is still being tried; otherwise
+    each entry says which does not, for what, why, and what to do.
+    """
 
     pid: int
     program_version: str
@@ -211,3 +215,4 @@ class DaemonStatusResult(WireModel):
     journal_path: str
     audit_path: str
     data: DataInfo
+    sandboxes_told: tuple[str, ...] = ()

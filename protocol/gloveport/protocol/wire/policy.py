@@ -1,18 +1,19 @@
 """Messages about the rules of policy.
 
 Purpose: the rules in force as data, and what they would say about a command.
-Invariant: reads only.
-Must never: carry a rule into the daemon.
+Invariant: what is carried into the daemon can only narrow what one session may do.
+Must never: carry a rule that allows.
 """
 
 from typing import Annotated
 
 from pydantic import Field
 
-from gloveport.protocol.wire.base import SessionParams, WireModel
+from gloveport.protocol.wire.base import Name, SessionMutation, SessionParams, WireModel
 
 ARGV_ITEMS_MAX = 256
 ARGV_CHARACTERS_MAX = 32_768
+SESSION_RULES_CHARS_MAX = 32_768
 
 
 class RuleInfo(WireModel):
@@ -30,8 +31,30 @@ class RuleInfo(WireModel):
     ceiling: str = ""
 
 
+class PolicyShowParams(WireModel):
+    """Ask for the rules in force: everybody's, or, with `session_id`, those of that session."""
+
+    session_id: Name | None = None
+
+
 class PolicyShowResult(WireModel):
     """The rules in force and their hash."""
+
+    rules_hash: str
+    rules: tuple[RuleInfo, ...]
+
+
+class SessionRulesParams(SessionMutation):
+    """Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before.
+
+    An empty text takes them away.
+    """
+
+    text: Annotated[str, Field(max_length=SESSION_RULES_CHARS_MAX)]
+
+
+class SessionRulesResult(WireModel):
+    """The session's own rules, and the hash of all that are in force in it."""
 
     rules_hash: str
     rules: tuple[RuleInfo, ...]

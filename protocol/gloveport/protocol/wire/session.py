@@ -174,6 +174,25 @@ class SessionDeleteResult(WireModel):
     events: int
 
 
+ERASED_CHARS_MIN = 6
+ERASED_CHARS_MAX = 4096
+
+
+class SessionEraseParams(SessionMutation):
+    """Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed."""
+
+    text: Annotated[str, StringConstraints(min_length=ERASED_CHARS_MIN, max_length=ERASED_CHARS_MAX)]
+    typed: Name
+
+
+class SessionEraseResult(WireModel):
+    """How many events and outputs held the text and are erased; `stays` names what is not, in words."""
+
+    events: int
+    outputs: int
+    stays: tuple[str, ...]
+
+
 class ViewSnapshot(WireModel):
     """The newest items of the view, from the start of a page on; older ones are paged with session/item/list."""
 

@@ -174,7 +174,8 @@ class WhyParams(SessionParams):
 class WhyResult(WireModel):
     """The decision, the evidence of the outcome, what it reached outside or was refused, and what can be done.
 
-    `first_refused` names the first system call that the sandbox refused; empty when none was.
+    `first_refused` names the first system call that the sandbox refused; empty when none was. `said`: what the user
+    said of a call whose outcome nobody knows, and by which client.
     """
 
     call_id: str
@@ -185,3 +186,17 @@ class WhyResult(WireModel):
     hint: str
     network: tuple[str, ...] = ()
     first_refused: str = ""
+    said: str = ""
+
+
+class ToolSettleParams(SessionMutation):
+    """Say what became of a call whose outcome nobody knows; nothing is run by it, and no turn may run."""
+
+    call_id: Name
+    said: Literal["done", "not_done"]
+
+
+class ToolSettleResult(WireModel):
+    """What the model is told of it: the user's word."""
+
+    text: str

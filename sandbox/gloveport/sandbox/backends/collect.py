@@ -19,6 +19,8 @@ FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 TOTAL_BYTES_MAX: Final = 64 * 1024 * 1024
 FILES_MAX: Final = 256
 VISITS_MAX: Final = 200_000
+DEPTH_MAX: Final = 64
+"""Folders below a mount that are looked into; a program makes them as deep as it likes."""
 
 
 def collect_files(profile: Profile, globs: tuple[str, ...]) -> Mapping[str, bytes]:
@@ -54,8 +56,10 @@ def _may_match(glob: str, mount: Mount) -> bool:
 
 def _walk(mount: Mount, patterns: list[str]) -> Iterator[tuple[str, bytes]]:
     visits = 0
-    for folder, _folders, files, folder_fd in os.fwalk(mount.source, follow_symlinks=False):
+    for folder, folders, files, folder_fd in os.fwalk(mount.source, follow_symlinks=False):
         inside = PurePosixPath(mount.target, os.path.relpath(folder, mount.source))
+        if len(inside.parts) - len(PurePosixPath(mount.target).parts) >= DEPTH_MAX:
+            folders.clear()
         visits += 1 + len(files)
         if visits > VISITS_MAX:
             raise SandboxError(ErrorCode.LIMIT, "The folder holds too many files to search.")

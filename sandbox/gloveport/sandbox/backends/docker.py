@@ -45,6 +45,7 @@ from gloveport.sandbox.backends.view import Hidden, find_written
 from gloveport.sandbox.contract import Availability, Claim, Command, SandboxError, Strength
 from gloveport.sandbox.egress.way import bridge_argv, check_way_out, missing_mounts, refuse_egress
 from gloveport.sandbox.interpreter import find_interpreter
+from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner import rundir
 
@@ -284,6 +285,7 @@ class DockerSandbox(SupervisedRung):
             wrapper_depth=0,
             limits=plan_limits(profile, None),
             cgroup=None,
+            breaker=plan_breaker(profile),
             engine=self._place_run(profile, create, name),
             written=tuple(sorted(find_written(profile))),
             bounds=profile.bounds,

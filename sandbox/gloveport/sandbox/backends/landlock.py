@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from gloveport.protocol.jail.requests import DomainPlan
 from gloveport.sandbox.backends.entry import AT_FDCWD, Assembly
-from gloveport.sandbox.runner.apart import CREATE_CALL
+from gloveport.sandbox.runner.apart import CREATE_CALL, ON_FILES, RULE_PATH_BENEATH, SCOPE_SIGNALS, SCOPES_ABI
 from gloveport.sandbox.runner.prctl import load
 
 ABI_MAX: Final = 6
@@ -22,18 +23,15 @@ ABI_MAX: Final = 6
 ABI_BUILD_MIN: Final = 2
 """Before it, Landlock forbids every move between two folders, which builds need."""
 _ASK_VERSION: Final = 1
-_RULE_PATH_BENEATH: Final = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _HANDLED: Final = ((1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1, (1 << 16) - 1)
-_ON_FILES: Final = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL_DEV
 READ: Final = EXECUTE | READ_FILE | READ_DIR
 DEVICES: Final = WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 WRITE: Final = ((1 << 15) - 1) & ~(_MAKE_CHAR | _MAKE_BLOCK)
 _SCOPED: Final = 3  # abstract sockets, signals
-_SCOPES_ABI: Final = 6
 _NETWORK_ABI: Final = 4
 _O_PATH: Final = os.O_PATH | os.O_CLOEXEC
 RULESET_FD, PATH_FD = 3, 4
@@ -65,15 +63,27 @@ def add_rules(assembly: Assembly, abi: int, rules: Iterable[PathRule], on_failur
     """Rows that make the ruleset, fill it and put this process under it; nothing else may be open below number 5."""
     known = min(abi, ABI_MAX)
     handled = _HANDLED[known - 1]
-    size = 24 if known >= _SCOPES_ABI else 16 if known >= _NETWORK_ABI else 8
-    attributes = struct.pack("<QQQ", handled, 0, _SCOPED if known >= _SCOPES_ABI else 0)[:size]
+    size = 24 if known >= SCOPES_ABI else 16 if known >= _NETWORK_ABI else 8
+    attributes = struct.pack("<QQQ", handled, 0, _SCOPED if known >= SCOPES_ABI else 0)[:size]
     assembly.call("landlock_create_ruleset", assembly.place(attributes), size, 0, on_failure=on_failure)
     for rule in rules:
-        rights = rule.rights & handled & (-1 if rule.is_folder else _ON_FILES)
+        rights = rule.rights & handled & (-1 if rule.is_folder else ON_FILES)
         path = assembly.place_text(os.fsencode(rule.path))
         assembly.call("openat", AT_FDCWD, path, _O_PATH, 0, on_failure=on_failure)
         beneath = assembly.place(struct.pack("<QI", rights, PATH_FD))
-        assembly.call("landlock_add_rule", RULESET_FD, _RULE_PATH_BENEATH, beneath, 0, on_failure=on_failure)
+        assembly.call("landlock_add_rule", RULESET_FD, RULE_PATH_BENEATH, beneath, 0, on_failure=on_failure)
         assembly.call("close", PATH_FD, on_failure=on_failure)
     assembly.call("landlock_restrict_self", RULESET_FD, 0, on_failure=on_failure)
     assembly.call("close", RULESET_FD, on_failure=on_failure)
+
+
+def plan_domain(abi: int, writable: Iterable[str]) -> DomainPlan:
+    """A domain on this machine itself, without a view: everything may be read, and written only what is named.
+
+    What an older ABI does not know it does not hold: truncating before 3, signals before 6.
+    """
+    known = min(abi, ABI_MAX)
+    handled = _HANDLED[known - 1] & ~(READ | _IOCTL_DEV)
+    rules = [(path, str(DEVICES & handled)) for path in ("/dev", "/proc")]
+    rules += [(path, str(WRITE & handled)) for path in dict.fromkeys(writable)]
+    return DomainPlan(handled, SCOPE_SIGNALS if known >= SCOPES_ABI else 0, tuple(rules))

@@ -212,6 +212,7 @@ class RemoteSandbox(DockerSandbox):
             cgroup=None,
             engine=EnginePlan(far.address, name, self._fill_far(ready, profile, labels), ""),
             written=tuple(sorted(find_written(profile))),
+            bounds=profile.bounds,
             remote=RemotePlan(
                 link=plan_link(self._remote, self.kind),
                 parcels=parcels,

@@ -48,15 +48,16 @@ OUTPUT_MAX: Final = 16 * 1024
 TMP_MAX: Final = 4 * MIB
 PASSED: Final = b"limit passed"
 _OPTIONS: Final = ("-I", "-S", "-B", "-c")
+# One that takes memory begins when its input ends: whoever is to see the kill listens by then.
 _PROGRAMS: Final[Mapping[str, str]] = MappingProxyType({
     "bomb": (
         "import os, time\nmade = 0\nfor _ in range({tries}):\n    try: pid = os.fork()\n    except OSError: break\n"
-        "    if pid == 0: time.sleep(2); os._exit(0)\n    made += 1\n"
-        "time.sleep(0.5)\nprint(made if made <= {most} else 'limit passed', flush=True)"
+        "    if pid == 0: time.sleep(8); os._exit(0)\n    made += 1\n"
+        "if made > {most}: time.sleep(4)\nprint(made if made <= {most} else 'limit passed', flush=True)"
     ),
     "memory": (
-        "import time\nb = bytearray({double}); b[::4096] = b'x' * len(b[::4096])\ntime.sleep(4)\n"
-        "print('limit passed')"
+        "import sys, time\nsys.stdin.read()\nb = bytearray({double})\n"
+        "b[::4096] = b'x' * len(b[::4096])\ntime.sleep(4)\nprint('limit passed')"
     ),
     "cpu": "import os, time\nos.fork()\nwhile time.process_time() < 2.5: pass\nprint('limit passed', flush=True)",
     "file": "import os\nf = open('big', 'wb')\nf.write(bytes({double})); f.flush(); print('limit passed')",
@@ -64,7 +65,7 @@ _PROGRAMS: Final[Mapping[str, str]] = MappingProxyType({
     "flood": "import os\nfor _ in range(16): os.write(1, b'x' * 65536)",
     "leave": (
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
-        "        for fd in range(3): os.close(fd)\n        time.sleep(20)\n    os._exit(0)\ntime.sleep(0.1)"
+        "        for fd in range(3): os.close(fd)\n        time.sleep(20)\n    os._exit(0)\nos.wait()"
     ),
     "artifacts": (
         "import os\nopen('plain.txt', 'w').write('plain')\nos.symlink({outside!r}, 'link.txt')\nos.mkfifo('pipe.txt')\n"

@@ -107,9 +107,11 @@ async def _pump_request(client: Wire, upstream: Wire, ours: h11.Connection, thei
             ours.receive_data(await client.read())
         elif isinstance(event, h11.Data):
             await upstream.write(theirs.send(h11.Data(data=event.data)) or b"")
-        else:
+        elif isinstance(event, h11.EndOfMessage):
             await upstream.write(theirs.send(h11.EndOfMessage()) or b"")
             return
+        else:
+            raise WireEnd("the body of the request has no end")
 
 
 async def _pump_answer(
@@ -133,8 +135,8 @@ async def _pump_answer(
             await _give(client, ours, h11.EndOfMessage())
             carried.whole = True
             return
-        elif isinstance(event, h11.ConnectionClosed):
-            raise WireEnd("the other side is gone")
+        elif not isinstance(event, h11.InformationalResponse):
+            raise WireEnd("the other side is gone, or speaks HTTP no more")
 
 
 async def _give(client: Wire, ours: h11.Connection, event: h11.Event) -> None:

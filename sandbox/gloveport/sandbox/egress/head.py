@@ -113,6 +113,8 @@ def read_absolute(head: RequestHead) -> tuple[Authority, bytes]:
 
 def read_origin(head: RequestHead, place: Authority, port_default: int) -> bytes:
     """The path of a request whose place is fixed; its Host header must name that place. Raises HeadFault."""
+    if head.method == "CONNECT":
+        raise HeadFault("a tunnel is asked for inside a tunnel")
     if _ORIGIN.fullmatch(head.target) is None:
         raise HeadFault("the target is no path")
     check_host(head, place, port_default)

@@ -74,9 +74,6 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         _restore_signals()
         prctl.die_with_parent(signal.SIGKILL)
         prctl.forbid_new_privileges()
-        if request.apart:
-            step = "keep it apart"
-            keep_apart()
         step = "join control groups"
         if request.cgroup is not None:
             join_groups(request.cgroup)
@@ -87,6 +84,9 @@ def _become(request: RunRequest, pipes: ChildPipes, blobs: list[int], reason_fd:
         reason_fd = _place_descriptors(pipes, blobs, reason_fd)
         step = "set limits"
         set_limits(request.limits)
+        if request.domain is not None:
+            step = "keep it apart"
+            keep_apart(request.domain)
         os.umask(0o022)
         step = f"enter {request.working_dir}"
         os.chdir(request.working_dir)

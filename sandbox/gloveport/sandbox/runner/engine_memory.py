@@ -60,6 +60,16 @@ class MemoryEar:
         self._group.count()
         return True
 
+    def pids(self) -> list[int]:
+        """The processes of the container's own group, as this machine knows them; none where that is not found."""
+        if self._group is None:
+            self.find_group()
+        if self._group is None:
+            return []
+        with contextlib.suppress(OSError, ValueError):
+            return [int(line) for line in (self._group.folder / "cgroup.procs").read_bytes().splitlines()]
+        return []
+
     def count_kills(self, *, wait: bool) -> int:
         """Processes that the kernel killed, as far as anybody says; with `wait` a late word is waited for."""
         until = time.monotonic() + (LATE_S if wait else 0.0)
@@ -107,7 +117,7 @@ class _FirstGroup:
     wakes = select.POLLIN
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._signals, self._kills = folder, 0, 0
+        self.folder, self._signals, self._kills = folder, 0, 0
         control = os.open(folder / "memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -126,7 +136,7 @@ class _FirstGroup:
         with contextlib.suppress(BlockingIOError):
             self._signals += os.eventfd_read(self._fd)
         with contextlib.suppress(OSError):
-            self._kills = max(self._kills, _count_in((self._folder / "memory.oom_control").read_bytes()))
+            self._kills = max(self._kills, _count_in((self.folder / "memory.oom_control").read_bytes()))
         # Once the group is gone: the signals, but the one for its removal.
         self._kills = max(self._kills, self._signals - 1)
         return self._kills
@@ -141,6 +151,7 @@ class _SecondGroup:
     wakes = select.POLLPRI
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._fd = os.open(folder / "memory.events", os.O_RDONLY | os.O_CLOEXEC)
         self._kills = 0
 

@@ -13,11 +13,13 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.jail.replies import ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RunRequest
+from gloveport.sandbox.runner import tree
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, quote, remove_container
 from gloveport.sandbox.runner.engine_memory import MemoryEar
 from gloveport.sandbox.runner.limits import Watchdog
@@ -28,6 +30,8 @@ from gloveport.sandbox.runner.verdict import SIGNALLED, Ending
 AWAY_S: Final = 10.0
 """How long an engine may be away before its run counts as lost."""
 ASK_AGAIN_S: Final = 0.25
+ALARM_AGAIN_S: Final = 1.0
+"""A run whose thresholds are only noted is sampled less often."""
 DRAIN_S: Final = 5.0
 """How long output may still come after the container's end."""
 KILL_ENGINE_AGAIN_S: Final = 2.0
@@ -37,13 +41,19 @@ _FRAME_HEAD: Final = 8
 
 
 class EngineWatch(Watchdog):
-    """Samples a container's CPU time and memory by asking the engine."""
+    """Samples a container's CPU time and memory by asking the engine; calls are counted by nobody there."""
 
     def __init__(self, request: RunRequest, engine: EngineSocket, name: str) -> None:
         super().__init__(request)
-        self._engine, self._name, self._interval_s = engine, name, ASK_AGAIN_S
+        self._engine, self._name = engine, name
+        only_alarms = request.limits.cpu_s is None and (request.breaker is None or not request.breaker.ends)
+        self._interval_s = ALARM_AGAIN_S if only_alarms else ASK_AGAIN_S
         self.cpu_s = 0.0
-        self.next_at = None if request.limits.cpu_s is None else time.monotonic()
+        self.next_at = None
+        if request.limits.cpu_s is not None:
+            self.next_at = time.monotonic()
+        elif request.breaker is not None:
+            self.next_at = time.monotonic() + self._interval_s
 
     def turn_to(self, engine: EngineSocket) -> None:
         """Ask by another way from here on."""
@@ -53,15 +63,22 @@ class EngineWatch(Watchdog):
         """Ask if due and name the limit that was passed."""
         if self.next_at is None or now < self.next_at:
             return None
-        with contextlib.suppress(EngineError, OSError, KeyError, TypeError):
+        resident = 0
+        with contextlib.suppress(EngineError, OSError, KeyError, TypeError, ValueError):
             used = self._engine.call("GET", f"/containers/{self._name}/stats?stream=false&one-shot=true")
             self.cpu_s = used["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9
             self.peak_bytes = max(self.peak_bytes, int(used["memory_stats"].get("max_usage", 0)))
+            resident = _own_bytes(used["memory_stats"].get("stats") or {})
         self.next_at = time.monotonic() + self._interval_s
         limit = self._limits.cpu_s
-        if limit is None or self.cpu_s < limit:
-            return None
-        return Ending(ExitKind.TIMEOUT, f"CPU limit: {self.cpu_s:.1f} s used of {limit} s")
+        if limit is not None and self.cpu_s >= limit:
+            return Ending(ExitKind.TIMEOUT, f"CPU limit: {self.cpu_s:.1f} s used of {limit} s")
+        return self._judge(self.cpu_s, resident)
+
+
+def _own_bytes(told: Mapping[str, Any]) -> int:
+    """Memory of processes by the kernel's own books, without files that it keeps in memory; 0 where nobody says."""
+    return int(told.get("anon", told.get("total_rss", 0)))
 
 
 class EngineRun(Run):
@@ -299,6 +316,10 @@ class EngineRun(Run):
         if self._ask_at is None:
             return pause
         return min(pause, max(0, int((self._ask_at - time.monotonic()) * 1000) + 1))
+
+    def _processes(self) -> list[tree.Process]:
+        """Those of the container's control group, where it is on this machine and known."""
+        return tree.find_these(self._ear.pids())
 
     def _measure(self) -> tuple[float, int | None]:
         return self._watch.cpu_s, self._watch.peak_bytes or None

@@ -26,6 +26,7 @@ import time
 from types import MappingProxyType
 from typing import Any
 
+from gloveport.sandbox.runner.descent import taken_by
 from gloveport.sandbox.runner.keeper_store import ENTRIES_MAX, PIECE, STORE, Back, Broken, Channel, Laid, Store, empty
 
 RING = 16 * 1024 * 1024
@@ -33,6 +34,10 @@ RING = 16 * 1024 * 1024
 ACK_S = 20.0
 LEFT_TOLD = 20
 KILL_AGAIN_S = 0.02
+LOOK_S = 0.5
+LOOK_SHARE = 20
+"""A look at the bounded folders costs at most this part of a core."""
+BOUND = "bound "
 RESUMED = b"\0gloveport resumes "
 _LAST_CAPABILITY = 63
 _LIMITS = MappingProxyType({"core": 4, "nofile": 7, "fsize": 1, "cpu": 0})
@@ -55,6 +60,7 @@ class Keeper:
         self.end: dict[str, Any] | None = None
         self.end_told = self.released = False
         self.kill_at: float | None = None
+        self.look_at = 0.0
         self.childless = False
 
     # --- what was sent
@@ -329,6 +335,7 @@ class Keeper:
     def hold_limits(self) -> None:
         """The run's own end, which needs nobody."""
         now = time.monotonic()
+        self.look_at_bounds(now)
         if self.status is None and not self.why:
             if now - self.began > self.head["deadline_s"]:
                 self.why = "deadline"
@@ -340,6 +347,15 @@ class Keeper:
         if self.kill_at is not None and now >= self.kill_at and not self.childless:
             self.ask(signal.SIGKILL)
             self.kill_at = now + KILL_AGAIN_S
+
+    def look_at_bounds(self, now: float) -> None:
+        """End the run at once when a folder takes more than it may."""
+        if now < self.look_at or self.status is not None or self.why:
+            return
+        for index, folder, bytes_max, files_max in self.head["bounds"]:
+            if taken_by(folder, bytes_max, files_max):
+                self.why, self.kill_at = f"{BOUND}{index}", now
+        self.look_at = now + max(LOOK_S, LOOK_SHARE * (time.monotonic() - now))
 
     def ask(self, number: int) -> None:
         """A signal to every process but this one."""

@@ -8,6 +8,7 @@ Must never: send what is covered, or something that is not listed.
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -96,7 +97,19 @@ class Cargo:
                  "others": list(parcel.others)}
                 for index, parcel in enumerate(self.parcels)
             ],
+            "bounds": [
+                [index, self._place_of_folder(bound.folder), bound.bytes_max, bound.files_max]
+                for index, bound in enumerate(request.bounds)
+            ],
         }  # fmt: skip
+
+    def _place_of_folder(self, folder: str) -> str:
+        """Where a folder of this machine lies over there. Raises ValueError for one that is not sent."""
+        real = os.path.realpath(folder)
+        for parcel in self.parcels:
+            if real == parcel.plan.source or real.startswith(parcel.plan.source.rstrip("/") + "/"):
+                return parcel.plan.target + real[len(parcel.plan.source) :]
+        raise ValueError(f"{folder} is bounded and not sent")
 
     def check_wanted(self, wanted: object) -> list[int]:
         """Indices of folders that are not over there yet. Raises ValueError for what is none."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.protocol.jail.requests import EnginePlan
-from gloveport.sandbox.runner import keeper, keeper_store
+from gloveport.sandbox.runner import descent, handles, keeper, keeper_store
 from gloveport.sandbox.runner.engine_api import EngineError, EngineSocket
 
 BEAT_S: Final = 2.0
@@ -27,6 +27,7 @@ _HEAD: Final = 5
 _OFFSET: Final = 8
 _STDERR: Final = 2
 STDERR_BYTES_MAX: Final = 2000
+_MODULES: Final = (handles, descent, keeper_store, keeper)
 _PACKAGES: Final = ("gloveport", "gloveport.sandbox", "gloveport.sandbox.runner")
 
 Frame = tuple[str, Any]
@@ -36,7 +37,7 @@ Frame = tuple[str, Any]
 def keeper_argv(away_s: float) -> list[str]:
     """How the image's Python becomes the keeper; the program itself is the text."""
     parts: list[tuple[str, str]] = [(name, "") for name in _PACKAGES]
-    parts += [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in (keeper_store, keeper)]
+    parts += [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in _MODULES]
     text = (
         f"import sys, types\nfor name, source in {parts!r}:\n"
         "    module = sys.modules[name] = types.ModuleType(name)\n    module.__path__ = []\n"

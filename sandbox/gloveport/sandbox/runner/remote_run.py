@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from gloveport.protocol.jail.replies import TAMPERED, ExitKind, RunExit, RunState
 from gloveport.protocol.jail.requests import EnginePlan, RemotePlan, RunRequest
+from gloveport.sandbox.runner.bounds import Bounds
 from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket
 from gloveport.sandbox.runner.engine_run import EngineWatch
+from gloveport.sandbox.runner.keeper import BOUND
 from gloveport.sandbox.runner.keeper_store import MARK, STORE
 from gloveport.sandbox.runner.link import Link, stands
 from gloveport.sandbox.runner.remote_cargo import Cargo, remove_far
@@ -53,6 +55,7 @@ class RemoteRun(Run):
         self._engine = EngineSocket(plan.address)
         self._watch = EngineWatch(request, self._engine, plan.name)
         self.watchdog = self._watch
+        self.bounds = Bounds(())  # it is the keeper that looks: here nothing changes before the end
         self._marker = make_token()
         self._cargo = Cargo(request, plan, remote)
         self._stream: FarStream | None = None
@@ -407,6 +410,9 @@ class RemoteRun(Run):
             self.ending = Ending(ExitKind.KILLED, words)
         elif arrived.end.get("why") == "deadline" and not ours:
             self.ending = Ending(ExitKind.TIMEOUT, "ended over there at its own deadline")
+        passed = [one.name for at, one in enumerate(self.request.bounds) if arrived.end.get("why") == f"{BOUND}{at}"]
+        if passed and not ours:
+            self.ending = Ending(ExitKind.KILLED, f"{passed[0]} has grown to more than it may, over there")
 
     def _drop_archives(self) -> None:
         """What came back is written by now or refused: its copy here would only fill the disk."""

@@ -21,7 +21,7 @@ def strip_set_id(folders: Iterable[str]) -> int:
     """Remove the bits; how many files had one. Files that cannot be changed are left, since they are not ours."""
     changed = visits = 0
     for folder in folders:
-        for folder_fd, entries in descend(folder):
+        for folder_fd, entries in descend(folder, opens=True):
             visits += len(entries)
             if visits > VISITS_MAX:
                 return changed

@@ -284,15 +284,18 @@ class Run:
         if self.ending is not None:
             return
         self.ending = ending
-        processes = tree.find_descendants(os.getpid())
         if ending.kind is not ExitKind.KILLED or ending.evidence != STOPPED:
-            self.dump = dump(processes, self.request.wrapper_depth)
+            self.dump = dump(self._processes(), self.request.wrapper_depth)
         now = time.monotonic()
         if ending.at_once:
             self.kill_at = now
             return
         self._ask_tree()
         self.kill_at = now + self.limits.grace_s
+
+    def _processes(self) -> list[tree.Process]:
+        """What lives of the run."""
+        return tree.find_descendants(os.getpid())
 
     def _ask_tree(self) -> None:
         """TERM to every process of the command."""

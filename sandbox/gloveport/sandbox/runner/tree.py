@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +63,12 @@ def send_signal(pid: int, start_ticks: int, signal_number: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def find_these(pids: Iterable[int]) -> list[Process]:
+    """Those of these that live, each as if it were a direct child."""
+    seen = ((pid, _stat(pid)) for pid in pids)
+    return [_process(pid, fields, 1) for pid, fields in seen if fields is not None and fields[_STATE] not in ("Z", "X")]
 
 
 def find_descendants(root: int) -> list[Process]:

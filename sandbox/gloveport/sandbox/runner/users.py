@@ -2,7 +2,9 @@
 
 Purpose: a run whose user owns nothing on this machine, and whose files belong all the same to whom they belonged: its
 mounts map the run's id to root's and back, so no file changes its owner and nothing stays behind.
-Invariant: an id is one run's as long as the run's supervisor lives: the kernel holds its lock, and lets go with it.
+Invariant: an id is one run's as long as the run's supervisor lives: the kernel holds its lock, and lets go with it;
+daemons that see different files, in containers with the machine's ids, hold it against each other by what the kernel
+counts for each id.
 Must never: give out an id of which this program's user namespace knows nothing, or one that another run has.
 """
 
@@ -12,6 +14,7 @@ import errno
 import fcntl
 import os
 import random
+import resource
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +42,10 @@ _NOSUID, _NODEV, _IDMAP = 2, 4, 0x100000
 _NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
 _PRIVATE_ALL: Final = 0x40000 | 0x4000
 _HERE: Final = -100
+_QUEUE_CALLS: Final = (240, 241) if os.uname().machine == "x86_64" else (180, 181)
+"""mq_open and mq_unlink."""
+_ONE_QUEUE_BYTES: Final = 160
+"""A message queue for one message of one byte counts for 97 bytes of its user's: one is within this, two are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ class OwnUser:
     uid: int
     map_fd: int
     lock_fd: int
+    claim_fd: int = -1
 
 
 def take_user() -> OwnUser:
@@ -57,9 +65,10 @@ def take_user() -> OwnUser:
         for offset in random.sample(range(COUNT), TRIES_MAX):
             try:
                 fcntl.lockf(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+                claim_fd = _claim(FIRST + offset)
             except (BlockingIOError, PermissionError):
                 continue
-            return OwnUser(FIRST + offset, _make_map(FIRST + offset), lock_fd)
+            return OwnUser(FIRST + offset, _make_map(FIRST + offset), lock_fd, claim_fd)
         raise OSError(errno.EAGAIN, "no user id is free")
     except OSError:
         os.close(lock_fd)
@@ -85,6 +94,34 @@ def become(user: OwnUser) -> None:
     os.setgroups([])
     os.setresgid(user.uid, user.uid, user.uid)
     os.setresuid(user.uid, user.uid, user.uid)
+
+
+def _claim(uid: int) -> int:
+    """Hold an id against all on this kernel, whatever files they see; a descriptor, -1 where that cannot be had.
+
+    A nameless message queue of that user's, made under a limit of one: the kernel counts them by user alone, over all
+    namespaces of files, processes and queues. Raises `BlockingIOError` where somebody has the id.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_MSGQUEUE)
+    if 0 <= hard < _ONE_QUEUE_BYTES:
+        return -1
+    libc, (call, unlink) = prctl.load(), _QUEUE_CALLS
+    name = f"gloveport-{uid}-{os.urandom(8).hex()}".encode()
+    attributes = struct.pack("@8l", 0, 1, 1, 0, 0, 0, 0, 0)
+    flags = ctypes.c_int(os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+    resource.setrlimit(resource.RLIMIT_MSGQUEUE, (_ONE_QUEUE_BYTES, hard))
+    os.setresuid(uid, -1, -1)
+    try:
+        fd = int(libc.syscall(ctypes.c_long(call), name, flags, ctypes.c_uint(0), attributes))
+        error = ctypes.get_errno()
+    finally:
+        os.setresuid(0, -1, -1)
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (soft, hard))
+    if fd < 0 and error == errno.EMFILE:
+        raise BlockingIOError(errno.EAGAIN, "another run has this user id")
+    if fd >= 0:
+        libc.syscall(ctypes.c_long(unlink), name)
+    return fd
 
 
 def _make_map(uid: int) -> int:

@@ -21,6 +21,7 @@ M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
 """The numbers of these options of `mallopt`."""
+PR_SET_DUMPABLE: Final = 4
 LARGE_BYTES: Final = 64 * 1024
 """So much that is free at once goes back to the system."""
 
@@ -29,6 +30,7 @@ def run_daemon() -> int:
     """Serve until a signal or daemon/stop; the exit code."""
     logging.basicConfig(level=os.environ.get("GLOVEPORT_LOG", "INFO"), format=LOG_FORM, stream=sys.stderr)
     os.umask(0o077)
+    _let_nobody_look_in()
     # What is loaded now stays: collecting while loading, and looking at it ever after, is time for nothing. The
     # daemon collects again when its rooms are loaded.
     gc.disable()
@@ -42,6 +44,13 @@ def run_daemon() -> int:
         logging.getLogger("gloveport").error("%s. %s", error.message, error.hint)
         return 1
     return 0
+
+
+def _let_nobody_look_in() -> None:
+    """Other programs of the user's read neither this one's memory nor its environment, and do not attach to it: keys
+    are there, and code on the process rung is such a program."""
+    with suppress(OSError, AttributeError):  # another system, which knows no such thing
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _keep_one_small_heap() -> None:

@@ -5,11 +5,13 @@ Invariant: a rung is tried before it is described; a key is handed to its provid
 Must never: choose in place of the user.
 """
 
+import asyncio
 import logging
 import os
 import sys
 import sysconfig
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -53,6 +55,9 @@ CONTENTS_DIR: Final = "contents"
 OWED: Final = "owed"
 UNRECORDED: Final = "unrecorded"
 """Stands in the folder of a session until the session is in the journal."""
+FAULTS_WAIT_S: Final = 3.0
+"""How long who asks what does not work waits for trials; they go on, and the next who asks is told."""
+FAULT_LASTS_S: Final = 60.0
 _log = logging.getLogger("gloveport")
 
 
@@ -100,6 +105,8 @@ class Ladder:
         self._backends: dict[str, Sandbox] = {}
         self._found: dict[str, Availability] = {}
         self._trying = anyio.Lock()
+        self._trials: dict[str, tuple[asyncio.Task[str], float]] = {}
+        """Who looks whether a rung works, and from when on it is looked again where it does not."""
 
     def backend(self, name: str) -> Sandbox:
         """The rung of this name. Raises SandboxError."""
@@ -143,6 +150,25 @@ class Ladder:
             ),
         )
 
+    async def faults(self, names: Collection[str]) -> Mapping[str, str]:
+        """Of these rungs those that do not work, with why and what to do; one whose trial takes long is left out."""
+        now = time.monotonic()
+        for name in names:
+            task, until = self._trials.get(name, (None, 0.0))
+            if task is None or (task.done() and task.result() and now >= until):
+                self._trials[name] = asyncio.create_task(self._find_fault(name)), now + FAULT_LASTS_S
+        tasks = {name: self._trials[name][0] for name in names}
+        await asyncio.wait(tasks.values(), timeout=FAULTS_WAIT_S)
+        return {name: task.result() for name, task in tasks.items() if task.done() and task.result()}
+
+    async def _find_fault(self, name: str) -> str:
+        """Why a rung does not work and what to do; empty where it works."""
+        try:
+            found = await self.availability(name)
+        except GloveportError as error:
+            return f"{error.message} {error.hint}".strip()
+        return "" if found.ok else f"{found.reason} {found.fix}".strip()
+
     async def find_image(self, name: str, reference: str) -> str:
         """The id of an image in a rung that works and has it; else empty."""
         backend = self.backend(name)
@@ -165,7 +191,7 @@ class Ladder:
 
     def rungs(self) -> Rungs:
         """What commands may ask."""
-        return Rungs(NAMES, self.describe, self.doctor, self.find_image)
+        return Rungs(NAMES, self.describe, self.doctor, self.find_image, self.faults)
 
     async def reap(self) -> None:
         """End every run of an earlier daemon that no session follows."""
@@ -179,6 +205,9 @@ class Ladder:
 
     async def close(self) -> None:
         """Let go; runs go on under their supervisors."""
+        for trial, _until in self._trials.values():
+            trial.cancel()
+        await asyncio.gather(*(trial for trial, _until in self._trials.values()), return_exceptions=True)
         for backend in self._backends.values():
             await backend.close()
 

@@ -52,6 +52,7 @@ class Action(StrEnum):
     REVOKE = "revoke"
     TRUST = "trust"
     SESSION_DELETE = "session_delete"
+    SESSION_ERASE = "session_erase"
     SESSION_FREEZE = "session_freeze"
     SESSION_THAW = "session_thaw"
     TAIL_TORN = "tail_torn"

@@ -29,13 +29,15 @@ from gloveport.server.audit.checkpoint import (
 from gloveport.server.audit.ending import GROUP_LINES_MAX, End, inspect_end, write_all
 from gloveport.server.audit.errors import AuditError, refused_by_disk
 from gloveport.server.audit.line import Action, Entry, Line, Link, make_line
-from gloveport.server.audit.reading import AuditReport, Damage, Following, export_lines, told_damages, verify_log
+from gloveport.server.audit.reading import AuditReport, Damage, Following, export_lines, verify_log
 from gloveport.server.audit.seen import Seen, read_seen, write_seen
 
 AUDIT_FILE: Final = "audit.jsonl"
 STOPPED_HINT: Final = "Free disk space or mend the data directory, then start the daemon again; nothing was started."
 STEP_PAUSE_S: Final = 0.05
 """Between two steps of following the log beside the work: the work has most of the time."""
+BREAKS_TOLD_MAX: Final = 1_000
+"""So many breaks are told by one line."""
 _FAR: Final = Link(10**15)
 
 
@@ -159,15 +161,17 @@ class AuditLog:
                     whole = await anyio.to_thread.run_sync(following.step)
             finally:
                 following.close()
-            report, damage = following.report(), following.damage
-            told = [] if report.ok else await anyio.to_thread.run_sync(list, told_damages(self._path))
         except OSError as error:
             raise refused_by_disk("the audit log cannot be read", error) from error
-        if not report.ok:
-            damage = told[0] if told else None
-            if all(one.broken_line != report.broken_line for one in told):
-                params = {"line": report.broken_line, "reason": report.reason}
-                damage = await self.tell_damage(params)
+        report, damage = following.report(), following.damage
+        if report.broken_line is not None and not following.breaks and not following.is_told(report.broken_line):
+            damage = await self.tell_damage({"line": report.broken_line, "reason": report.reason})
+        untold = following.untold()
+        for at in range(0, len(untold), BREAKS_TOLD_MAX):
+            piece = untold[at : at + BREAKS_TOLD_MAX]
+            more = f" (and {len(piece) - 1} lines further on)" if len(piece) > 1 else ""
+            params = {"line": piece[0].line, "reason": piece[0].reason + more, "breaks": [one.key for one in piece]}
+            damage = await self.tell_damage(params)
         self._followed = Seen(self._clock(), damage)
         return damage
 

@@ -54,6 +54,7 @@ _CLASSES: Final[Mapping[str, _Class]] = MappingProxyType(
         Action.REVOKE: _Class(*_ACCESS, 2, LOW),
         Action.TRUST: _Class(*_ACCESS, 99, MEDIUM),
         Action.SESSION_DELETE: _Class(*_API, 4, LOW),
+        Action.SESSION_ERASE: _Class(*_API, 3, LOW),
         Action.SESSION_FREEZE: _Class(*_FINDING, 1, HIGH),
         Action.SESSION_THAW: _Class(*_API, 3, MEDIUM),
         Action.EGRESS: _Class(*_NETWORK, 1, INFORMATIONAL),

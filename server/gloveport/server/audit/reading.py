@@ -5,6 +5,7 @@ Invariant: nothing is written; a log that a daemon is writing to verifies.
 Must never: hold the whole log in memory.
 """
 
+import hashlib
 import json
 import os
 from collections import deque
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
-from gloveport.server.audit.line import FINDINGS, LINE_BYTES_MAX, Action, Link, follow, read_line
+from gloveport.server.audit.line import FINDINGS, GENESIS, LINE_BYTES_MAX, Action, Link, follow, read_line
 
 PROVES: Final = (
     "That finds edits, reordering and cuts by whoever lacks the key; this user and root hold it, so against them only "
@@ -28,7 +29,11 @@ STEP_BYTES: Final = 256 * 1024
 """So much is followed at once: some milliseconds."""
 DAMAGES: Final = frozenset({Action.TAIL_LOST, Action.LOG_DAMAGED})
 """Findings that no crash explains: lines were fsynced before anything vouched for them."""
-_DAMAGE_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(DAMAGES))
+BREAKS_MAX: Final = 10_000
+"""So many lines that do not follow are told apart; behind more of them a log is not followed."""
+_KEY_CHARACTERS: Final = 16
+_UNKNOWN: Final = ""
+"""The digest of a line that cannot be read: what stands behind it cannot be shown to follow."""
 _FINDING_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(FINDINGS))
 
 
@@ -36,7 +41,8 @@ _FINDING_MARKS: Final = tuple(f'"{action}"'.encode() for action in sorted(FINDIN
 class AuditReport:
     """The outcome of following the whole log.
 
-    `lines`: how many hold. `broken_line`: number of the first one that does not, None when all do; `reason` says why.
+    `lines`: how many hold. `broken_line`: number of the first one that does not, None when all do; `reason` says why,
+    and how many there are further on.
     `torn_tail`: the last line is half written (a crash, or a writer in the middle of it). `checkpoint_seq`: up to
     where a checkpoint vouches, None without one. `signed`: its mark was checked with the key. `findings`: numbers of
     the lines in which the log told of damage that was found earlier. `losses`: in words, what the journal lost by the
@@ -73,8 +79,26 @@ class Damage:
     words: str
 
 
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A line that does not follow from the one before it: the number that was expected there, and why not.
+
+    `key` names this very break: another text there, or another line before it, is another one. `place` counts the
+    file's lines, whatever they say of themselves.
+    """
+
+    line: int
+    place: int
+    key: str
+    reason: str
+
+
 class Following:
-    """A log that is followed from its first line to its last, in steps."""
+    """A log that is followed from its first line to its last, in steps.
+
+    Behind a line that does not follow it goes on from what that line says of itself, so that every other edit is found
+    too, wherever it is.
+    """
 
     def __init__(self, path: Path, *, key_file: Path | None = None) -> None:
         """Raises OSError."""
@@ -83,9 +107,14 @@ class Following:
         self._checkpoint = read_checkpoint(checkpoint_path(path), key)
         self._signed = key is not None
         self._lines = iterate_lines(path)
-        self._link, self._reason, self._torn, self._agreed = Link(), "", False, False
+        self._link, self._held, self._torn, self._agreed = Link(), Link(), False, False
         self._findings: list[int] = []
         self._losses: deque[str] = deque(maxlen=_LOSSES_TOLD_MAX)
+        self._place = 0
+        self._told: dict[str, int] = {}
+        self._told_lines: dict[int, int] = {}
+        self.breaks: list[Break] = []
+        """Each line that does not follow, as far as the log was followed."""
         self.damage: Damage | None = None
         """The last that a line told of, as far as the log was followed."""
 
@@ -96,18 +125,42 @@ class Following:
             if not whole:
                 self._torn = True
                 return True
+            self._place += 1
             step = follow(self._link, text)
             if isinstance(step, str):
-                self._reason = step
-                return True
-            self._link = step
-            if any(mark in text for mark in _FINDING_MARKS):
-                self._note(read_line(text) or {})
-            self._agreed = self._agreed or (isinstance(self._checkpoint, Checkpoint) and self._checkpoint.link == step)
+                if len(self.breaks) >= BREAKS_MAX:
+                    return True
+                self._go_on_behind(text, step)
+            else:
+                self._link = step
+                if not self.breaks:
+                    self._held = step
+                if any(mark in text for mark in _FINDING_MARKS):
+                    self._note(read_line(text) or {})
+            vouched = isinstance(self._checkpoint, Checkpoint) and self._checkpoint.link == self._link
+            self._agreed = self._agreed or vouched
             left -= len(text)
             if left <= 0:
                 return False
         return True
+
+    def _go_on_behind(self, text: bytes, reason: str) -> None:
+        """Note a line that does not follow, and take its word for where it stands."""
+        number = self._link.seq + 1
+        key = hashlib.sha256(self._link.digest.encode() + b"\n" + text).hexdigest()[:_KEY_CHARACTERS]
+        self.breaks.append(Break(number, self._place, key, reason))
+        values = read_line(text)
+        known = values is not None and len(values["digest"]) == len(GENESIS) and values["digest"].isascii()
+        self._link = Link(values["seq"], values["digest"]) if values is not None and known else Link(number, _UNKNOWN)
+
+    def untold(self) -> list[Break]:
+        """The breaks of which no line behind them tells that follows itself; a forged one is a break, or makes one."""
+        told = self._told, self._told_lines
+        return [one for one in self.breaks if max(told[0].get(one.key, 0), told[1].get(one.line, 0)) <= one.place]
+
+    def is_told(self, line: int) -> bool:
+        """Whether a line tells of damage at this one, without naming what stands there."""
+        return line in self._told_lines
 
     def close(self) -> None:
         """Let go of the file."""
@@ -115,9 +168,13 @@ class Following:
 
     def report(self) -> AuditReport:
         """What was found, once a step was the last."""
-        end, reason = self._link, self._reason
-        broken_line = end.seq + 1 if reason else None
-        if not reason and (fault := _checkpoint_fault(self._checkpoint, end, agreed=self._agreed)) is not None:
+        end, broken_line, reason = self._held, None, ""
+        if self.breaks:
+            broken_line, reason = self.breaks[0].line, self.breaks[0].reason
+            if (more := len(self.breaks) - 1) > 0:
+                numbers = ", ".join(str(one.line) for one in self.breaks[1 : 1 + _LOSSES_TOLD_MAX])
+                reason += f"; further on {more} more do not: {numbers}{', …' if more > _LOSSES_TOLD_MAX else ''}"
+        elif (fault := _checkpoint_fault(self._checkpoint, end, agreed=self._agreed)) is not None:
             broken_line, reason = fault
         seq = self._checkpoint.seq if isinstance(self._checkpoint, Checkpoint) else None
         signed = self._signed and seq is not None
@@ -125,13 +182,18 @@ class Following:
         return AuditReport(end.seq, end.digest, broken_line, reason, self._torn, seq, signed, *told)
 
     def _note(self, values: dict[str, Any]) -> None:
-        if values.get("action") not in FINDINGS:
+        params = values.get("params")
+        if values.get("action") not in FINDINGS or not isinstance(params, dict):
             return
         self._findings.append(self._link.seq)
-        self.damage = damage_of(values) or self.damage
+        if (damage := damage_of(values)) is not None:
+            self.damage = damage
+            if isinstance(keys := params.get("breaks"), list):
+                self._told |= {key: self._place for key in keys if isinstance(key, str)}
+            elif damage.broken_line is not None:
+                self._told_lines[damage.broken_line] = self._place
         if values["action"] == Action.EVENTS_LOST:
-            params = values["params"]
-            words = f"{values['task_id']} lost {params.get('events')} events from {params.get('from_seq')} on"
+            words = f"{values.get('task_id')} lost {params.get('events')} events from {params.get('from_seq')} on"
             self._losses.append(words)
 
 
@@ -161,18 +223,12 @@ def _checkpoint_fault(checkpoint: Checkpoint | str | None, end: Link, *, agreed:
 
 def damage_of(values: dict[str, Any]) -> Damage | None:
     """What a line tells of damage, if that is what it does."""
-    if values.get("action") not in DAMAGES:
+    params = values.get("params")
+    if values.get("action") not in DAMAGES or not isinstance(params, dict):
         return None
-    params = values["params"]
+    line = params.get("line")
     words = params.get("reason") or f"lines after {params.get('found_seq')} are gone"
-    return Damage(values["seq"], values["digest"], params.get("line"), str(words))
-
-
-def told_damages(path: Path) -> Iterator[Damage]:
-    """All that the log's lines tell of, the last first. Raises OSError."""
-    for text in iterate_backward(path):
-        if any(mark in text for mark in _DAMAGE_MARKS) and (damage := damage_of(read_line(text) or {})) is not None:
-            yield damage
+    return Damage(values["seq"], values["digest"], line if type(line) is int else None, str(words))
 
 
 def iterate_lines(path: Path, offset: int = 0) -> Generator[tuple[bytes, bool]]:
@@ -206,7 +262,7 @@ def export_lines(path: Path, *, after_seq: int = 0, task_id: str | None = None) 
             values = json.loads(text) if whole else None
         except ValueError:
             continue
-        if not isinstance(values, dict) or values.get("seq", 0) <= after_seq:
+        if not isinstance(values, dict) or type(seq := values.get("seq")) is not int or seq <= after_seq:
             continue
         if task_id is None or values.get("task_id") == task_id:
             yield values

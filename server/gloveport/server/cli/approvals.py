@@ -146,6 +146,8 @@ def why(
         console.print(plain(f"decision: {result.decision}"))
         if result.evidence:
             console.print(plain(f"evidence: {result.evidence}"))
+        if result.said:
+            console.print(plain(f"said of it: {result.said}"))
         if result.first_refused:
             console.print(plain(f"first refused by the sandbox: {result.first_refused}"))
         for place in result.network:
@@ -153,7 +155,7 @@ def why(
         for line in _output(calls.get(name), result.outcome):
             console.print(plain(f"  │ {line}", "dim"))
         level = await _trust_level(client, Path(info.root), info)
-        hint = hint_for_call(result.decision, result.outcome, level)
+        hint = "" if result.said else hint_for_call(result.decision, result.outcome, level)
         if hint:
             console.print(plain(hint, "yellow"))
         if result.first_refused and result.outcome not in ("ok", "running"):

@@ -63,7 +63,7 @@ def doctor(
         console.print(plain(f"gloveport {status.program_version}, daemon {status.pid}", "bold"))
         for name, path in (("data", status.data_dir), ("journal", status.journal_path), ("audit", status.audit_path)):
             console.print(plain(f"{name}: {path}"))
-        for words in status.data.told:
+        for words in (*status.data.told, *status.sandboxes_told):
             console.print(plain(words, "yellow"))
         for model in models:
             console.print(plain(f"model {model.provider}/{model.model}: {model.label}"))

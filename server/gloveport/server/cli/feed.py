@@ -156,6 +156,8 @@ class Feed:
             "TurnFailed": self._turn_failed,
             "TurnCancelled": self._turn_cancelled,
             "RecoverySummarised": self._recovered,
+            "OutcomeTold": self._said,
+            "TextErased": self._erased,
             "SessionFrozen": self._frozen,
             "SessionThawed": self._thawed,
             "PlanUpdated": self._plan,
@@ -271,6 +273,14 @@ class Feed:
 
     def _recovered(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"↺ {fields['text']}", "magenta")
+
+    def _said(self, item: str, fields: Mapping[str, Any]) -> None:
+        words = "treat it as done" if fields["said"] == "done" else "it did not take effect"
+        self.line(f"? {self._titles.get(item, 'A call')}: {words} (said by {fields['saidBy']})", "magenta")
+
+    def _erased(self, _item: str, fields: Mapping[str, Any]) -> None:
+        counts = f"{counted(fields['events'], 'event')} and {counted(fields['outputs'], 'output')}"
+        self.line(f"[a text was erased from {counts}, by {fields['by']}]", "yellow")
 
     def _frozen(self, item: str, fields: Mapping[str, Any]) -> None:
         if item.startswith("freeze/"):

@@ -17,6 +17,7 @@ from gloveport.protocol.errors import ERRORS, ErrorCode, GloveportError
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.client.paths import find_places
 
+SETTLE_HINT: Final = "Look whether it took effect, then say so: gloveport settle done, or gloveport settle not-done"
 HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
         ErrorCode.INVALID_PARAMS: "See the command's own words: gloveport {command} --help",
@@ -40,6 +41,7 @@ HINTS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         "gloveport resume -m '...'",
         ErrorCode.CHANGE_SUPERSEDED: "Look at what is proposed now: gloveport diff",
         ErrorCode.SANDBOX_REFUSED: "Choose a stronger one (gloveport run --sandbox), or trust more: gloveport trust",
+        ErrorCode.SANDBOX_LOST: SETTLE_HINT,
         ErrorCode.MODEL_UNREACHABLE: "Check its address (config.toml) and the network; then: gloveport resume -m '...'",
         ErrorCode.MODEL_AUTH: "Set a valid key for it (config.toml, key_env) and: gloveport daemon stop",
         ErrorCode.MODEL_RATE: "Wait as long as the provider asks; then: gloveport resume -m 'go on'",
@@ -85,8 +87,8 @@ OUTCOME_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "oom": "It used more memory than its limit; ask for a narrower run: gloveport resume -m '...'",
         "killed": "Something ended it from outside; try again: gloveport resume -m 'try again'",
         "policy": "The sandbox refused what it tried; gloveport doctor shows what each sandbox allows.",
-        "lost": "Whether it took effect is not known; look before you let it run again.",
-        "unknown": "Whether it took effect is not known; look before you let it run again.",
+        "lost": SETTLE_HINT,
+        "unknown": SETTLE_HINT,
         "waiting": "It waits for your answer: gloveport approve",
         "running": "It runs; follow it with gloveport resume, stop it with gloveport cancel",
     }

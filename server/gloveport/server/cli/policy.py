@@ -1,23 +1,27 @@
 """gloveport policy: the rules in force, and what they would say.
 
-Purpose: print every rule with its source, and the decision on a command before anybody runs it.
-Invariant: reads only.
-Must never: change a rule.
+Purpose: print every rule with its source, and the decision on a command before anybody runs it; give a session rules
+    of its own.
+Invariant: what a session is given only narrows what it may do.
+Must never: change a rule of another source.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.policy import PolicyExplainParams
-from gloveport.server.cli.link import out, plain, print_json, with_client
+from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyShowParams, RuleInfo, SessionRulesParams
+from gloveport.server.cli.link import Exit, fail, out, plain, print_json, request_id, with_client
+from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
 
 policy = typer.Typer(help="The rules in force, and what they would say about a command.", no_args_is_help=True)
 _STYLES = (("allow", "green"), ("ask", "yellow"), ("deny", "red"))
 
+Own = Annotated[str, typer.Option("--session", "-s", help="Those of this session; empty: everybody's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -25,21 +29,62 @@ def _style(verdict: str) -> str:
     return next((style for name, style in _STYLES if name == verdict), "")
 
 
+def _print(rules: Iterable[RuleInfo]) -> None:
+    for rule in rules:
+        line = f"{rule.verdict:5} {rule.source}:{rule.rule_id}  {rule.justification}"
+        out().print(plain(line, _style(rule.verdict)))
+
+
 @policy.command("show")
-def show(as_json: AsJson = False) -> None:
+def show(session: Own = "", as_json: AsJson = False) -> None:
     """List every rule of every source, and the checks that no rule changes."""
 
     async def work(client: Client) -> None:
-        result = await client.call("policy/show", Empty())
+        name = (await pick_session(client, session)).session_id if session else None
+        result = await client.call("policy/show", PolicyShowParams(session_id=name))
         if as_json:
             print_json(result.model_dump(mode="json", by_alias=True))
             return
-        for rule in result.rules:
-            line = f"{rule.verdict:5} {rule.source}:{rule.rule_id}  {rule.justification}"
-            out().print(plain(line, _style(rule.verdict)))
+        _print(result.rules)
         out().print(plain(f"hash {result.rules_hash}"))
 
     with_client(work)
+
+
+@policy.command("rules")
+def rules(
+    file: Annotated[Path | None, typer.Argument(help="Rules in the form of rules.toml; they may ask or deny.")] = None,
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Take the session's own rules away.")] = False,
+    session: Session = "",
+    root: Folder = HERE,
+) -> None:
+    """Show a session's own rules, give it those of a file in their place, or take them away."""
+    if clear and file is not None:
+        fail("give either a file or --clear", code=Exit.USAGE)
+    text = "" if file is None else _read(file)
+
+    async def work(client: Client) -> None:
+        info = await pick_session(client, session, root)
+        if clear or file is not None:
+            params = SessionRulesParams(client_request_id=request_id(), session_id=info.session_id, text=text)
+            own = (await client.call("session/rules", params)).rules
+        else:
+            shown = await client.call("policy/show", PolicyShowParams(session_id=info.session_id))
+            own = tuple(rule for rule in shown.rules if rule.source == "session")
+        _print(own)
+        if not own:
+            out().print(plain(f"Session {short_id(info.session_id)} has no rules of its own."))
+
+    with_client(work)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        fail(f"{file} cannot be read ({why})", "Name a file with rules.", Exit.USAGE)
 
 
 @policy.command("explain", context_settings={"ignore_unknown_options": True})

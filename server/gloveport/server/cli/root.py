@@ -21,12 +21,14 @@ from gloveport.server.cli import (
     deleting,
     demo,
     doctor,
+    erasing,
     policy,
     records,
     restoring,
     rights,
     run,
     sessions,
+    settling,
     steering,
     thawing,
 )
@@ -81,6 +83,7 @@ def command_line(doors: Doors) -> typer.Typer:
                 changes.undo,
                 changes.redo,
                 restoring.restore,
+                settling.settle,
             ),
         ),
         (
@@ -96,7 +99,10 @@ def command_line(doors: Doors) -> typer.Typer:
                 views.usage,
             ),
         ),
-        (SET_UP, (choices.trust, choices.budget, choices.mode, doctor.doctor, deleting.delete, thawing.thaw)),
+        (
+            SET_UP,
+            (choices.trust, choices.budget, choices.mode, doctor.doctor, deleting.delete, erasing.erase, thawing.thaw),
+        ),
         (DEVELOPERS, (views.trace, views.metrics, views.samples)),
     )
     for panel, commands in groups:
@@ -157,7 +163,7 @@ def status() -> None:
         found = await client.call("daemon/status", Empty())
         for name, value in status_lines(found, time.time()):
             out().print(plain(f"{name}: {value}"))
-        for words in found.data.told:
+        for words in (*found.data.told, *found.sandboxes_told):
             out().print(plain(words, "yellow"))
 
     with_client(work)

@@ -167,6 +167,13 @@ async def begin(client: Client, root: Path, model: str, sandbox: str) -> Session
         return await client.call("session/start", params)
 
 
+async def tell_broken(client: Client, *, named: bool) -> None:
+    """Say which sandbox of the settings does not work here; one that was `named` was tried before."""
+    if not named:
+        for words in (await client.call("daemon/status", Empty())).sandboxes_told:
+            err().print(plain(words, "yellow"))
+
+
 @contextmanager
 def naming(*, named: bool = True) -> Iterator[None]:
     """A model or a sandbox that the user `named` in it and that there is not is wrong usage."""
@@ -246,6 +253,7 @@ def run(
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNCHOSEN else session.trust_level
             out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim"))
+            await tell_broken(client, named=bool(sandbox))
         if session.trust_level == UNCHOSEN:
             err().print(plain(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow"))
         await set_mode(client, session.session_id, chosen_mode)

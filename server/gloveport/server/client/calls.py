@@ -39,7 +39,14 @@ from gloveport.protocol.wire.place import (
     WorkspaceListResult,
     WorkspaceTrustParams,
 )
-from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyExplainResult, PolicyShowResult
+from gloveport.protocol.wire.policy import (
+    PolicyExplainParams,
+    PolicyExplainResult,
+    PolicyShowParams,
+    PolicyShowResult,
+    SessionRulesParams,
+    SessionRulesResult,
+)
 from gloveport.protocol.wire.session import (
     AckParams,
     ItemListParams,
@@ -48,6 +55,8 @@ from gloveport.protocol.wire.session import (
     SessionDeleteParams,
     SessionDeleteResult,
     SessionDetail,
+    SessionEraseParams,
+    SessionEraseResult,
     SessionExportParams,
     SessionExportResult,
     SessionInfo,
@@ -76,6 +85,8 @@ from gloveport.protocol.wire.turn import (
     ApprovalResolveResult,
     GrantListResult,
     GrantRevokeParams,
+    ToolSettleParams,
+    ToolSettleResult,
     TurnCancelParams,
     TurnCancelResult,
     TurnEditParams,
@@ -137,6 +148,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["session/delete"], params: SessionDeleteParams, *, timeout_s: float | None = None
     ) -> SessionDeleteResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["session/erase"], params: SessionEraseParams, *, timeout_s: float | None = None
+    ) -> SessionEraseResult: ...
 
     @overload
     async def call(
@@ -338,6 +354,11 @@ class Calls(Protocol):
 
     @overload
     async def call(
+        self, method: Literal["tool/settle"], params: ToolSettleParams, *, timeout_s: float | None = None
+    ) -> ToolSettleResult: ...
+
+    @overload
+    async def call(
         self, method: Literal["tool/why"], params: WhyParams, *, timeout_s: float | None = None
     ) -> WhyResult: ...
 
@@ -378,7 +399,12 @@ class Calls(Protocol):
 
     @overload
     async def call(
-        self, method: Literal["policy/show"], params: Empty | None = None, *, timeout_s: float | None = None
+        self, method: Literal["session/rules"], params: SessionRulesParams, *, timeout_s: float | None = None
+    ) -> SessionRulesResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["policy/show"], params: PolicyShowParams | None = None, *, timeout_s: float | None = None
     ) -> PolicyShowResult: ...
 
     @overload

@@ -82,10 +82,14 @@ def _ended(actor: Actor, change_id: str | None = None) -> tuple[EndedHunkInfo, .
     )
 
 
+def _is_kept(house: House, actor: Actor) -> Callable[[str], bool]:
+    return house.sessions.room.session_rules.reading(actor.state.rules).is_kept
+
+
 async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeListResult:
     """All pending proposals."""
     actor = await house.sessions.open(params.session_id)
-    is_kept = house.sessions.room.reading.is_kept
+    is_kept = _is_kept(house, actor)
     changes = tuple(_info(actor, change, is_kept) for change in actor.state.changes.values())
     return ChangeListResult(changes=changes, ended=_ended(actor))
 
@@ -102,7 +106,7 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
     documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
     states = await standing(actor, change)
-    info = _info(actor, change, house.sessions.room.reading.is_kept)
+    info = _info(actor, change, _is_kept(house, actor))
     hunks = tuple(one.model_copy(update={"state": how.value}) for one, how in zip(info.hunks, states, strict=True))
     info, ended = info.model_copy(update={"hunks": hunks}), _ended(actor, change.change_id)
     return ChangePreviewResult(change=info, ended=ended, diff=shown.diff, patch=patch, documents=documents)

@@ -1,4 +1,4 @@
-"""session/delete, and what daemon/status says of the data.
+"""session/delete, session/erase, and what daemon/status says of the data.
 
 Purpose: the handlers of what is kept, and for how long.
 Invariant: what is the matter is told in words that say what to do; all being well, nothing is told. The answer comes
@@ -10,13 +10,20 @@ from typing import Final
 
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.wire.place import DataInfo
-from gloveport.protocol.wire.session import SessionDeleteParams, SessionDeleteResult
+from gloveport.protocol.wire.session import (
+    SessionDeleteParams,
+    SessionDeleteResult,
+    SessionEraseParams,
+    SessionEraseResult,
+)
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
+from gloveport.server.commands.session import check_mark
 from gloveport.server.commands.standing import NO_RESERVE, stopped_words
 from gloveport.server.edit.render import visible
+from gloveport.server.engine.erasing import Erased, erase_text
 from gloveport.server.journal.errors import JournalError
-from gloveport.server.journal.records import JournalHealth, StreamSize
+from gloveport.server.journal.records import ClientRequest, JournalHealth, StreamSize
 from gloveport.server.journal.store import Journal
 from gloveport.server.settings import RetentionLimits
 from gloveport.server.transports.port import Caller
@@ -35,6 +42,20 @@ async def delete(house: House, params: SessionDeleteParams, caller: Caller, once
         even_undecided=params.even_undecided,
     )
     return SessionDeleteResult(events=events)
+
+
+async def erase(house: House, params: SessionEraseParams, caller: Caller, once: Once) -> SessionEraseResult:
+    """Take a text out of a session's record, since the user typed its mark. Raises GloveportError."""
+    check_mark(params.session_id, params.typed, "nothing was erased")
+
+    def answer(done: Erased) -> SessionEraseResult:
+        return SessionEraseResult(events=done.events, outputs=done.outputs, stays=done.stays)
+
+    def request(done: Erased) -> ClientRequest:
+        return once.request(answer(done))
+
+    by = caller.client_name or "client"
+    return answer(await erase_text(house.sessions, params.session_id, params.text, by, request))
 
 
 async def data_info(house: House) -> DataInfo:

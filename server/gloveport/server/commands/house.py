@@ -5,7 +5,7 @@ Invariant: the decision token is checked by the transport before a handler is ca
 Must never: hold a connection.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Rungs:
     describe: Callable[[str], Awaitable[SandboxInfo]]
     doctor: Callable[[str], Awaitable[SandboxDoctorResult]]
     find_image: Callable[[str, str], Awaitable[str]]
+    faults: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+    """Of these rungs those that do not work, each with why and what to do; one whose trial goes on is left out."""
 
 
 @dataclass(frozen=True, slots=True)

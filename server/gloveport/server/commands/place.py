@@ -39,6 +39,7 @@ from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, check_works, checked_root
 from gloveport.server.commands.trust import UNTOLD_APART, adopt_trust
 from gloveport.server.session.state import SessionState
+from gloveport.server.settings import TRUST_LEVELS
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.identity import folder_identity, has_generation
 
@@ -175,6 +176,21 @@ async def status(house: House, params: Empty, caller: Caller) -> DaemonStatusRes
         journal_path=str(facts.journal_path),
         audit_path=str(facts.audit_path),
         data=await data_info(house),
+        sandboxes_told=await _tell_broken(house),
+    )
+
+
+async def _tell_broken(house: House) -> tuple[str, ...]:
+    """Each sandbox of the settings that does not work here: what it was to be used for, why, and what to do."""
+    chosen: dict[str, list[str]] = {}
+    for level in TRUST_LEVELS:
+        chosen.setdefault(house.settings().sandbox[level], []).append(level)
+    faults = await house.rungs.faults(chosen.keys())
+    return tuple(
+        f"Programs of {' or '.join(levels)} folders are to run in {name}, which does not work here: {faults[name]} "
+        f"Nothing of them runs till then. See gloveport doctor --sandbox {name}."
+        for name, levels in chosen.items()
+        if name in faults
     )
 
 

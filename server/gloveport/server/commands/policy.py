@@ -1,31 +1,51 @@
-"""policy/*: the rules in force, and what they would say.
+"""policy/*, session/rules: the rules in force, and what they would say.
 
-Purpose: the handlers that show and explain policy.
-Invariant: what is shown is what decides.
-Must never: decide about a call, or change a rule.
+Purpose: the handlers that show and explain policy, and the one that gives a session rules of its own.
+Invariant: what is shown is what decides; a rule that comes this way only narrows.
+Must never: decide about a call, or change a rule of another source.
 """
 
-from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.journal.events import SessionRulesSet
 from gloveport.protocol.wire.policy import (
     FactorInfo,
     PolicyExplainParams,
     PolicyExplainResult,
+    PolicyShowParams,
     PolicyShowResult,
     RuleInfo,
+    SessionRulesParams,
+    SessionRulesResult,
 )
 from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
 from gloveport.server.engine.explaining import explain_command
 from gloveport.server.policy.display import command_display
 from gloveport.server.policy.explain import explain
 from gloveport.server.policy.explain import show as show_rules
+from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.words import effect_words
 from gloveport.server.transports.port import Caller
 
 
-async def show(house: House, params: Empty, caller: Caller) -> PolicyShowResult:
-    """The rules in force."""
-    shown = show_rules(house.sessions.room.rules)
+async def show(house: House, params: PolicyShowParams, caller: Caller) -> PolicyShowResult:
+    """The rules in force, everybody's or a session's. Raises SESSION_UNKNOWN."""
+    room = house.sessions.room
+    text = "" if params.session_id is None else (await house.sessions.open(params.session_id)).state.rules
+    shown = show_rules(room.session_rules.of(text))
     return PolicyShowResult(rules_hash=shown["rules_hash"], rules=tuple(map(RuleInfo.model_validate, shown["rules"])))
+
+
+async def give_session(house: House, params: SessionRulesParams, caller: Caller, once: Once) -> SessionRulesResult:
+    """Give a session rules of its own, which replace those before. Raises RULES_INVALID."""
+    actor, known = await house.sessions.open(params.session_id), house.sessions.room.session_rules
+    own = known.check(params.text)
+    shown = show_rules(known.of(params.text))
+    names = {str(one.rule_id) for one in own}
+    stated = (one for one in shown["rules"] if one["source"] == Source.session and one["rule_id"] in names)
+    result = SessionRulesResult(rules_hash=shown["rules_hash"], rules=tuple(map(RuleInfo.model_validate, stated)))
+    fact = SessionRulesSet(text=params.text, ids=tuple(sorted(names)), by=caller.client_name or "client")
+    await actor.record((fact,), once.request(result))
+    return result
 
 
 async def explained(house: House, params: PolicyExplainParams, caller: Caller) -> PolicyExplainResult:
@@ -33,7 +53,10 @@ async def explained(house: House, params: PolicyExplainParams, caller: Caller) -
     actor = await house.sessions.open(params.session_id)
     decision, known = await explain_command(actor, params.argv)
     words = explain(decision)
-    shown = {f"{one['source']}:{one['rule_id']}": one for one in show_rules(house.sessions.room.rules)["rules"]}
+    shown = {
+        f"{one['source']}:{one['rule_id']}": one
+        for one in show_rules(house.sessions.room.session_rules.of(actor.state.rules))["rules"]
+    }
     return PolicyExplainResult(
         verdict=decision.verdict.value,
         risk=decision.risk,

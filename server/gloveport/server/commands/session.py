@@ -48,7 +48,7 @@ from gloveport.server.turn.inputs import ThawSession
 from gloveport.server.workspace.identity import folder_identity
 
 EXPORT_BYTES_MAX = 4 * 1024 * 1024
-THAW_CHARACTERS = 6
+MARK_CHARACTERS = 6
 RUNNING_LEVELS = ("trusted", "restricted")
 
 
@@ -89,12 +89,16 @@ def check_works(rung: SandboxInfo) -> None:
         raise GloveportError(ErrorCode.SANDBOX_UNAVAILABLE, words, hint=hint)
 
 
+def check_mark(session_id: str, typed: str, outcome: str) -> None:
+    """A person typed the end of the session's id; `outcome` is said otherwise. Raises INVALID_PARAMS."""
+    if typed != session_id[-MARK_CHARACTERS:]:
+        words = f"what was typed is not the end of the session's id; {outcome}"
+        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Type its last {MARK_CHARACTERS} characters.")
+
+
 async def thaw(house: House, params: SessionThawParams, caller: Caller, once: Once) -> Empty:
     """Let a frozen session work again, since the user typed its mark. Raises GloveportError."""
-    mark = params.session_id[-THAW_CHARACTERS:]
-    if params.typed != mark:
-        words = "what was typed is not the end of the session's id; it stays frozen"
-        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Type its last {THAW_CHARACTERS} characters.")
+    check_mark(params.session_id, params.typed, "it stays frozen")
     actor = await house.sessions.open(params.session_id)
     start_effects(actor, await actor.submit(ThawSession(caller.client_name or "client"), once.request(Empty())))
     return Empty()

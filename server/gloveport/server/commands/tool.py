@@ -1,6 +1,6 @@
-"""tool/why: why a call ended as it did.
+"""tool/why, tool/settle: why a call ended as it did, and what its user says of one whose outcome nobody knows.
 
-Purpose: the handler that reads a call's record.
+Purpose: the handler that reads a call's record, and the one that takes the user's word.
 Invariant: what is told stands in the journal.
 Must never: judge anew.
 """
@@ -15,18 +15,24 @@ from gloveport.protocol.journal.events import (
     EgressPlace,
     EgressRecorded,
     EventBody,
+    OutcomeTold,
     PolicyDecided,
     ToolCallProposed,
     ToolExecutionFinished,
     ToolExecutionStarted,
     ToolReconciled,
 )
-from gloveport.protocol.wire.turn import WhyParams, WhyResult
+from gloveport.protocol.wire.turn import ToolSettleParams, ToolSettleResult, WhyParams, WhyResult
 from gloveport.server.commands.house import House
+from gloveport.server.commands.once import Once
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
+from gloveport.server.engine.perform import start as start_effects
+from gloveport.server.journal.records import ClientRequest
 from gloveport.server.tools.contract import REFUSED
 from gloveport.server.transports.port import Caller
+from gloveport.server.turn.draft import Step
+from gloveport.server.turn.inputs import TellOutcome
 
 READ_EVENTS = 500
 READ_BYTES = 4 * 1024 * 1024
@@ -37,12 +43,13 @@ _HINTS: Final = MappingProxyType(
         "timeout": "Give it more time, or narrow what it runs.",
         "oom": "It used more memory than its limit; narrow what it runs.",
         "policy": "The sandbox refused what it tried; see the evidence.",
-        "lost": "Whether it took effect is unknown; look before you run it again.",
-        "unknown": "Whether it took effect is unknown; look before you run it again.",
+        "lost": "Whether it took effect is unknown; look, then say what you found (tool/settle).",
+        "unknown": "Whether it took effect is unknown; look, then say what you found (tool/settle).",
     }
 )
 
 
+_SAID: Final = MappingProxyType({"done": "treat it as done", "not_done": "it did not take effect"})
 _REFUSED: Final = re.compile(re.escape(REFUSED) + r"([^,;]+)")
 
 
@@ -67,6 +74,7 @@ async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
     ]
     ended = [body for body in found if isinstance(body, ToolExecutionFinished)]
     notes = [f"{body.finding}: {body.evidence}" for body in found if isinstance(body, ToolReconciled)]
+    said = [f"{_SAID[body.said]} (by {body.by})" for body in found if isinstance(body, OutcomeTold)]
     began = any(isinstance(body, ToolExecutionStarted) for body in found)
     outcome = ended[-1].outcome if ended else ("running" if began else "waiting")
     evidence = "; ".join([*notes, *(body.evidence for body in ended)])
@@ -76,12 +84,27 @@ async def why(house: House, params: WhyParams, caller: Caller) -> WhyResult:
         decision=" then ".join(decisions) or "not judged yet",
         outcome=outcome,
         evidence=evidence,
-        hint=_HINTS.get(outcome, ""),
+        hint="" if said else _HINTS.get(outcome, ""),
+        said=" ".join(said),
         first_refused=_first_refused(evidence),
         network=tuple(
             _place_words(place) for body in found if isinstance(body, EgressRecorded) for place in body.places
         ),
     )
+
+
+async def settle(house: House, params: ToolSettleParams, caller: Caller, once: Once) -> ToolSettleResult:
+    """Take the user's word for a call whose outcome nobody knows. Raises TURN_BUSY, TOOL_UNKNOWN."""
+    actor = await house.sessions.open(params.session_id)
+    told: list[ToolSettleResult] = []
+
+    def answer(decided: Step) -> ClientRequest:
+        told.extend(ToolSettleResult(text=body.text) for body in decided.events if isinstance(body, OutcomeTold))
+        return once.request(told[0])
+
+    given = TellOutcome(params.call_id, params.said, caller.client_name or "client")
+    start_effects(actor, await actor.submit(given, answer))
+    return told[0]
 
 
 def _place_words(place: EgressPlace) -> str:

@@ -43,6 +43,8 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
 CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
     {
         "session/delete": data.delete,
+        "session/erase": data.erase,
+        "session/rules": policy.give_session,
         "turn/start": turn.start,
         "turn/queue": turn.queue,
         "turn/steer": turn.steer,
@@ -52,6 +54,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "turn/cancel": turn.cancel,
         "approval/resolve": approval.resolve,
         "grant/revoke": approval.revoke,
+        "tool/settle": tool.settle,
         "change/accept": change.accept,
         "change/reject": change.reject,
         "change/undo": undoing.undo,

@@ -33,6 +33,7 @@ _ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "ChangeRefused": Action.CHANGE_APPLY,
         "ToolReconciled": Action.RECONCILE,
         "SessionDeleted": Action.SESSION_DELETE,
+        "TextErased": Action.SESSION_ERASE,
         "ReleaseIssued": Action.RELEASE,
         "ReleaseUsed": Action.RELEASE,
         "GrantIssued": Action.GRANT,

@@ -137,12 +137,18 @@ def _places(plan: ToolPlan) -> tuple[str, ...]:
     return tuple(one.target for one in plan.effects if one.kind == "network")
 
 
+def _decided(actor: Actor, request: Request, context: Context) -> Decision:
+    """What the rules in force in a session and its rights say about a request."""
+    rules = actor.room.session_rules.of(actor.state.rules)
+    return decide(request, rules, rights_in_force(actor, context.now), context)
+
+
 def judge(
     actor: Actor, call: Call, plan: ToolPlan, hands: Hands, understood: Understood | None, carried: Label
 ) -> CallJudged:
     """Policy's answer to a planned call, with the card where it asks. `carried`: see `beside_it`."""
     request, context = _request(actor.state, call, plan, hands, understood, carried), context_of(actor)
-    decision = decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
+    decision = _decided(actor, request, context)
     return CallJudged(
         call_id=call.call_id,
         plan=Plan(
@@ -185,7 +191,7 @@ async def decision_on(
     """The whole decision on a planned call, for those who only want to know."""
     carried, context = await beside_it(actor, plan, hands), context_of(actor)
     request = _request(actor.state, call, plan, hands, understood, carried)
-    return decide(request, actor.room.rules, rights_in_force(actor, context.now), context)
+    return _decided(actor, request, context)
 
 
 def _secrets(decision: Decision, plan: ToolPlan) -> tuple[EffectRecord, ...]:

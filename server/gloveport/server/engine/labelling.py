@@ -91,7 +91,7 @@ async def _read_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
         return tree_label(actor)
     if effect.kind not in _READS:
         return None
-    kept = effect.kind == "secret_read" or room.reading.is_kept(effect.target)
+    kept = effect.kind == "secret_read" or room.session_rules.reading(state.rules).is_kept(effect.target)
     return join_all_labels(
         workspace_label(state),
         confidential(state, f"secret:{effect.target}") if kept else None,

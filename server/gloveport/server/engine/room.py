@@ -20,6 +20,7 @@ from gloveport.server.engine.keeping import Form, make_form
 from gloveport.server.engine.label_book import LabelBook
 from gloveport.server.engine.pacing import Pacing
 from gloveport.server.engine.rights import Rights
+from gloveport.server.engine.session_rules import SessionRules
 from gloveport.server.engine.way_out import WaysOut
 from gloveport.server.journal.blobs import BlobStore
 from gloveport.server.journal.store import Journal
@@ -108,6 +109,8 @@ class Room:
     reading: Reading = field(init=False)
     """Which paths may be read without being asked about, by the rules."""
 
+    session_rules: SessionRules = field(init=False)
+    """The rules in force in a session that has some of its own."""
     daemon: DaemonFacts = field(init=False)
     """Facts that belong to no session."""
     labels: LabelBook = field(init=False)
@@ -117,6 +120,7 @@ class Room:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reading", Reading(self.rules))
+        object.__setattr__(self, "session_rules", SessionRules(self.rules, self.reading))
         object.__setattr__(self, "daemon", DaemonFacts(self.journal, self.now_us, self.auditor.take))
         object.__setattr__(self, "labels", LabelBook(self.journal, self.daemon))
         object.__setattr__(self, "pacing", Pacing(self.now_us, self.daemon.tell))

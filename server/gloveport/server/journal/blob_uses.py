@@ -41,6 +41,16 @@ def is_blob(folder: Path, digest: str) -> bool:
     return (folder / digest[:2] / digest).is_file()
 
 
+def uses_of(connection: sqlite3.Connection, stream: str) -> tuple[tuple[str, bool], ...]:
+    """The blobs that a stream refers to, each with whether another stream does so too."""
+    rows = connection.execute(
+        "SELECT digest, EXISTS (SELECT 1 FROM blob_use AS other WHERE other.digest = own.digest AND other.stream <> ?1)"
+        " FROM blob_use AS own WHERE stream = ?1 ORDER BY digest",
+        (stream,),
+    )
+    return tuple((digest, bool(shared)) for digest, shared in rows)
+
+
 def forget_uses(connection: sqlite3.Connection, stream: str) -> None:
     """A stream is gone: it refers to nothing."""
     connection.execute("DELETE FROM blob_use WHERE stream=?", (stream,))

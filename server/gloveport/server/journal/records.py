@@ -88,6 +88,14 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class Erasure:
+    """Events of a stream whose payloads go with an append; their hashes stay, so the chain still verifies."""
+
+    stream: str
+    seqs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """One transaction: all of it or nothing. `at` (UTC microseconds) is stamped on every event.
 
@@ -100,6 +108,7 @@ class Append:
     request: ClientRequest | None = None
     index: tuple[IndexUpdate, ...] = ()
     removed: tuple[Removal, ...] = ()
+    erased: tuple[Erasure, ...] = ()
     takes_back: bool = False
 
 

@@ -90,6 +90,9 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
             " next_seq=excluded.next_seq, digest=excluded.digest, touched=excluded.touched, bytes=bytes+excluded.bytes",
             (stream, place.epoch, place.next_seq, bytes.fromhex(place.digest), counters.touched, sizes[stream]),
         )
+    for erasure in batch.erased:
+        for seq in erasure.seqs:
+            erase_one(connection, erasure.stream, seq)
     for removal in batch.removed:
         bury(connection, removal, batch.at)
     for update in batch.index:

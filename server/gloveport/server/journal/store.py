@@ -19,7 +19,7 @@ import anyio
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import burial, losses, reader, voids
 from gloveport.server.journal.acknowledged import Notes
-from gloveport.server.journal.blob_uses import used_among
+from gloveport.server.journal.blob_uses import used_among, uses_of
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
 from gloveport.server.journal.errors import corrupt, is_damage, not_saved, refused_by_sqlite
@@ -287,6 +287,10 @@ class Journal:
         wanted = tuple(digests)
         used = await self._read(lambda c: used_among(c, wanted))
         return tuple(digest for digest in wanted if digest not in used)
+
+    async def blobs_used(self, stream: str) -> tuple[tuple[str, bool], ...]:
+        """The blobs that a stream refers to, each with whether another stream does so too."""
+        return await self._read(lambda c: uses_of(c, stream))
 
     async def set_aside(self, stream: str, seq: int, reason: str) -> Loss:
         """Move a stream's events from `seq` on into the quarantine and begin its next epoch; durable.

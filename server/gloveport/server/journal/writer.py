@@ -247,6 +247,9 @@ class Writer:
             self._set_level(connection, self._group_level(group))
             if self._level is Durability.FULL:  # what is refused here is not in the rescued copy
                 self._refuse_when_gone(connection)
+            erases = any(item.batch.erased for item in group)
+            if erases:  # the old bytes are overwritten, not only unlinked
+                connection.execute("PRAGMA secure_delete=ON")
             connection.execute("BEGIN IMMEDIATE")
             for item in group:
                 try:
@@ -257,6 +260,8 @@ class Writer:
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
+            if erases:
+                connection.execute("PRAGMA secure_delete=OFF")
             if self._marks is not None and generation:
                 self._marks.write(generation)
             self._refuse_when_gone(connection)  # after: what is acknowledged had its name when it was on disk

@@ -11,8 +11,6 @@ from typing import Final
 
 from gloveport.server.policy.effects import EffectKind
 
-TABLE_VERSION = 1
-
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())

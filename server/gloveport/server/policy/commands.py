@@ -5,12 +5,15 @@ Invariant: an argv is judged by every program it may start; nothing here makes a
 Must never: read a shell string as if it were understood: it is only searched for words that forbid it.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from gloveport.protocol.ids import Sha256
+from gloveport.server.policy import command_table
 from gloveport.server.policy.command_table import (
     CODE_MODULES,
     COMMANDS,
@@ -43,6 +46,18 @@ _DEVICES: Final = "/dev/"
 _DEFAULT_PORTS: Final = MappingProxyType({"https": "443", "http": "80", "ssh": "22", "git": "9418", "ftp": "21"})
 
 Argv = tuple[str, ...]
+
+
+def commands_digest() -> Sha256:
+    """SHA-256 of the tables in force; part of the rules' hash. The order of a set does not count."""
+    tables = ((name, _ordered(value)) for name, value in sorted(vars(command_table).items()) if name.isupper())
+    return Sha256(hashlib.sha256(repr(tuple(tables)).encode()).hexdigest())
+
+
+def _ordered(value: object) -> object:
+    if isinstance(value, Mapping):
+        return tuple((key, _ordered(inner)) for key, inner in sorted(value.items()))
+    return tuple(sorted(value)) if isinstance(value, frozenset) else value
 
 
 def program_of(argv: Sequence[str]) -> str:

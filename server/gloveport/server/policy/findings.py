@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.effects import Effect
 from gloveport.server.policy.request import Request
-from gloveport.server.policy.rules.rule import CommandLine, Rule, Subject, Verdict, subject_of
+from gloveport.server.policy.rules.rule import CommandLine, Rule, Source, Subject, Verdict, subject_of
 from gloveport.server.policy.rules.ruleset import RuleSet
 
 KERNEL = "kernel"
@@ -47,8 +47,10 @@ def ask(check: str, words: str, effect: Effect | None = None, ceiling: Scope = S
 def rule_findings(request: Request, effects: tuple[Effect, ...], rules: RuleSet) -> Iterator[Finding]:
     """What the rules say about each effect, or about a call without any."""
     if not effects and not request.unknown:
-        found = tuple(_said(rules.matching(subject_of(request.tool, None)), None))
-        yield from found or (ask("no-effect", "The tool does not say what it does."),)
+        found = rules.matching(subject_of(request.tool, None))
+        if all(rule.source is Source.session for rule in found):
+            yield ask("no-effect", "The tool does not say what it does.")
+        yield from _said(found, None)
     totals = Counter(effect.kind for effect in effects)
     line = CommandLine(request.argv, request.commands, request.only_looks)
     for effect in effects:
@@ -58,7 +60,7 @@ def rule_findings(request: Request, effects: tuple[Effect, ...], rules: RuleSet)
 
 def _about(subject: Subject, effect: Effect, rules: RuleSet) -> Iterator[Finding]:
     found = rules.matching(subject)
-    if not found:
+    if all(rule.source is Source.session for rule in found):
         yield ask("no-rule", "No rule speaks of this, so it is asked about.", effect)
     yield from _said(found, effect)
 

@@ -31,11 +31,13 @@ from gloveport.protocol.journal.events import (
     ModelSelected,
     ModelStreamInterrupted,
     ModelTextDelta,
+    OutcomeTold,
     PlanUpdated,
     SandboxChosen,
     SessionCreated,
     SessionFrozen,
     SessionRenamed,
+    SessionRulesSet,
     SessionThawed,
     SteeringDecided,
     ToolCallProposed,
@@ -71,12 +73,14 @@ from gloveport.server.session.state import (
     ResultEntry,
     SessionState,
     Turn,
+    Unknown,
     UserEntry,
 )
 
 B = TypeVar("B", bound=EventBody)
 K = TypeVar("K")
 APPLIED_KEPT_MAX: Final = 100
+UNKNOWN_KEPT_MAX: Final = 20
 
 
 def _copied(mapping: Mapping[str, K]) -> dict[str, K]:
@@ -241,6 +245,10 @@ def _mode(state: SessionState, body: ModeChosen) -> SessionState:
     return evolve(state, mode=body.mode)
 
 
+def _rules(state: SessionState, body: SessionRulesSet) -> SessionState:
+    return evolve(state, rules=body.text)
+
+
 def _call_proposed(state: SessionState, body: ToolCallProposed) -> SessionState:
     if state.turn is None:
         return state
@@ -303,7 +311,16 @@ def _execution_finished(state: SessionState, body: ToolExecutionFinished) -> Ses
     is_late = call.started is not None and body.goal_revision < state.goal_revision
     entry = ResultEntry(body.call_id, call.provider_call_id, body.text, body.outcome != "ok", is_late)
     state = evolve(state, history=state.history.plus(entry), label=join_labels(state.label, body.label))
-    return _call(state, body.call_id, stage=CallStage.FINISHED, is_unknown=body.outcome in ("lost", "unknown"))
+    is_unknown = body.outcome in ("lost", "unknown")
+    if is_unknown:
+        kept = (*state.unknowns, Unknown(body.call_id, body.tool))[-UNKNOWN_KEPT_MAX:]
+        state = evolve(state, unknowns=kept)
+    return _call(state, body.call_id, stage=CallStage.FINISHED, is_unknown=is_unknown)
+
+
+def _outcome_told(state: SessionState, body: OutcomeTold) -> SessionState:
+    left = tuple(one for one in state.unknowns if one.call_id != body.call_id)
+    return evolve(state, unknowns=left, history=state.history.plus(UserEntry(body.text)))
 
 
 def _stop_requested(state: SessionState, body: ToolStopRequested) -> SessionState:
@@ -379,10 +396,12 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         SessionFrozen: _frozen,
         BudgetSet: _budget,
         ModeChosen: _mode,
+        SessionRulesSet: _rules,
         SessionThawed: _thawed,
         SteeringDecided: steering_decided,
         UserMessageEdited: message_edited,
         ToolStopRequested: _stop_requested,
+        OutcomeTold: _outcome_told,
         **HUNK_HANDLERS,
         **RETRY_HANDLERS,
         **LABEL_HANDLERS,

@@ -11,7 +11,7 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.journal.events import ChangeProposed, EventBody, ReleaseIssued, ReleaseUsed
+from gloveport.protocol.journal.events import ChangeProposed, EventBody, ReleaseIssued, ReleaseUsed, TextErased
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
 from gloveport.server.session.evolve import evolve
@@ -65,6 +65,10 @@ def _used(state: SessionState, body: ReleaseUsed) -> SessionState:
     return evolve(state, turn=evolve(state.turn, calls=calls))
 
 
+def _erased(state: SessionState, body: TextErased) -> SessionState:
+    return evolve(state, label=join_labels(state.label, body.label), unanswered_look="")
+
+
 LABEL_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
-    {ReleaseIssued: _issued, ReleaseUsed: _used}
+    {ReleaseIssued: _issued, ReleaseUsed: _used, TextErased: _erased}
 )

@@ -119,6 +119,11 @@ def _answered(state: SessionState, body: ev.ApprovalResolved) -> str | None:
     return None if shown.card_digest == body.card_digest else f"card {body.approval_id} was answered as another card"
 
 
+def _told(state: SessionState, body: ev.OutcomeTold) -> str | None:
+    known = any(one.call_id == body.call_id for one in state.unknowns)
+    return None if known else f"the outcome of call {body.call_id} was told and was not unknown"
+
+
 def _apply_started(state: SessionState, body: ev.ChangeApplyStarted) -> str | None:
     return f"apply {body.apply_id} began beside another" if state.applying else None
 
@@ -143,6 +148,7 @@ _CHECKS: Final[Mapping[type[ev.EventBody], Check]] = MappingProxyType(
         ev.ToolExecutionFinished: _finished,
         ev.ApprovalRequested: _asked,
         ev.ApprovalResolved: _answered,
+        ev.OutcomeTold: _told,
         ev.ChangeApplyStarted: _apply_started,
         ev.ChangeApplied: _apply_ended,
         ev.ChangeRefused: _apply_ended,

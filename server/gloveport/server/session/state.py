@@ -214,6 +214,14 @@ def _empty() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A call of which nobody knows whether it took effect, and of which the user has not said it."""
+
+    call_id: str
+    tool: str
+
+
 @dataclass(frozen=True)
 class EndedHunk:
     """A hunk that is pending no more, and where it stands."""
@@ -265,6 +273,8 @@ class SessionState:
     applying: Mapping[str, ChangeApplyStarted] = field(default_factory=_empty)
     applied: tuple[ChangeApplied, ...] = ()
     plan: tuple[PlanItem, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    """The newest calls with an unknown outcome."""
     input_tokens: int = 0
     output_tokens: int = 0
     overflows: int = 0
@@ -278,6 +288,8 @@ class SessionState:
     """The freeze in force, by its id; empty where there is none."""
     frozen_words: str = ""
     mode: Mode = "agent"
+    rules: str = ""
+    """Rules of its own, as text."""
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
     next_tokens: int | None = 0

@@ -10,12 +10,14 @@ import base64
 import binascii
 import posixpath
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events.tool import FileFingerprint
+from gloveport.server.edit.names import fold_path
 from gloveport.server.edit.render import visible
 from gloveport.server.hands.request import start_of
 from gloveport.server.tools.contract import Arguments, Found, Performed, ToolContext, ToolError, ToolPlan, bounded
@@ -94,7 +96,7 @@ class UnpackArchive:
         """Reads one file, writes the named ones."""
         plan = await _reading(arguments.path, f"Unpack {len(arguments.members)} of {arguments.path}", context)
         effects, marks = list(plan.effects), []
-        for path in _places(arguments):
+        for path in places_of(arguments):
             marks.append(await mark_place(path, context))
             effects += touched("write", path, marks[-1].path)
         return replace(
@@ -124,7 +126,7 @@ class UnpackArchive:
             return replace(good(done, f"Nothing was unpacked. {words}", context.label), outcome="failed")
         places = zip(arguments.members, context.fingerprint, strict=True)
         await take_files([(mark, files[name]) for name, mark in places], context)
-        written = ", ".join(visible(path) for path in _places(arguments))
+        written = ", ".join(visible(path) for path in places_of(arguments))
         return good(done, bounded(f"Unpacked: {written}"), context.label)
 
     async def reconcile(self, arguments: Any, started: tuple[FileFingerprint, ...], context: ToolContext) -> Found:
@@ -138,7 +140,7 @@ class UnpackArchive:
         return await self.perform(arguments, context)
 
 
-def _places(arguments: UnpackArchiveArguments) -> tuple[str, ...]:
+def places_of(arguments: UnpackArchiveArguments) -> tuple[str, ...]:
     """Where each member goes. Raises ToolError for names that lead elsewhere, and for two that are one."""
     found = []
     for member in arguments.members:
@@ -147,8 +149,12 @@ def _places(arguments: UnpackArchiveArguments) -> tuple[str, ...]:
             words = f"the member {member[:200]!r} names a place elsewhere"
             raise ToolError(ErrorCode.TOOL_ARGUMENTS, words, hint="Leave it out.")
         found.append(posixpath.join(arguments.into.rstrip("/"), plain) if arguments.into else plain)
-    if len(set(found)) != len(found):
-        raise ToolError(ErrorCode.TOOL_ARGUMENTS, "two members would go to one place")
+    folded = {fold_path(path) for path in found}
+    if len(folded) != len(found):
+        words = "two members would go to one place, here or on a file system that takes their names for one"
+        raise ToolError(ErrorCode.TOOL_ARGUMENTS, words, hint="Unpack them apart, each into a folder of its own.")
+    if any(str(above) in folded for path in folded for above in PurePosixPath(path).parents):
+        raise ToolError(ErrorCode.TOOL_ARGUMENTS, "one member would lie below another one, which is a file")
     return tuple(found)
 
 

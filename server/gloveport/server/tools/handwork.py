@@ -155,8 +155,13 @@ def failed(done: Worked, context: ToolContext) -> Performed | None:
     if done.told is None:
         said = b"" if read_answer(done.result.output) is not None else done.result.output
         told = clean_output(context.redact(said))[-ERROR_CHARACTERS_SHOWN:].strip()
-        ended = performed(done.result, f"No result: {how_it_ended(done.result)}\n{told}".rstrip(), context)
-        return replace(ended, outcome="failed" if ended.outcome == "ok" else ended.outcome, output=b"", output_bytes=0)
+        cut = "; its answer was longer than what is taken" if done.result.truncated else ""
+        instead = "".join(f"; {words}" for words in done.instead)
+        ended = performed(
+            done.result, f"No result: {how_it_ended(done.result)}{cut}{instead}\n{told}".rstrip(), context
+        )
+        outcome = "failed" if ended.outcome == "ok" else ended.outcome
+        return replace(ended, outcome=outcome, evidence=_evidence(done), output=b"", output_bytes=0)
     words = clean_output(context.redact(str(done.told["error"]).encode("utf-8", "replace")))[:ERROR_CHARACTERS_SHOWN]
     return Performed("failed", f"No result: {words}", _evidence(done), context.label, lasted_us=lasted(done))
 

@@ -34,6 +34,10 @@ class Report:
             status, message = old[0], old[2]
         self.seen[name] = (status, took, message)
 
+    def place(self, crash):
+        path = str(getattr(crash, "path", "") or "")
+        return f"{os.path.relpath(path)}:{crash.lineno}: " if path else ""
+
     def pytest_runtest_logreport(self, report):
         if report.when != "call" and report.passed:
             return
@@ -41,7 +45,7 @@ class Report:
         if report.failed and report.when != "call":
             status = "error"
         crash = getattr(report.longrepr, "reprcrash", None)
-        message = getattr(crash, "message", "") if report.failed else ""
+        message = self.place(crash) + str(getattr(crash, "message", "")) if report.failed else ""
         self.note(report.nodeid, status, getattr(report, "duration", 0.0), str(message)[:message_max])
 
     def pytest_collectreport(self, report):

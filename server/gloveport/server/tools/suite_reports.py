@@ -26,6 +26,7 @@ _TAP_LEFT_OUT: Final = "SKIP|TO" + "DO"
 _TAP_POINT: Final = re.compile(rf"^( *)(not )?ok \d+ - (.*?)( # (?:{_TAP_LEFT_OUT})\b.*)?$")
 _TAP_PLAN: Final = re.compile(r"^1\.\.(\d+)$")
 _TAP_DURATION: Final = re.compile(r"^ *duration_ms: ([0-9.]+)$")
+_TAP_PLACE: Final = re.compile(r"^ *location: '(.*)'$")
 _TAP_ERROR: Final = re.compile(r"^ *error: (.*)$")
 _CARGO_TEST: Final = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, .*)?$")
 _CARGO_BEGIN: Final = re.compile(r"^running \d+ tests?$")
@@ -55,7 +56,7 @@ def make_report(cases: Iterable[Case], exit_code: int | None) -> Report | None:
 def read_tap(text: str) -> Iterator[Case] | None:
     """Node's runner in the TAP format; None unless the plan at the end names as many top points as there are."""
     points: dict[int, list[list[Any]]] = {}
-    planned, last = -1, None
+    planned, last = -1, list[Any]()
     for line in text.splitlines():
         if found := _TAP_POINT.match(line):
             depth = len(found.group(1)) // 4
@@ -67,10 +68,12 @@ def read_tap(text: str) -> Iterator[Case] | None:
             points.setdefault(depth, []).append(last)
         elif (plan := _TAP_PLAN.match(line)) is not None:
             planned = int(plan.group(1))
-        elif last is not None and (took := _TAP_DURATION.match(line)):
+        elif last and (took := _TAP_DURATION.match(line)):
             last[2] = _microseconds(took.group(1), 1_000)
-        elif last is not None and not last[3] and (said := _TAP_ERROR.match(line)):
-            last[3] = said.group(1).strip("'\"|- ")
+        elif last and last[1] == "failed" and not last[3] and (place := _TAP_PLACE.match(line)):
+            last[3] = f"{place.group(1)}: "
+        elif last and last[3][-2:] in ("", ": ") and (said := _TAP_ERROR.match(line)):
+            last[3] += said.group(1).strip("'\"|- ")
     tops = points.get(0, [])
     return _flatten(tops, ()) if planned == len(tops) else None
 

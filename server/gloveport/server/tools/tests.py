@@ -47,7 +47,7 @@ from gloveport.server.tools.programs import (
     secrets_named,
 )
 from gloveport.server.tools.pytest_probe import CASES_MAX, MESSAGE_CHARACTERS_MAX, PROBE, REPORT_BYTES_MAX
-from gloveport.server.tools.suite_reports import READERS, make_report
+from gloveport.server.tools.suite_reports import NAME_CHARACTERS_MAX, READERS, make_report
 from gloveport.server.tools.suite_runners import Framework, Runner, find_framework, plan_runner
 from gloveport.server.tools.unittest_probe import PROBE as UNITTEST_PROBE
 
@@ -245,10 +245,12 @@ def _fact(report: Mapping[str, Any], context: ToolContext, framework: str = PYTE
             skipped=_count(counts["skipped"]),
             cases=tuple(
                 TestCase(
-                    name=clean_output(str(name)[:1024].encode("utf-8", "replace")),
+                    name=clean_output(_in_workspace(name, context)[:NAME_CHARACTERS_MAX].encode("utf-8", "replace")),
                     status=status,
                     duration_us=_count(took),
-                    message=clean_output(str(message)[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")),
+                    message=clean_output(
+                        _in_workspace(message, context)[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")
+                    ),
                 )
                 for name, status, took, message in cases
             ),
@@ -256,6 +258,11 @@ def _fact(report: Mapping[str, Any], context: ToolContext, framework: str = PYTE
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _in_workspace(words: object, context: ToolContext) -> str:
+    """What a runner says, with files of the workspace as the model names them."""
+    return str(words).replace(f"{context.hands.root}/", "")
 
 
 def _summary(fact: TestRunFinished) -> str:

@@ -26,12 +26,19 @@ class Result(unittest.TextTestResult):
         if old is None or rank.index(old[0]) < rank.index(status):
             took = int((time.perf_counter() - self.began) * 1e6) if self.began else 0
             self.seen[test.id()] = (status, took, str(message)[:message_max])
+    def told(self, error):
+        place, trace = "", error[2]
+        while trace is not None:
+            if "__unittest" not in trace.tb_frame.f_globals:
+                place = f"{os.path.relpath(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}: "
+            trace = trace.tb_next
+        return place + str(error[1])
     def addSuccess(self, test):
         super().addSuccess(test); self.note(test, "passed")
     def addFailure(self, test, error):
-        super().addFailure(test, error); self.note(test, "failed", error[1])
+        super().addFailure(test, error); self.note(test, "failed", self.told(error))
     def addError(self, test, error):
-        super().addError(test, error); self.note(test, "error", error[1])
+        super().addError(test, error); self.note(test, "error", self.told(error))
     def addSkip(self, test, reason):
         super().addSkip(test, reason); self.note(test, "skipped")
     def addExpectedFailure(self, test, error):
@@ -41,7 +48,7 @@ class Result(unittest.TextTestResult):
     def addSubTest(self, test, subtest, error):
         super().addSubTest(test, subtest, error)
         if error is not None:
-            self.note(subtest, "failed" if issubclass(error[0], test.failureException) else "error", error[1])
+            self.note(subtest, "failed" if issubclass(error[0], test.failureException) else "error", self.told(error))
 
 loader, names = unittest.TestLoader(), [name for name in sys.argv[5:] if name != "--"]
 def load(name):

@@ -86,6 +86,15 @@ class FreezeSession:
 
 
 @dataclass(frozen=True, slots=True)
+class TellOutcome:
+    """The user says what became of a call whose outcome nobody knows."""
+
+    call_id: str
+    said: Literal["done", "not_done"]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTurn:
     """Somebody pressed stop; `turn_id` null means whatever runs."""
 
@@ -371,6 +380,7 @@ Input = (
     | CancelTurn
     | ThawSession
     | FreezeSession
+    | TellOutcome
     | RequestAccepted
     | TextArrived
     | ResponseEnded

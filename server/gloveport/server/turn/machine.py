@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import SessionState
-from gloveport.server.turn import calls, freezing, messages, restart, retrying, review
+from gloveport.server.turn import calls, freezing, messages, restart, retrying, review, telling
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
 from gloveport.server.turn.draft import Draft, Step, read_only_refusal
@@ -116,6 +116,7 @@ _HANDLERS: Final[Mapping[type[Any], Callable[[Draft, Any], None]]] = MappingProx
         inp.CancelTurn: messages.cancel,
         inp.ThawSession: freezing.thaw,
         inp.FreezeSession: freezing.freeze,
+        inp.TellOutcome: telling.tell,
         inp.RequestAccepted: _accepted,
         inp.TextArrived: _text,
         inp.ResponseEnded: _response,

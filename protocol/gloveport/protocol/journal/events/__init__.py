@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
-from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen
+from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen, SessionRulesSet
 from gloveport.protocol.journal.events.change import (
     ChangeApplied,
     ChangeApplyStarted,
@@ -57,11 +57,12 @@ from gloveport.protocol.journal.events.recovery import (
     DriftDetected,
     FaultsFound,
     ModelRequestReconciled,
+    OutcomeTold,
     RecoveredItem,
     RecoverySummarised,
     ToolReconciled,
 )
-from gloveport.protocol.journal.events.retention import SessionDeleted
+from gloveport.protocol.journal.events.retention import SessionDeleted, TextErased
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
     BreakerOpened,
@@ -125,6 +126,8 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
+    OutcomeTold,
+    TextErased, SessionRulesSet,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -173,6 +176,7 @@ __all__ = [
     "ModelSelected",
     "ModelStreamInterrupted",
     "ModelTextDelta",
+    "OutcomeTold",
     "PathState",
     "PlanUpdated",
     "PolicyDecided",
@@ -189,11 +193,13 @@ __all__ = [
     "SessionDeleted",
     "SessionFrozen",
     "SessionRenamed",
+    "SessionRulesSet",
     "SessionThawed",
     "ShortenedResult",
     "SnapshotTaken",
     "SteeringDecided",
     "TestRunFinished",
+    "TextErased",
     "ToolCallProposed",
     "ToolExecutionFinished",
     "ToolExecutionProgress",

@@ -1,6 +1,6 @@
 """Facts about what the user lets a session spend and do.
 
-Purpose: the limits of tokens, and the mode.
+Purpose: the limits of tokens, the mode, and rules of the session's own.
 Invariant: the newest of each is in force until the next one, also after a restart.
 Must never: be written for anybody but the user.
 """
@@ -27,4 +27,12 @@ class ModeChosen(EventBody):
     """From the next call on the session works in this mode."""
 
     mode: Mode
+    by: str
+
+
+class SessionRulesSet(EventBody):
+    """The session's own rules from here on, all of them, as text; `ids` names them. Empty: it has none."""
+
+    text: str
+    ids: tuple[str, ...]
     by: str

@@ -19,6 +19,16 @@ class ToolReconciled(CallBody):
     evidence: str
 
 
+class OutcomeTold(EventBody):
+    """The user said what became of a call whose outcome nobody knows; `text` is what the model is told of it."""
+
+    call_id: str
+    tool: str
+    said: Literal["done", "not_done"]
+    text: str
+    by: str
+
+
 class ModelRequestReconciled(TurnBody):
     """What is known of a request cut off with the daemon; `may_be_billed`: asking anew may cost more."""
 

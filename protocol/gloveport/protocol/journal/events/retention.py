@@ -1,11 +1,13 @@
-"""Facts about sessions that are no more.
+"""Facts about what is no more.
 
-Purpose: say which session was deleted, by whom and why, after its own log is gone.
-Invariant: the fact is written in the transaction that ends the session's stream.
-Must never: hold anything of what the session said.
+Purpose: say which session was deleted, by whom and why, after its own log is gone; and that a text was erased.
+Invariant: the fact is written in the transaction that ends the session's stream, or erases its events.
+Must never: hold anything of what was said there.
 """
 
-from gloveport.protocol.journal.events.base import EventBody
+from pydantic import Field
+
+from gloveport.protocol.journal.events.base import EventBody, LabelRecord
 
 
 class SessionDeleted(EventBody):
@@ -15,4 +17,14 @@ class SessionDeleted(EventBody):
     root: str
     events: int
     reason: str
+    by: str
+
+
+class TextErased(EventBody):
+    """The user had a text taken out of the record: how many events and outputs held it; `label` is kept for them."""
+
+    erase_id: str
+    events: int = Field(ge=0)
+    outputs: int = Field(ge=0)
+    label: LabelRecord
     by: str

@@ -10,6 +10,8 @@ Asked: `{"members": [name] or null, "list_max", "bytes_max", "member_bytes_max"}
 """
 
 import base64
+import bz2
+import gzip
 import io
 import lzma
 import stat
@@ -28,6 +30,10 @@ NAME_CHARACTERS_MAX: Final = 1_000
 MEMBERS_MAX: Final = 100_000
 TAR_BYTES_MAX: Final = 1024 * 1024 * 1024
 """How much of a packed tar file is unpacked to look for members."""
+_PACKS: Final[tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...]] = (
+    (b"\x1f\x8b\x08", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open), (b"\x5d\x00\x00", lzma.open),
+)  # fmt: skip
+"""How a packed tar file begins, and what unpacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,24 @@ def _zip(packed: zipfile.ZipFile) -> Iterator[Member]:
 
 
 def _tar(data: bytes) -> Iterator[Member]:
-    """A tar file, packed by gzip, bzip2, xz or not at all, read from its beginning up to a bound."""
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r|*") as packed:
+    """A tar file, packed by gzip, bzip2, xz or not at all, read from its beginning up to a bound.
+
+    It is unpacked piece by piece here: the library's own stream takes a packed piece whole and copies it at each read.
+    """
+    opened = next((pack for mark, pack in _PACKS if data.startswith(mark)), _unpacked)
+    with opened(io.BytesIO(data)) as plain:
+        yield from _tar_members(plain)
+
+
+def _unpacked(data: IO[bytes]) -> IO[bytes]:
+    return data
+
+
+def _tar_members(plain: IO[bytes]) -> Iterator[Member]:
+    with tarfile.open(fileobj=plain, mode="r|") as packed:
         for info in packed:
-            kind = "file" if info.isreg() and not info.issparse() else "folder" if info.isdir() else "special"
+            is_plain = info.isreg() and not info.issparse() and info.size >= 0
+            kind = "file" if is_plain else "folder" if info.isdir() else "special"
             kind = "link" if info.issym() or info.islnk() else kind
             yield Member(info.name, kind, info.size, partial(packed.extractfile, info))
 

@@ -19,6 +19,8 @@ from gloveport.server.hands.inside.frame import Answer, InputFault, serve
 from gloveport.server.hands.inside.tables import plain_cell, window
 
 CHUNK_BYTES: Final = 256 * 1024
+SHEETS_MAX: Final = 200
+NAME_CHARACTERS_MAX: Final = 200
 _MARK: Final = re.compile(
     rb"<(?=/?[rs]|[!?]|/?[A-Za-z_][\w.-]*:)(?:(?P<other>!|\?(?!xml\s))|(?P<end>/)?(?P<prefix>[A-Za-z_][\w.-]*:)?(?P<name>row|sheetData)"
     rb"(?=[\s/>])(?P<told>(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*)>)"
@@ -39,7 +41,9 @@ def read(asked: dict[str, Any], data: bytes) -> Answer:
         raise InputFault(f"there is no sheet {wanted!r}; there are: {', '.join(names)}")
     sheet = book[wanted]
     told = window(_rows(sheet), asked, wanted, [], lambda: _count_rows(sheet))
-    return {**told, "tables": names}
+    more = [f"{len(names) - SHEETS_MAX} more sheets are left out"] if len(names) > SHEETS_MAX else []
+    named = [name[:NAME_CHARACTERS_MAX] for name in names[:SHEETS_MAX]]
+    return {**told, "tables": named, "notes": [*told["notes"], *more]}
 
 
 def _quicken() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from gloveport.server.hands.inside.frame import Answer, InputFault, serve
-from gloveport.server.hands.inside.tables import TEXT_CHARACTERS_MAX, decode
+from gloveport.server.hands.inside.tables import FIELD_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, Shown, decode
 
 ROWS_MAX: Final = 200
 HEAD_BYTES: Final = 1024 * 1024
@@ -29,6 +29,7 @@ def read(asked: dict[str, Any], data: bytes) -> Answer:
     """Rows or text of the beginning."""
     match asked["format"]:
         case "csv":
+            csv.field_size_limit(FIELD_CHARACTERS_MAX)
             text, notes = decode(data[:HEAD_BYTES])
             rows = list(itertools.islice(csv.reader(io.StringIO(text, newline="")), ROWS_MAX))
             return _table("csv", rows, [*notes, "its delimiter is taken for a comma", "its rows were not counted"])
@@ -46,7 +47,11 @@ def read(asked: dict[str, Any], data: bytes) -> Answer:
 
 
 def _table(name: str, rows: list[list[Any]], notes: list[str]) -> Answer:
-    return {"table": name, "rows": rows, "first_row": 1, "total_rows": None, "notes": [REDUCED, *notes]}
+    shown = Shown()
+    for row in rows:
+        shown.add(row)
+    notes = [REDUCED, *notes, *shown.notes(1)]
+    return {"table": name, "rows": shown.rows, "first_row": 1, "total_rows": None, "notes": notes}
 
 
 def _workbook(data: bytes) -> Answer:

@@ -1,7 +1,7 @@
 """The file reader for what the standard library reads: CSV, JSON and XML.
 
 Purpose: rows of a table, or text, out of a file's bytes.
-Invariant: at most the asked rows are answered, and what is left out is counted.
+Invariant: at most the asked rows are answered, of them no more than is taken of an answer; what is left out is told.
 Must never: be imported by the daemon, or guess without saying so.
 
 Asked: `{"format", "first_row", "rows", "as_csv", "bytes_max"}`. Answers `{"table": name, "rows": [[cell]],
@@ -22,7 +22,11 @@ from xml.etree import ElementTree
 from gloveport.server.hands.inside.frame import Answer, InputFault, serve
 
 CELL_CHARACTERS_MAX: Final = 2_000
+CELLS_MAX: Final = 1_000
+"""So many cells of a row are answered."""
 TEXT_CHARACTERS_MAX: Final = 200_000
+"""So much text is answered, be it of a table or of a document; a model is shown less."""
+FIELD_CHARACTERS_MAX: Final = 32 * 1024 * 1024
 BYTES_SHOWN: Final = 64
 SNIFF_CHARACTERS: Final = 64 * 1024
 DELIMITERS: Final = ",;\t|"
@@ -40,6 +44,31 @@ def decode(data: bytes) -> tuple[str, list[str]]:
         return data.decode("cp1252", "replace"), ["not UTF-8; read as Windows-1252, which is a guess"]
 
 
+class Shown:
+    """Rows that are answered, and what of them is not."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+        self._characters = self._cells_left_out = 0
+        self._is_full = False
+
+    def add(self, row: Sequence[Any]) -> None:
+        """Take a row, unless so much is taken already that there is no place."""
+        self._is_full = self._is_full or self._characters > TEXT_CHARACTERS_MAX
+        if self._is_full:
+            return
+        kept = [_cut(cell) for cell in row[:CELLS_MAX]]
+        self._cells_left_out += len(row) - len(kept)
+        self._characters += sum(len(cell) if isinstance(cell, str) else 1 for cell in kept)
+        self.rows.append(kept)
+
+    def notes(self, first: int) -> list[str]:
+        """What is left out of rows that begin with number `first`."""
+        cells = f"of a row {CELLS_MAX} cells are shown at most; {self._cells_left_out} more are left out"
+        rows = f"rows from {first + len(self.rows)} on are left out, since these are long; ask for them apart"
+        return [*([cells] if self._cells_left_out else []), *([rows] if self._is_full else [])]
+
+
 def window(
     rows: Iterable[list[Any]],
     asked: dict[str, Any],
@@ -52,13 +81,13 @@ def window(
     `count` tells how many there are without making each; then what comes after the asked ones is not read.
     """
     first, most = int(asked["first_row"]), int(asked["rows"])
-    kept: list[list[Any]] = []
+    shown = Shown()
     whole = io.StringIO() if asked.get("as_csv") else None
     writer = None if whole is None else csv.writer(whole, lineterminator="\n")
     total = 0
     for total, row in enumerate(rows, 1):
         if first <= total < first + most:
-            kept.append([_cut(cell) for cell in row])
+            shown.add(row)
         if writer is not None and whole is not None:
             writer.writerow(["" if cell is None else cell for cell in row])
             if whole.tell() > int(asked["bytes_max"]):
@@ -66,7 +95,8 @@ def window(
         elif count is not None and total >= first + most - 1:
             total = max(total, count())
             break
-    told: Answer = {"table": name, "rows": kept, "first_row": first, "total_rows": total, "notes": notes}
+    notes = [*notes, *shown.notes(first)]
+    told: Answer = {"table": name, "rows": shown.rows, "first_row": first, "total_rows": total, "notes": notes}
     if whole is not None:
         told["csv"] = base64.b64encode(whole.getvalue().encode()).decode("ascii")
     return told
@@ -75,8 +105,12 @@ def window(
 def query_answer(name: str, columns: list[str], rows: Sequence[Sequence[Any]], most: int, notes: list[str]) -> Answer:
     """What a query found, the columns' names first; a row beyond `most` says that there are more."""
     more = [*notes, f"there are more than {most} rows; ask for fewer"] if len(rows) > most else notes
-    plain = [[_cut(plain_cell(cell)) for cell in row] for row in rows[:most]]
-    return {"table": name, "rows": [columns, *plain], "first_row": 0, "total_rows": None, "notes": more}
+    shown = Shown()
+    shown.add(columns)
+    for row in rows[:most]:
+        shown.add([plain_cell(cell) for cell in row])
+    notes = [*more, *shown.notes(0)]
+    return {"table": name, "rows": shown.rows, "first_row": 0, "total_rows": None, "notes": notes}
 
 
 def plain_cell(cell: Any) -> Any:
@@ -103,6 +137,7 @@ def _cut(cell: Any) -> Any:
 
 def read_csv(asked: dict[str, Any], data: bytes) -> Answer:
     """Rows of text; the delimiter is found by the first lines."""
+    csv.field_size_limit(FIELD_CHARACTERS_MAX)
     text, notes = decode(data)
     try:
         dialect: Any = csv.Sniffer().sniff(text[:SNIFF_CHARACTERS], DELIMITERS)

@@ -2,7 +2,7 @@
 
 Purpose: all sources together, indexed by kind of effect, with one hash that decisions record.
 Invariant: an id is unique over all sources; the order of rules changes nothing, not even the hash; adding a rule of any
-source never makes a verdict milder than a rule of another source asks for.
+source never makes a verdict milder than a rule of another source asks for; a session's rules silence no other.
 Must never: change after it was built; a new set is a new value with a new hash.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gloveport.protocol.ids import Sha256
-from gloveport.server.policy import command_table
+from gloveport.server.policy.commands import commands_digest
 from gloveport.server.policy.effects import EffectKind
 from gloveport.server.policy.errors import RulesInvalidError
 from gloveport.server.policy.protected import table_digest
@@ -33,11 +33,15 @@ class RuleSet:
     by_kind: Index
 
     def matching(self, subject: Subject) -> tuple[Rule, ...]:
-        """The rules that speak about the subject: all that match, or the fallbacks where no other does."""
+        """The rules that speak about the subject: all that match, or the fallbacks where no other does.
+
+        A session's own rules speak beside them, and never in a fallback's place.
+        """
         kind = None if subject.effect is None else subject.effect.kind
         found = [rule for rule in self.by_kind.get(kind, ()) if rule_matches(rule, subject)]
-        firm = tuple(rule for rule in found if not rule.fallback)
-        return firm or tuple(found)
+        own = tuple(rule for rule in found if rule.source is Source.session)
+        firm = tuple(rule for rule in found if not rule.fallback and rule.source is not Source.session)
+        return (*(firm or (rule for rule in found if rule.fallback)), *own)
 
 
 def build_ruleset(rules: Iterable[Rule]) -> RuleSet:
@@ -66,7 +70,7 @@ def _hash(rules: tuple[Rule, ...]) -> Sha256:
     body = {
         "rules": [_plain(rule) for rule in rules],
         "protected": table_digest(),
-        "commands": command_table.TABLE_VERSION,
+        "commands": commands_digest(),
         "looks": looks_digest(),
     }
     return Sha256(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest())

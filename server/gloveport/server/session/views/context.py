@@ -178,7 +178,8 @@ NO_HISTORY: Final = frozenset(
         "HunkDecided", "ModelRequestAccepted", "PlanUpdated", "PolicyDecided", "RecoverySummarised", "SnapshotTaken",
         "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
         "UsageRecorded", "ContentLabelled", "ReleaseIssued", "ReleaseUsed", "InjectionSuspected",
-        "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen",
+        "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen", "TextErased",
+        "SessionRulesSet",
     }
 )  # fmt: skip
 """Types that change nothing of what the model is told."""

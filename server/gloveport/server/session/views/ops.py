@@ -62,6 +62,10 @@ def _mode(body: ev.ModeChosen) -> tuple[Op, ...]:
     return (upsert("session", "session", mode=body.mode),)
 
 
+def _rules(body: ev.SessionRulesSet) -> tuple[Op, ...]:
+    return (upsert("session", "session", rules=list(body.ids)),)
+
+
 def _goal(body: ev.GoalRevised) -> tuple[Op, ...]:
     return (upsert("session", "session", goalRevision=body.goal_revision),)
 
@@ -303,6 +307,10 @@ def _reconciled(body: ev.ToolReconciled) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", finding=body.finding, evidence=body.evidence),)
 
 
+def _told(body: ev.OutcomeTold) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", said=body.said, saidBy=body.by),)
+
+
 def _request_reconciled(body: ev.ModelRequestReconciled) -> tuple[Op, ...]:
     fields = {"fate": body.fate, "mayBeBilled": body.may_be_billed, "evidence": body.evidence}
     return (upsert(f"answer/{body.request_id}", "message.assistant", **fields),)
@@ -314,6 +322,10 @@ def _drift(body: ev.DriftDetected) -> tuple[Op, ...]:
 
 def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
     return (upsert("faults", "faults", findings=list(body.findings), readOnly=body.read_only),)
+
+
+def _erased(body: ev.TextErased) -> tuple[Op, ...]:
+    return (upsert(f"erasure/{body.erase_id}", "erasure", events=body.events, outputs=body.outputs, by=body.by),)
 
 
 def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
@@ -343,6 +355,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ModelSelected: _model,
         ev.BudgetSet: _budget,
         ev.ModeChosen: _mode,
+        ev.SessionRulesSet: _rules,
         ev.GoalRevised: _goal,
         ev.UserMessageAdded: _message,
         ev.UserMessageQueued: _queued,
@@ -388,9 +401,11 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ChangeUnsettled: _unsettled,
         ev.EditsTaken: _edits,
         ev.ToolReconciled: _reconciled,
+        ev.OutcomeTold: _told,
         ev.ModelRequestReconciled: _request_reconciled,
         ev.DriftDetected: _drift,
         ev.FaultsFound: _faults,
+        ev.TextErased: _erased,
         ev.SessionFrozen: _frozen,
         ev.SessionThawed: _thawed,
         ev.RecoverySummarised: _recovered,

@@ -77,6 +77,9 @@ class TranscriptProjection:
         ev.EditsTaken,
         ev.DriftDetected,
         ev.FaultsFound,
+        ev.OutcomeTold,
+        ev.TextErased,
+        ev.SessionRulesSet,
         ev.SessionFrozen,
         ev.SessionThawed,
         ev.RecoverySummarised,
@@ -256,6 +259,15 @@ class TranscriptProjection:
     def _faults(self, body: ev.FaultsFound) -> Iterable[str]:
         yield f"[the record is not whole: {'; '.join(body.findings)}]"
 
+    def _told(self, body: ev.OutcomeTold) -> Iterable[str]:
+        yield f"{body.text} (by {body.by})"
+
+    def _rules(self, body: ev.SessionRulesSet) -> Iterable[str]:
+        yield f"[rules of this session: {', '.join(body.ids) or 'none any more'}, by {body.by}]"
+
+    def _erased(self, body: ev.TextErased) -> Iterable[str]:
+        yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
+
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
 
@@ -301,6 +313,9 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EditsTaken: TranscriptProjection._edits,
         ev.DriftDetected: TranscriptProjection._drift,
         ev.FaultsFound: TranscriptProjection._faults,
+        ev.OutcomeTold: TranscriptProjection._told,
+        ev.TextErased: TranscriptProjection._erased,
+        ev.SessionRulesSet: TranscriptProjection._rules,
         ev.SessionFrozen: TranscriptProjection._frozen,
         ev.SessionThawed: TranscriptProjection._thawed,
         ev.RecoverySummarised: TranscriptProjection._recovered,

@@ -1,0 +1,204 @@
+"""A text that is taken out of a session's record: gone from every file, its session works on, nothing is loosened."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.kit.room import Home, Kit, call, new_home, run
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.ids import SessionId, session_stream
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
+from gloveport.server.engine import erasing
+from gloveport.server.engine.prompt import model_request
+from gloveport.server.journal.errors import JournalError
+
+SECRET = 'tok-"äöü"-93Q7xyzzy'
+DONE = {"text": f"I saw {SECRET} there.", "chunk_chars": 3}
+CATS = {"when": {"turn": 0}, "calls": [call("read_file", path="a.txt")]}
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A home whose one file holds the text."""
+    with new_home() as made:
+        made.write(a__txt=f"first\n{SECRET}\n")
+        made.play(CATS, DONE)
+        yield made
+
+
+def holders(home: Home) -> list[str]:
+    """Files of the journal and outputs that hold the text, in any of its spellings."""
+    forms = erasing._forms(SECRET)
+    files = [*home.data.glob("*"), *(home.data / "blobs").rglob("*")]
+    return [path.name for path in files if path.is_file() and any(form in path.read_bytes() for form in forms)]
+
+
+def params(session_id: str, name: str = "erase", text: str = SECRET) -> SessionEraseParams:
+    """A request to erase, with the mark as it is to be typed."""
+    return SessionEraseParams(client_request_id=name, session_id=session_id, text=text, typed=session_id[-6:])
+
+
+async def erase(kit: Kit, session_id: str) -> SessionEraseResult:
+    """Erase the text."""
+    done: SessionEraseResult = await kit.call("session/erase", params(session_id))
+    return done
+
+
+async def test_the_text_is_gone_from_the_record_and_the_session_works_on(home: Home) -> None:
+    """Message, call, result, answer and its pieces: no file of the journal holds it; the chain verifies."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, f"look for {SECRET}")
+        await kit.idle(session_id)
+        assert holders(home)
+        done = await erase(kit, session_id)
+        assert done.events >= 4
+        assert any("audit log" in words for words in done.stays)
+        assert SECRET not in str(model_request(kit.actor(session_id).state, ()))
+        report = await kit.journal.verify(session_stream(SessionId(session_id)))
+        assert (report.ok, len(report.erased)) == (True, done.events)
+        assert SECRET not in str(await kit.events(session_id))
+        assert holders(home) == []
+        await kit.send(session_id, "go on")
+        assert (await kit.idle(session_id))[-1] == "TurnCompleted"
+        assert await kit.bodies(session_id, "TextErased")
+
+
+async def test_what_was_read_keeps_its_label(home: Home) -> None:
+    """The result that raised the session's label is erased; the label is not lowered by it."""
+    home.write(a__txt=f"key={SECRET}\nAKIAIOSFODNN7EXAMPLE\n")
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        before = kit.actor(session_id).state.label
+        assert before != kit.actor(await kit.begin()).state.label
+        await erase(kit, session_id)
+        assert kit.actor(session_id).state.label == before
+    async with home.room() as kit:
+        assert (await kit.sessions.open(session_id)).state.label == before
+
+
+async def test_it_needs_the_mark_rest_and_a_title_without_it(home: Home) -> None:
+    """Refusals leave everything as it was."""
+    home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        wrong = params(session_id).model_copy(update={"typed": "nope"})
+        assert (await kit.refused("session/erase", wrong)).code is ErrorCode.INVALID_PARAMS
+        await kit.call(
+            "session/rename", SessionRenameParams(client_request_id="n", session_id=session_id, title=SECRET)
+        )
+        assert (await kit.refused("session/erase", params(session_id))).code is ErrorCode.INVALID_PARAMS
+        await kit.call("session/rename", SessionRenameParams(client_request_id="m", session_id=session_id, title="x"))
+        await kit.send(session_id, SECRET)
+        await kit.answer(session_id, await kit.waiting(session_id))
+        await home.ladder.began.wait()
+        assert (await kit.refused("session/erase", params(session_id, "busy"))).code is ErrorCode.TURN_BUSY
+        home.ladder.go.set()
+        await kit.idle(session_id)
+        assert (await erase(kit, session_id)).events >= 2, "the old title and the message"
+
+
+async def test_a_daemon_that_dies_on_the_way_leaves_it_whole_or_gone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the transaction nothing of the record is changed; asking again erases it. Said twice it is done once."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, SECRET)
+        await kit.idle(session_id)
+        before = await kit.events(session_id)
+
+        async def dies(*_args: Any) -> None:
+            raise JournalError(ErrorCode.NOT_SAVED, "gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(erasing, "_write", dies)
+            assert (await kit.refused("session/erase", params(session_id))).code is ErrorCode.NOT_SAVED
+        assert await kit.events(session_id) == before
+    async with home.room() as kit:
+        first = await erase(kit, session_id)
+        assert first.events
+        assert await erase(kit, session_id) == first, "the same request is answered, not done again"
+        assert (await kit.call("session/erase", params(session_id, "again"))).events == 0
+    assert holders(home) == []
+
+
+async def test_an_output_that_another_session_holds_stays_and_is_told(home: Home) -> None:
+    """Outputs are kept by what they hold: one of two sessions that refer to it does not take it from the other."""
+    async with home.room() as kit:
+        sessions = [await kit.begin(), await kit.begin()]
+        held = await kit.sessions.room.blobs.put(SECRET.encode())
+        for name in sessions:
+            await refer(kit, name, held.digest)
+        first = await erase(kit, sessions[0])
+        assert (first.outputs, await kit.sessions.room.blobs.has(held.digest)) == (0, True)
+        assert any("another session holds" in words for words in first.stays)
+        alone = await kit.sessions.room.blobs.put(b"before " + SECRET.encode())
+        await refer(kit, sessions[1], alone.digest)
+        again: SessionEraseResult = await kit.call("session/erase", params(sessions[1], "second"))
+        assert (again.outputs, await kit.sessions.room.blobs.has(alone.digest)) == (1, False)
+
+
+async def refer(kit: Kit, session_id: str, digest: str) -> None:
+    """Let a session's log refer to a blob."""
+    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+    body = ev.ReleaseIssued(
+        turn_id="t1", goal_revision=1, call_id="t1.c1", approval_id="a", grant_id=f"g{digest[:4]}", effect="network",
+        scheme="https", host="a.example", port=443, payload_blob=digest, payload_bytes=3, label=label, expires_at=9,
+    )  # fmt: skip
+    await kit.actor(session_id).record((body,))
+
+
+async def test_what_limits_a_session_is_not_erased(home: Home) -> None:
+    """A freeze whose words hold the text stays in force; it is told as what stays."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.actor(session_id).record(
+            (ev.SessionFrozen(freeze_id="f1", call_id="", evidence=SECRET, words="It tried to get out."),)
+        )
+        done = await erase(kit, session_id)
+        assert any("SessionFrozen" in words for words in done.stays)
+        assert (await kit.sessions.open(session_id)).state.frozen == "f1"
+        with pytest.raises(GloveportError):
+            await kit.send(session_id, "go on")
+
+
+async def test_a_text_that_came_in_pieces_is_found(home: Home) -> None:
+    """No piece of an output holds it; together they do, and all of them go."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        (call_id,) = {body["call_id"] for body in await kit.bodies(session_id, "ToolCallProposed")}
+        born: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1, "call_id": call_id}
+        pieces = ("public ", "hunter2-", "is-", "the-word", " end")
+        offsets = [sum(map(len, pieces[:number])) for number in range(len(pieces))]
+        for offset, text in zip(offsets, pieces, strict=True):
+            fact = ev.ToolExecutionProgress(**born, offset=offset, text=text)
+            await kit.actor(session_id).record((fact,))
+        asked = params(session_id, text="hunter2-is-the-word")
+        done: SessionEraseResult = await kit.call("session/erase", asked)
+        assert done.events == len(pieces)
+
+
+async def test_what_is_erased_is_not_in_memory_either_where_a_reader_holds_old_bytes(home: Home) -> None:
+    """Refused as busy after the transaction: the session is read anew, and its record says what was done."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, SECRET)
+        await kit.idle(session_id)
+
+        async def busy(*_args: Any) -> int:
+            raise JournalError(ErrorCode.BUSY, "a reader still holds the old bytes")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kit.journal, "erase", busy)
+            assert (await kit.refused("session/erase", params(session_id))).code is ErrorCode.BUSY
+        state = (await kit.sessions.open(session_id)).state
+        assert SECRET not in str(model_request(state, ()))
+        assert await kit.bodies(session_id, "TextErased")
