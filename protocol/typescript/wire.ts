@@ -1133,11 +1133,11 @@ export interface WorkspaceListResult {
   readonly workspaces: readonly WorkspaceInfo[];
 }
 
-/** Say how far the content of a folder is trusted. */
+/** Say how far the content of a folder is trusted; `unset` forgets what was said. */
 export interface WorkspaceTrustParams {
   readonly clientRequestId: string;
   readonly root: string;
-  readonly trustLevel: "trusted" | "restricted" | "untrusted";
+  readonly trustLevel: "trusted" | "restricted" | "untrusted" | "unset";
 }
 
 export interface Methods {
