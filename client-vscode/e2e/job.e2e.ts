@@ -37,6 +37,7 @@ const onDisk = (name: string): string => readFileSync(join(root, name), "utf8");
 
 test("first run: the folder's trust is asked, the card shows what it would allow", async () => {
   await window.openPanel();
+  await window.widen(400);
   await window.shot("01-empty");
   await window.composer.fill("tidy the shop, and say what you did");
   await window.composer.press("Enter");
@@ -56,7 +57,9 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   await card.getByLabel("Ends", { exact: true }).selectOption("3600");
   const sentence = await card.locator(".sum").innerText();
   expect(sentence).toMatch(/^You allow: run exactly pytest, in this session, .*at most 5 times, ending in 1 h\.$/);
-  await window.shot("04-card-narrowed");
+  await window.page.setViewportSize({ width: 1360, height: 1180 }); // the whole card in one picture
+  await window.shot("04-card-narrowed", window.page.locator(".part.sidebar"));
+  await window.page.setViewportSize({ width: 1360, height: 900 });
   await card.getByRole("button", { name: /Allow for this session/ }).click();
   await window.panel.getByText("All tests pass:").waitFor();
   await window.panel.locator(".tests").nth(1).waitFor();
@@ -67,9 +70,10 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   expect(grants[0]!.usesLeft).toBe(3);
   expect(grants[0]!.expiresAt! / 1e6 - Date.now() / 1000).toBeLessThan(3600);
   await connection.close();
+  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.locator(".say.live").waitFor({ state: "detached" });
   await window.panel.getByText(/^In sync/).waitFor();
   await window.shot("05-done");
-  expect(await window.panel.locator(".say.live").count()).toBe(0);
 });
 
 test("one hunk is accepted by its lens, one rejected by the keyboard; the file is exact", async () => {

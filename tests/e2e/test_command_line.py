@@ -223,7 +223,7 @@ def test_the_demo_twice_and_replay_without_a_daemon(tmp_path: Path) -> None:
         assert "not the demo's" in cli("demo", "--folder", str(tmp_path / "other"), code=1).stderr
         assert "daemon ends" in cli("daemon", "stop").stdout
         assert daemon.process is not None
-        assert daemon.process.wait(timeout=20) == 0
+        assert daemon.process.wait(timeout=100) == 0
         assert "No daemon runs." in cli("daemon", "status", code=6).stderr
         assert "No daemon runs." in cli("daemon", "stop").stdout
         assert "chain: holds" in cli("replay").stdout

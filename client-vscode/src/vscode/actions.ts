@@ -172,10 +172,12 @@ export class Actions {
     await connection.call("turn/unqueue", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId });
   }
 
-  async editQueued(messageId: string, text: string): Promise<void> {
+  /** Give a queued message other words. True: it was still waiting. */
+  async editQueued(messageId: string, text: string): Promise<true> {
     this.checkTrusted();
     const connection = await this.daemon.connect();
     await connection.call("turn/edit", { clientRequestId: randomUUID(), sessionId: this.currentOrFail.id, messageId, text });
+    return true;
   }
 
   async steerQueued(messageId: string): Promise<void> {

@@ -231,7 +231,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await this.actions.unqueue(message.messageId);
         break;
       case "edit":
-        await this.actions.editQueued(message.messageId, message.text);
+        await this.taken(message.text, () => this.actions.editQueued(message.messageId, message.text));
         break;
       case "steerQueued":
         await this.actions.steerQueued(message.messageId);
@@ -304,12 +304,17 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     return `p50 ${part(0.5)}, p95 ${part(0.95)} of ${sorted.length}`;
   }
 
-  private async send(message: Extract<FromPanel, { readonly type: "send" }>): Promise<void> {
-    let taken = false;
+  private send({ verb, text, kind, attachments }: Extract<FromPanel, { readonly type: "send" }>): Promise<void> {
+    return this.taken(text, () => this.actions.send(verb, text, kind, attachments));
+  }
+
+  /** Tell the panel whether its words were taken; words that were not stay there. */
+  private async taken(text: string, run: () => Promise<boolean>): Promise<void> {
+    let ok = false;
     try {
-      taken = await this.actions.send(message.verb, message.text, message.kind, message.attachments);
+      ok = await run();
     } finally {
-      this.post({ type: "sent", ok: taken, text: message.text });
+      this.post({ type: "sent", ok, text });
     }
   }
 

@@ -110,7 +110,7 @@ class Card {
       "span",
       { class: `risk r${bars}` },
       h("span", { class: "lv", attrs: { "aria-hidden": "true" } }, h("i"), h("i"), h("i")),
-      `${capital(risk)} risk`,
+      h("span", {}, capital(risk), h("span", { class: "wide" }, " risk")),
     );
     return h(
       "div",
@@ -119,8 +119,8 @@ class Card {
       h("div", { class: "xs q about" }, about),
       this.command(),
       this.diff(),
-      this.warnings(),
       this.suspects,
+      this.warnings(),
     );
   }
 

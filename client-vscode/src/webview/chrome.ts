@@ -80,6 +80,11 @@ export class Chrome {
 
   constructor() {
     this.picker.element.hidden = true;
+    this.picker.element.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        this.togglePicker();
+      }
+    });
     this.top = [this.header.element, this.picker.element, this.banner.element, this.plan.element];
     this.aboveComposer = [this.files.element];
     this.below = this.meters.element;
@@ -130,6 +135,8 @@ export class Chrome {
     }
     if (this.picking) {
       this.picker.element.querySelector("input")?.focus();
+    } else {
+      this.header.element.querySelector<HTMLElement>(".title")?.focus();
     }
   }
 
@@ -217,9 +224,8 @@ export class Chrome {
       fill(listbox, ...this.sessionRows(this.state ?? state));
     });
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") {
-        this.togglePicker();
-      } else if (event.key === "ArrowDown") {
+      if (event.key === "ArrowDown") {
+        event.preventDefault();
         listbox.querySelector("button")?.focus();
       }
     });
@@ -254,13 +260,12 @@ export class Chrome {
     };
     const move = (event: Event): void => {
       const item = (event.target as HTMLElement).closest("li");
-      const other =
-        (event as KeyboardEvent).key === "ArrowDown"
-          ? item?.nextElementSibling
-          : (event as KeyboardEvent).key === "ArrowUp"
-            ? item?.previousElementSibling
-            : null;
-      other?.querySelector("button")?.focus();
+      const { key } = event as KeyboardEvent;
+      if (key === "ArrowDown" || key === "ArrowUp") {
+        event.preventDefault();
+        const other = key === "ArrowDown" ? item?.nextElementSibling?.querySelector("button") : item?.previousElementSibling?.querySelector("button");
+        (other ?? (key === "ArrowUp" ? this.picker.element.querySelector("input") : null))?.focus();
+      }
     };
     const parts =
       hit === null
@@ -395,7 +400,7 @@ export class Chrome {
             "fname",
             ask("review", [file]),
             { title: file.path },
-            icon(isPlain(file) ? "file" : "warnt", isPlain(file) ? "s q" : "s warn"),
+            icon(file.alone === "" ? "file" : "warnt", file.alone === "" ? "s q" : "s warn"),
             h("span", { class: "vh" }, "Review "),
             h("span", { class: "nw" }, revealed(file.name)),
             " ",
@@ -461,11 +466,6 @@ function budgetMeter(budget: Budget): HTMLElement {
     h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
     h("span", { class: "num" }, `${brief(budget.used)} of ${brief(budget.limit)}`),
   );
-}
-
-/** Whether nothing about the file asks for a look of its own. */
-function isPlain(file: FileRow): boolean {
-  return file.alone === "" && file.findings.length === 0;
 }
 
 function kindWords(kind: string): string {

@@ -32,7 +32,9 @@ export class Composer {
   private attachments: readonly Attachment[];
   private kind: SteeringKind | "auto" = "auto";
   private state: PanelState | null = null;
-  private editing: string | null = null;
+  /** The queued message that is being edited, and the words that stood in the field before. */
+  private editing: { readonly messageId: string; readonly draft: string } | null = null;
+  private readonly note = h("div", { class: "xs q editing" }, "Editing a queued message. ", h("kbd", {}, "Esc"), " leaves it as it was.");
   private sending = false;
   private drawn = "";
 
@@ -44,8 +46,9 @@ export class Composer {
     this.area.addEventListener("input", () => this.typed());
     this.area.addEventListener("keydown", (event) => this.key(event));
     this.ways.addEventListener("keydown", (event) => this.wayKey(event));
-    this.element = h("div", { class: "comp" }, this.queue, this.context, this.area, this.bar, this.ways);
+    this.element = h("div", { class: "comp" }, this.queue, this.context, this.note, this.area, this.bar, this.ways);
     this.ways.hidden = true;
+    this.note.hidden = true;
     this.drawContext();
     requestAnimationFrame(() => this.grow());
   }
@@ -95,7 +98,15 @@ export class Composer {
     if (!this.isRunning) {
       this.ways.hidden = true;
     }
-    fill(this.queue, ...(session?.queue ?? []).map((one) => this.queuedRow(one)));
+    const rows = session?.queue ?? [];
+    if (this.editing !== null && !rows.some((one) => one.messageId === this.editing?.messageId)) {
+      this.endEditing(this.area.value); // it is on its way: what was typed is a message of its own now
+    }
+    const focused = this.queue.contains(document.activeElement);
+    fill(this.queue, ...rows.map((one) => this.queuedRow(one)));
+    if (focused) {
+      (this.queue.querySelector<HTMLElement>("button") ?? this.area).focus(); // what held it was drawn anew
+    }
     this.drawBar(state);
   }
 
@@ -103,7 +114,9 @@ export class Composer {
   sent(ok: boolean, text: string): void {
     this.sending = false;
     this.element.classList.remove("sending");
-    if (ok) {
+    if (this.editing !== null) {
+      this.endEditing(ok ? this.editing.draft : text);
+    } else if (ok) {
       this.area.value = "";
       this.attachments = [];
       this.kind = "auto";
@@ -125,7 +138,7 @@ export class Composer {
   }
 
   private remember(): void {
-    keep({ draft: this.area.value, attachments: this.attachments });
+    keep({ draft: this.editing?.draft ?? this.area.value, attachments: this.attachments });
   }
 
   private grow(): void {
@@ -138,10 +151,25 @@ export class Composer {
       event.preventDefault();
       this.submit();
     } else if (event.key === "Escape" && this.editing !== null) {
-      this.editing = null;
-      this.area.value = "";
-      this.typed();
+      event.preventDefault();
+      this.endEditing(this.editing.draft);
     }
+  }
+
+  private edit(messageId: string, text: string): void {
+    this.editing = { messageId, draft: this.editing?.draft ?? this.area.value };
+    this.note.hidden = false;
+    this.ways.hidden = true;
+    this.area.value = text;
+    this.grow(); // what is kept while the panel is hidden stays the draft
+    this.area.focus();
+  }
+
+  private endEditing(words: string): void {
+    this.editing = null;
+    this.note.hidden = true;
+    this.area.value = words;
+    this.typed();
   }
 
   private submit(): void {
@@ -149,9 +177,9 @@ export class Composer {
       return;
     }
     if (this.editing !== null) {
-      send({ type: "edit", messageId: this.editing, text: this.area.value });
-      this.editing = null;
-      this.sent(true, "");
+      this.sending = true;
+      this.element.classList.add("sending");
+      send({ type: "edit", messageId: this.editing.messageId, text: this.area.value });
     } else if (this.isRunning) {
       this.openWays();
     } else {
@@ -207,15 +235,16 @@ export class Composer {
 
   private queuedRow(row: QueuedRow): HTMLElement {
     const { messageId } = row;
-    const edit = (): void => {
-      this.editing = messageId;
-      this.area.value = row.text;
-      this.typed();
-      this.area.focus();
+    const edit = (): void => this.edit(messageId, row.text);
+    const key = (event: Event): void => {
+      if (["Delete", "Backspace"].includes((event as KeyboardEvent).key)) {
+        event.preventDefault();
+        send({ type: "unqueue", messageId });
+      }
     };
     return h(
       "div",
-      { class: "queue" },
+      { class: "queue", on: { keydown: key } },
       h("span", { class: "xs q" }, "Queued"),
       h("span", { class: "ell grow", title: row.text }, revealed(row.text.slice(0, 300))),
       button("ib", () => send({ type: "steerQueued", messageId }), { label: "Steer with this message now" }, icon("send", "s")),

@@ -210,7 +210,10 @@ function focusOn(what: "composer" | "approval"): void {
 function reveal(of: string, itemId: string): void {
   if (of === sessionId) {
     paint();
-    list.reveal(itemId)?.focus({ preventScroll: true });
+    const row = list.reveal(itemId);
+    row?.focus({ preventScroll: true });
+    row?.classList.add("found"); // also for who came by the mouse, who is shown no focus
+    row?.addEventListener("blur", () => row.classList.remove("found"), { once: true });
   }
 }
 
