@@ -37,6 +37,7 @@ const onDisk = (name: string): string => readFileSync(join(root, name), "utf8");
 
 test("first run: the folder's trust is asked, the card shows what it would allow", async () => {
   await window.openPanel();
+  await window.widen(400);
   await window.shot("01-empty");
   await window.composer.fill("tidy the shop, and say what you did");
   await window.composer.press("Enter");
@@ -67,9 +68,10 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   expect(grants[0]!.usesLeft).toBe(3);
   expect(grants[0]!.expiresAt! / 1e6 - Date.now() / 1000).toBeLessThan(3600);
   await connection.close();
+  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.locator(".say.live").waitFor({ state: "detached" });
   await window.panel.getByText(/^In sync/).waitFor();
   await window.shot("05-done");
-  expect(await window.panel.locator(".say.live").count()).toBe(0);
 });
 
 test("one hunk is accepted by its lens, one rejected by the keyboard; the file is exact", async () => {

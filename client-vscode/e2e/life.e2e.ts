@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Editor } from "./kit/editor.ts";
-import type { Window } from "./kit/editor.ts";
+import type { Panel, Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
 import { call, scene } from "./kit/script.ts";
@@ -20,6 +20,8 @@ const STEPS: readonly Step[] = [
     { text: "It ran." },
   ),
   ...held("outlive the daemon", LONG, "go-never"),
+  ...scene("run something slow", { text: "I run it.\n", calls: [call("run_command", { argv: ["sleep", "300"] })] }, { text: "It went on." }),
+  ...scene("break off", { text: "Half of an answer, and then", error: { error_class: "refused", message: "the provider has had enough" } }),
   ...scene("also make it shorter", { text: "Shorter it is." }),
   ...held("steer me", "I begin with a long thought about what to do, and I say it word by word until I may go on. That was it.", "go-steer"),
   ...scene(
@@ -88,8 +90,7 @@ test("d08: a reload while a card waits: the same card asks, and its answer runs 
   const card = window.panel.locator(".ap");
   await card.getByText("Run this command?").waitFor();
   await window.shot("21-reload-mid-approval");
-  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
-  await card.getByRole("button", { name: /Allow once/ }).click();
+  await window.answerBy(/Allow once/);
   await window.panel.getByText("It ran.").waitFor();
   expect(await window.panel.locator(".toolrow").count()).toBe(1);
 });
@@ -109,12 +110,47 @@ test("d08: the daemon dies in mid-stream under an open window: it is started aga
   await window.panel.getByText("Shorter it is.").waitFor();
 });
 
+test.each([
+  ["a command runs", "run something slow", (panel: Panel) => panel.locator(".vb", { hasText: "Running" })],
+  ["a card waits", "ask before you run", (panel: Panel) => panel.locator(".ap")],
+])("d08: the daemon dies while %s: Stop ends it, and a new message is answered", async (_, words, sign) => {
+  await begin(`death ${words.slice(0, 3)}`);
+  await window.say(words, "Trusted");
+  await sign(window.panel).waitFor();
+  await home.killDaemon();
+  await window.panel.getByText("Picked up after a restart").waitFor();
+  await window.shot(`22-restarted-${words.slice(0, 3)}`);
+  await window.panel.getByRole("button", { name: /Stop the turn/ }).click();
+  await window.say("also make it shorter");
+  await window.panel.getByText("Shorter it is.").waitFor();
+  expect(await window.panel.locator(".ap, .vb:text-is('Running')").count()).toBe(0);
+});
+
+test("d06: a window that comes to a session which ended in an error sees the error and what was said before", async () => {
+  const root = await begin("error");
+  await window.say("break off", "Trusted");
+  const notice = window.panel.getByText("the provider has had enough").first();
+  await notice.waitFor();
+  const words = await window.panel.locator(".conv").innerText();
+  const other = await editor.open(root);
+  try {
+    await other.openPanel();
+    await other.panel.getByRole("button", { name: /New session/ }).click();
+    await other.panel.locator(".srow").first().click();
+    await other.panel.getByText("Half of an answer, and then").waitFor();
+    await other.panel.getByText(/^In sync/).waitFor();
+    await other.shot("25-error");
+    await until("the same words", async () => (await other.panel.locator(".conv").innerText()) === words);
+  } finally {
+    await other.close();
+  }
+});
+
 test("steer and queue while the model speaks; a queued message is edited and removed", async () => {
   await begin("steer");
   await window.say("steer me", "Trusted");
   await window.panel.getByText("I begin with a long thought").waitFor();
-  await window.composer.fill("later please");
-  await window.composer.press("Enter");
+  await window.sayMeanwhile("later please");
   await window.panel.getByRole("button", { name: "Queue", exact: true }).click();
   await window.panel.locator(".queue", { hasText: "later please" }).waitFor();
   await window.composer.fill("half a thought");
@@ -130,8 +166,7 @@ test("steer and queue while the model speaks; a queued message is edited and rem
   await until("the earlier words", async () => (await window.composer.inputValue()) === "half a thought");
   await window.panel.getByRole("button", { name: "Remove queued message" }).press("Delete");
   await window.panel.locator(".queue").waitFor({ state: "detached" });
-  await window.composer.fill("use two lines");
-  await window.composer.press("Enter");
+  await window.sayMeanwhile("use two lines");
   await window.shot("23-three-ways");
   await window.panel.getByRole("button", { name: /^Steer/ }).click();
   await window.panel.getByText("Steered: read as").waitFor();
@@ -144,8 +179,7 @@ test("interrupt stops what runs and begins the next turn", async () => {
   await begin("interrupt");
   await window.say("interrupt me", "Trusted");
   await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
-  await window.composer.fill("forget it");
-  await window.composer.press("Enter");
+  await window.sayMeanwhile("forget it");
   await window.panel.getByRole("button", { name: "Interrupt", exact: true }).click();
   await window.panel.getByText("Forgotten. The new task is done.").waitFor();
   await window.panel.locator(".vb", { hasText: "Late result" }).waitFor();

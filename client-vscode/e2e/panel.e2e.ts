@@ -51,11 +51,6 @@ afterEach(async ({ task }) => {
   }
 });
 
-const answer = async (): Promise<void> => {
-  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
-  await window.panel.getByRole("button", { name: /Allow once/ }).click();
-};
-
 test("words to an agent in a result are pointed at beside it, with their passage for who asks", async () => {
   await window.say("read the issue", "Trusted");
   await window.panel.getByText("It is only text.").waitFor();
@@ -68,8 +63,7 @@ test("words to an agent in a result are pointed at beside it, with their passage
 
 test("a file that holds what looks like a secret says so in its row, and on a card that names it", async () => {
   await window.say("plant a key");
-  await window.panel.locator(".ap").waitFor();
-  await answer();
+  await window.answerBy(/Allow once/);
   await window.panel.getByText("It is planted.").waitFor();
   const found = window.panel.getByRole("list", { name: "Found in conftest.py" });
   await found.getByText("Line 1 looks like a secret (aws access key).").waitFor();
@@ -90,7 +84,7 @@ test("a session that waits beside the shown one has a mark in the header, in the
   await row.getByRole("img", { name: "Waits for you" }).waitFor();
   await window.shot("62-another-waits");
   await row.click();
-  await answer();
+  await window.answerBy(/Allow once/);
   await window.panel.getByText("It ran.").waitFor();
   expect(await window.panel.locator(".others").count()).toBe(0);
 });

@@ -32,6 +32,9 @@ function hostile(url: string): string {
 
 const COMMAND = ["python3", "-c", `print(1)${" ".repeat(200)}&& touch PWN \u202Egnp.exe\u202C \u001B[8mhidden\u001B[0m`, "line one\nline two"];
 const ODD = "a b#1%25é.py";
+const ODD_TEST = 'import pytest\n\n\n@pytest.mark.parametrize("x", [1], ids=["$(flame)"])\ndef test_one(x):\n    pass\n';
+const ICON_TITLE = "$(flame) evil\u202E [Allow](command:gloveport.acceptFile)";
+const LINKS = ["python3", "-c", "print(1)", "[Allow](command:gloveport.acceptFile)"];
 
 let listener: Server;
 let heard: string[] = [];
@@ -49,6 +52,12 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
   const steps: readonly Step[] = [
     ...scene("show me hostile", { text: hostile(url), chunk_chars: 40, delay_ms: 1 }),
+    ...scene(
+      "speak through the window",
+      { text: "I run the tests.\n", calls: [call("run_tests", {})] },
+      { text: "I speak.\n", calls: [call("run_command", { argv: LINKS })], wait_for_file: "go-chrome", wait_after_chunks: 0 },
+      { text: "As you like." },
+    ),
     ...scene("one long line", { text: "x".repeat(MEGABYTE - 1), chunk_chars: 20_000 }),
     ...scene("hide a command", { text: "I run it.\n", calls: [call("run_command", { argv: COMMAND })] }, { text: "As you like." }),
     ...scene("an odd name", { text: "I edit it.\n", calls: [call("edit_file", { path: ODD, old: "one\n", new: "two\n" })] }, { text: "Proposed." }),
@@ -118,6 +127,46 @@ test("g08: hostile markdown is text: nothing is fetched, links show their whole 
   await until("the control to be heard", () => heard.includes("/control"));
 });
 
+test("g08: words of data are plain text in notifications, lists, trees and the Test Explorer", async () => {
+  await begin("chrome", { "test_odd.py": ODD_TEST });
+  await window.say("speak through the window", "Trusted");
+  await window.answerBy(/Allow once/); // the tests
+  await window.panel.locator(".tests").waitFor();
+  await window.show("Explorer");
+  home.release("go-chrome");
+  const toast = window.page.locator(".notification-toast", { hasText: "Gloveport waits" });
+  await toast.waitFor();
+  expect(await toast.locator(".notification-list-item-message").innerText()).toContain("[Allow] (command:gloveport.acceptFile)");
+  expect(await toast.locator(".notification-list-item-message a").count()).toBe(0);
+  await window.shot("36-notification");
+  await toast.getByRole("button", { name: "Deny" }).click();
+  await toast.waitFor({ state: "detached" });
+  const { connection } = await home.connect();
+  const [session] = (await connection.call("session/list", {})).sessions.filter(({ root }) => root.endsWith("/chrome"));
+  await connection.call("session/rename", { clientRequestId: "rename", sessionId: session!.sessionId, title: ICON_TITLE });
+  await connection.close();
+  await window.show("Gloveport Rights");
+  const row = window.page.getByRole("treeitem", { name: /^\$\(flame\) evil/ });
+  await row.waitFor();
+  expect(await row.innerText()).toContain("$(flame) evil⟨U+202E⟩");
+  await window.command("Gloveport: Find a Session");
+  const found = window.page.locator(".quick-input-list .monaco-list-row", { hasText: "evil" }).first();
+  await found.waitFor();
+  expect(await found.innerText()).toContain("$(flame) evil⟨U+202E⟩");
+  await window.shot("37-lists");
+  await window.page.keyboard.press("Escape");
+  await window.show("Testing");
+  const file = window.page.getByRole("treeitem", { name: /test_odd\.py/ });
+  await file.waitFor();
+  await file.click();
+  await window.page.keyboard.press("ArrowRight");
+  const one = window.page.getByRole("treeitem", { name: /test_one/ });
+  await one.waitFor();
+  expect(await one.innerText()).toContain("[$(flame)]");
+  expect(await window.page.locator(".codicon-flame").count()).toBe(0);
+  await window.shot("38-tests");
+});
+
 test("a line of a megabyte leaves the panel usable", async () => {
   await begin("long");
   await window.say("one long line", "Trusted");
@@ -145,9 +194,10 @@ test("b10: the whole command is on the card, hidden characters are shown and cou
   await card.focus();
   await window.page.keyboard.press("Escape");
   expect(await card.isVisible()).toBe(true); // Esc never decides
-  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
-  await card.focus();
-  await window.page.keyboard.press("Control+Backspace");
+  await window.answer(async () => {
+    await card.focus();
+    await window.page.keyboard.press("Control+Backspace");
+  });
   await window.panel.locator(".done", { hasText: /Denied/ }).waitFor();
   expect(() => readFileSync(join(root, "PWN"))).toThrow();
 });
@@ -172,12 +222,15 @@ test("a07: unsaved words survive an accept of another line", async () => {
   await window.page.keyboard.type("# mine, not saved\n");
   await window.say("tidy the shop", "Trusted");
   await window.panel.locator(".ap").waitFor();
-  await window.page.waitForTimeout(700);
   await window.panel.getByText("This session").click();
-  await window.panel.getByRole("button", { name: /Allow for this session/ }).click();
+  await window.answerBy(/Allow for this session/);
   const lens = window.page.locator(".codelens-decoration a");
   await lens.filter({ hasText: "Gloveport 1 of 2" }).waitFor();
   await window.shot("34-dirty");
+  await window.reload(); // the editor keeps the unsaved words, the daemon the hunks
+  await window.openPanel();
+  await lens.filter({ hasText: "Gloveport 1 of 2" }).waitFor();
+  await lens.filter({ hasText: "Gloveport 2 of 2" }).waitFor();
   await lens.filter({ hasText: "Accept" }).first().click();
   await lens.filter({ hasText: "Gloveport 1 of 1" }).waitFor();
   expect(readFileSync(join(root, "shop.py"), "utf8")).toBe(SHOP); // both stand in the buffer: the file is the user's to save
@@ -205,8 +258,7 @@ test("a restricted window reads and does nothing", async () => {
   const card = window.panel.locator(".ap");
   await card.waitFor();
   await window.shot("35-restricted");
-  await window.page.waitForTimeout(700);
-  await card.getByRole("button", { name: /Allow once/ }).click();
+  await window.answerBy(/Allow once/);
   await window.panel.locator(".told", { hasText: "restricted" }).waitFor();
   expect((await connection.call("approval/list", { sessionId })).approvals).toHaveLength(1);
   await connection.close();

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
-import { Editor, PROGRAM } from "./kit/editor.ts";
+import { Editor, PROGRAM, press } from "./kit/editor.ts";
 import type { Locator } from "playwright-core";
 import type { Window } from "./kit/editor.ts";
 import { Home, LSP, PYTHON } from "./kit/home.ts";
@@ -13,7 +13,9 @@ import { call, scene } from "./kit/script.ts";
 import type { Step } from "./kit/script.ts";
 import { ONE, SHOP, SHOP_FILES, TWO } from "./kit/shop.ts";
 
-const DOCTOR_MS = 120_000; // every probe runs in a sandbox of its own
+/** How long a chosen step takes to get the focus, several times over. */
+const FOCUS_MS = 3_000;
+const DOCTOR_MS = 240_000; // every probe runs in a sandbox of its own
 const NOTES = "# Notes\n\nTotals add up now.\n";
 const EDITS = [call("edit_file", { path: "shop.py", ...ONE }), call("edit_file", { path: "shop.py", ...TWO })];
 const STEPS: readonly Step[] = [
@@ -45,6 +47,7 @@ beforeAll(async () => {
   home = new Home({ name: "e2e", steps: STEPS });
   editor = await Editor.start(home, {
     program: { command: "/nowhere/gloveport", arguments: ["lsp"] },
+    settings: { "diffEditor.codeLens": false }, // as VS Code comes
     keys: {
       ...THEME_KEYS,
       "ctrl+alt+u": { command: "vscode.open", args: "code-oss://gloveport.gloveport/send?text=delete%20everything&approve=all" },
@@ -95,25 +98,35 @@ test("a program that is missing, or speaks another version: words, a way on, and
   await window.shot("52-version");
   editor.useProgram(PROGRAM);
   await until("the settings to be read", async () => {
-    await banner
-      .getByRole("button", { name: "Try again" })
-      .click({ timeout: 500 })
-      .catch(() => undefined); // it is gone as soon as one was enough
-    await window.page.waitForTimeout(500);
+    await press(banner.getByRole("button", { name: "Try again" })); // it is gone as soon as one was enough
     return (await banner.count()) === 0;
   });
   await window.page.locator(".statusbar-item", { hasText: "not connected" }).waitFor({ state: "detached" });
   expect(editor.extensionLog()).toMatch(/activated in/);
 });
 
-const focused = (where: Locator): Promise<boolean> =>
-  until("the focus", () => where.evaluate((element) => element === element.ownerDocument.activeElement && element.ownerDocument.hasFocus()));
+const hasFocus = (where: Locator): Promise<boolean> =>
+  where.evaluate((element) => element === element.ownerDocument.activeElement && element.ownerDocument.hasFocus());
 
-/** Choose a step of the walkthrough: VS Code gives it the focus a quarter of a second later, and takes it from whoever has it then. */
+/** Wait until it has the focus; who has it in its place is told. */
+async function focused(where: Locator): Promise<void> {
+  await until("the focus", () => hasFocus(where)).catch(async (error: unknown) => {
+    const holder = await window.page.evaluate("document.hasFocus() + ' ' + (document.activeElement?.outerHTML ?? '').slice(0, 300)");
+    throw new Error(`${String(error)}: ${String(holder)}`);
+  });
+}
+
+/**
+ * Choose a step of the walkthrough. VS Code gives it the focus a quarter of a second later, and takes it from whoever has
+ * it then; when it draws its page anew in that time, which it does as long as extensions bring walkthroughs of their own,
+ * the step that was to get it is gone and nobody has it: so the step is chosen until it has the focus.
+ */
 async function chooseStep(title: string): Promise<void> {
   const step = window.page.locator(".getting-started-step", { hasText: title });
-  await step.locator(".step-title").click();
-  await focused(step);
+  await until(`${title} to be chosen`, async () => {
+    await press(step.locator(".step-title"));
+    return until("its focus", () => hasFocus(step), FOCUS_MS).catch(() => false);
+  });
 }
 
 test("the walkthrough has its steps, and its buttons run commands", async () => {
@@ -125,9 +138,11 @@ test("the walkthrough has its steps, and its buttons run commands", async () => 
   );
   await window.shot("53-walkthrough");
   await chooseStep("Ask for a change");
-  await page.getByRole("button", { name: "Write a message" }).click();
+  await until("the cursor to be in the composer", async () => {
+    await press(page.getByRole("button", { name: "Write a message" })); // once more where VS Code drew its page anew meanwhile
+    return until("its focus", () => hasFocus(window.composer), FOCUS_MS).catch(() => false);
+  });
   await page.locator(".step-done, .codicon-getting-started-step-checked").first().waitFor(); // the command ran
-  await focused(window.composer);
   await window.page.keyboard.type("said after the walkthrough");
   expect(await window.composer.inputValue()).toBe("said after the walkthrough");
   await window.composer.fill("");
@@ -176,7 +191,13 @@ test("all files of a turn in one editor; kept, undone and done again, exactly", 
   for (const name of ["NOTES.md", "shop.py"]) {
     await window.page.locator(".multiDiffEntry", { hasText: name }).first().waitFor();
   }
+  const lensOffer = window.page.locator(".notification-toast", { hasText: "Accept and Reject can stand above each hunk" });
+  await lensOffer.waitFor();
   await window.shot("54-multi-diff");
+  await lensOffer.getByRole("button", { name: "Switch it on" }).click();
+  await until("the editor's own setting", () =>
+    /"diffEditor.codeLens":\s*true/.test(readFileSync(join(editor.userDir, "User/settings.json"), "utf8")),
+  );
   await window.panel.getByRole("button", { name: "Keep all" }).click();
   await until("both files on disk", () => onDisk("shop.py") === MENDED && onDisk("NOTES.md") === NOTES);
   await window.command("Gloveport: Undo the Last Decision");
@@ -213,9 +234,14 @@ test("a conflict shows both versions; Take Gloveport's replaces the shown lines,
   writeFileSync(join(root, "shop.py"), mine);
   await window.openFile("shop.py");
   await lenses("Conflict").nth(1).waitFor();
+  await window.reload();
+  await window.openPanel();
+  await window.openFile("shop.py"); // which tab a reload brings back is VS Code's own affair
+  await lenses("Conflict").nth(1).waitFor(); // it stands there again, as the daemon knows it
   expect(onDisk("shop.py")).toBe(mine);
   await lenses("Compare").first().click();
   await window.page.locator(".tab.active", { hasText: "2 in conflict" }).waitFor();
+  await lenses("Keep mine").nth(1).waitFor(); // in the comparison too, since its lenses were switched on
   await window.shot("56-conflict");
   expect(await violationsInEveryTheme(window, "conflict")).toEqual([]);
   await window.openFile("shop.py");
@@ -245,21 +271,21 @@ test("an approval is told of outside the panel only while the panel is hidden, w
   await toast.getByRole("button", { name: "Open card" }).click();
   const card = window.panel.locator(".ap");
   await focused(card);
-  await window.page.waitForTimeout(700); // a card is deaf in its first moments, by design
-  await window.page.keyboard.press("Control+Backspace");
+  await window.answer(() => window.page.keyboard.press("Control+Backspace"));
   await window.panel.getByText("As you like.").waitFor();
   await window.say("behind my back, once more");
   await card.waitFor();
-  await window.page.waitForTimeout(500);
-  expect(await toast.count()).toBe(0); // the panel is there to be seen
-  await card.focus();
-  await window.page.waitForTimeout(700);
-  await window.page.keyboard.press("Control+Backspace");
+  await window.answer(async () => {
+    await card.focus();
+    await window.page.keyboard.press("Control+Backspace");
+  });
+  await window.panel.locator(".done", { hasText: "Denied" }).nth(1).waitFor();
+  expect(await toast.count()).toBe(0); // the panel was there to be seen
 });
 
 test("the doctor's report names every probe, and stands in the status bar's hover", async () => {
   await window.command("Gloveport: Run the Doctor");
-  const report = window.page.locator("iframe.webview").last().contentFrame().locator("iframe#active-frame").contentFrame();
+  const { report } = window;
   await report.getByText("Rungs on this machine").waitFor({ timeout: DOCTOR_MS });
   expect(await report.locator(".probes tr").count()).toBeGreaterThan(10);
   await window.shot("58-doctor");

@@ -1,28 +1,34 @@
 /** The views beside the chat: grants, sandboxes, status, tests, reports, several roots, other themes. */
 
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { Editor } from "./kit/editor.ts";
+import { Editor, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
-import { scene } from "./kit/script.ts";
-import { SHOP_FILES, TIDY } from "./kit/shop.ts";
+import { until } from "./kit/processes.ts";
+import { call, scene } from "./kit/script.ts";
+import { SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
 
 let home: Home;
 let editor: Editor;
 let window: Window;
 
+const FOLDER = scene(
+  "which folder",
+  { text: "I tidy a line and run the tests.\n", calls: [call("edit_file", { path: "shop.py", ...TWO }), call("run_tests", {})] },
+  { text: "This one." },
+);
+
 beforeAll(async () => {
-  home = new Home({ name: "e2e", steps: [...TIDY, ...scene("which folder", { text: "This one." })] });
+  home = new Home({ name: "e2e", steps: [...TIDY, ...FOLDER] });
   editor = await Editor.start(home);
   window = await editor.open(home.workspace("shop", SHOP_FILES), { size: { width: 1360, height: 900 } });
   await window.openPanel();
   await window.say("tidy the shop", "Trusted");
   await window.panel.locator(".ap").waitFor();
-  await window.page.waitForTimeout(700);
   await window.panel.locator(".ap").getByText("This session").click();
-  await window.panel.getByRole("button", { name: /Allow for this session/ }).click();
+  await window.answerBy(/Allow for this session/);
   await window.panel.getByText("That is all.").waitFor();
 });
 
@@ -92,24 +98,57 @@ test("a session is found by what was said in it, in the panel and by the keyboar
   await window.page.keyboard.press("Escape");
 });
 
-test("results of the agent's test run stand in the Test Explorer", async () => {
+/** Open the file of tests in the Test Explorer, and wait for each test's result. */
+async function results(of: Window, wanted: readonly RegExp[]): Promise<void> {
+  await of.show("Testing");
+  const file = of.page.getByRole("treeitem", { name: /test_shop\.py/ });
+  await file.first().waitFor();
+  await until("the tests of the file", async () => {
+    if ((await file.first().getAttribute("aria-expanded")) !== "true") {
+      await file.first().click();
+      await of.page.keyboard.press("ArrowRight");
+    }
+    return shown(of.page.getByRole("treeitem", { name: /^test_total/ }));
+  });
+  for (const name of wanted) {
+    await of.page.getByRole("treeitem", { name }).waitFor();
+  }
+}
+
+test("results of the agent's test run stand in the Test Explorer, each with its state, also after a reload", async () => {
+  const all = [/^test_total \(Passed\)/, /^test_cheapest \(Passed\)/, /^test_label \(Passed\)/];
   await window.page.keyboard.press("Escape");
-  await window.show("Testing");
-  await window.page.getByRole("treeitem", { name: /test_shop\.py/ }).waitFor();
+  await results(window, all);
   await window.shot("43-tests");
+  await window.reload();
+  await window.openPanel();
+  await window.panel.getByText("That is all.").waitFor();
+  await results(window, all);
 });
 
 test("the trace of the newest turn, and the audit chain verified", async () => {
   await window.command("Gloveport: Show Trace of the Newest Turn");
-  const report = window.page.locator("iframe.webview").last().contentFrame().locator("iframe#active-frame").contentFrame();
+  const { report } = window;
   await report.getByText("Where the time went").waitFor();
   await report.getByRole("button", { name: "Verify the audit chain" }).click();
   await report.getByText("Audit chain verified").waitFor();
   await window.shot("44-trace");
 });
 
-test("one session works in one folder: with several roots the folder is asked", async () => {
-  const roots = ["left", "right"].map((name) => home.workspace(name, { "a.txt": `${name}\n` }));
+test("a changed line of the audit log breaks its chain, and that is told with the line", async () => {
+  const path = join(home.data, "audit.jsonl");
+  const lines = readFileSync(path, "utf8").split("\n");
+  const changed = lines.map((line, at) => (at === 1 ? line.replace(/[0-9](?=[^0-9]*$)/, (digit) => String((Number(digit) + 1) % 10)) : line));
+  expect(changed[1]).not.toBe(lines[1]);
+  writeFileSync(path, changed.join("\n"));
+  await window.command("Gloveport: Verify the Audit Chain");
+  await window.page.locator(".notification-toast", { hasText: "The audit chain breaks at line 2." }).waitFor();
+  await window.shot("44-audit-broken");
+  writeFileSync(path, lines.join("\n"));
+});
+
+test("one session works in one folder: with several roots the folder is asked, and its hunks are that root's own", async () => {
+  const roots = ["left", "right"].map((name) => home.workspace(name, SHOP_FILES));
   const file = join(home.dir, "both.code-workspace");
   writeFileSync(file, JSON.stringify({ folders: roots.map((path) => ({ path })) }));
   const both = await editor.open(file);
@@ -119,8 +158,18 @@ test("one session works in one folder: with several roots the folder is asked", 
     await both.composer.press("Enter");
     await both.page.locator(".quick-input-widget .monaco-list-row", { hasText: "right" }).first().click();
     await both.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).first().click();
+    await both.answerBy(/Allow once/);
     await both.panel.getByText("This one.").waitFor();
     await both.panel.locator(".title", { hasText: "right" }).waitFor();
+    await results(both, [/^test_total \(Failed\)/, /^test_label \(Passed\)/]);
+    await both.shot("45-tests-failed");
+    await both.openPanel();
+    await both.panel.getByRole("button", { name: "Review shop.py" }).click();
+    await both.page.locator(".codelens-decoration a", { hasText: "Accept" }).first().click();
+    const [left, right] = roots.map((root) => () => readFileSync(join(root, "shop.py"), "utf8"));
+    await until("the hunk in the right folder", () => right!() === SHOP.replace(TWO.old, TWO.new));
+    expect(left!()).toBe(SHOP);
+    await both.shot("45-roots");
   } finally {
     await both.close();
   }

@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.e2e.ts"],
     fileParallelism: false,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 400_000,
+    hookTimeout: 400_000,
     retry: 0,
     bail: 1,
     reporters: ["verbose"],

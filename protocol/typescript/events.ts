@@ -177,6 +177,15 @@ export interface ContextOverflowed {
   readonly count: number;
 }
 
+/** A call left files where nothing is proposed that were not looked through: so many, the first of them by name. */
+export interface CopyUnseen {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly call_id: string;
+  readonly files: number;
+  readonly paths: readonly string[];
+}
+
 /** A daemon took the lease; `boot_id` tells a restart of the machine from one of the daemon. */
 export interface DaemonStarted {
   readonly pid: number;
@@ -870,6 +879,7 @@ export interface Events {
   readonly "OutcomeTold": OutcomeTold;
   readonly "TextErased": TextErased;
   readonly "SessionRulesSet": SessionRulesSet;
+  readonly "CopyUnseen": CopyUnseen;
 }
 
 export type EventType = keyof Events;

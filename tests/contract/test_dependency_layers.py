@@ -41,7 +41,7 @@ async def run(workspace: SessionWorkspace, backend: BubblewrapSandbox, script: s
     root = str(workspace.root)
     mounts = [Mount(str(workspace.worktree), root, Access.READ_WRITE)]
     mounts += [Mount(path, path, Access.COPY_ON_WRITE, layer) for path, layer in (await workspace.layers()).items()]
-    profile = Profile("layers", "build", tuple(mounts), root, Limits(wall_s=20.0))
+    profile = Profile("layers", "build", tuple(mounts), root, Limits(wall_s=60.0))
     name = f"run-{os.urandom(6).hex()}"
     lease = await backend.prepare(profile, name)
     try:

@@ -23,7 +23,7 @@ from gloveport.sandbox.runner.engine_memory import MemoryEar
 from gloveport.sandbox.runner.groups import remove_groups
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine]
-LIMITS = Limits(wall_s=30.0, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
+LIMITS = Limits(wall_s=60.0, memory_bytes_max=24 * 1024 * 1024, processes_max=16)
 EATER = ("tail", "/dev/zero")
 TRIALS = 4
 KILLED_BY_ITSELF = ("sh", "-c", "kill -KILL $$")

@@ -86,7 +86,7 @@ async def test_a_waiting_container_serves_one_run_and_is_gone(rig: Rig) -> None:
 
 async def test_an_oom_in_a_waiting_container_is_told_as_one(rig: Rig) -> None:
     source = "input()\nb = []\nwhile True: b.append(bytearray(4 << 20))"  # the input comes when somebody listens
-    result = await rig.python(source, b"\n", limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
+    result = await rig.python(source, b"\n", limits=Limits(wall_s=60.0, memory_bytes_max=64 * MIB))
     assert (result.kind, str(64 * MIB) in result.evidence) == (ResultKind.OOM, True)
 
 
@@ -268,7 +268,6 @@ async def test_an_engine_without_an_init_runs_without_one(tmp_path: Path) -> Non
         engine.stop()
 
 
-@pytest.mark.timeout(120)
 async def test_an_engine_that_dies_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     """No evidence, no verdict: the run is lost, what it wrote is kept, and nobody waits for ever."""
     require(os.getuid() == 0, "an engine of one's own is started by root")

@@ -30,7 +30,7 @@ async def test_another_user_gets_nothing(caplog: pytest.LogCaptureFixture) -> No
             [sys.executable, "-c", CONNECT, str(daemon.socket)],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=100,
             check=False,
         )
         assert done.stdout == "got b''\n", done

@@ -115,15 +115,20 @@ MANY_SHEETS = b"".join(
 def long_ones() -> dict[str, tuple[bytes, str]]:
     """Files whose rows, cells or names are more than an answer takes, and files that lead elsewhere; what is told."""
     return {
-        "columns.csv": (b"," * 1_500_000, "[of a row 1000 cells are shown at most; 1499001 more are left out]"),
+        "columns.csv": (b"," * 1_500_000, "[of long rows the first cells are shown; 1499001 cells are left out]"),
         "long.csv": (
             (",".join(["x" * 100] * 60) + "\n").encode() * 300,
-            "csv: rows 1 to 34 of 300\n[rows from 35 on are left out, since these are long; ask for them apart]",
+            "csv: rows 1 to 34 of 300\n[of long rows the first cells are shown; 39 cells are left out]\n"
+            "[rows from 35 on are left out, since these are long; ask for them apart]",
+        ),
+        "signs.csv": (
+            (",".join(["\U0001f600" * 2_000] * 900) + "\n").encode(),
+            "[of long rows the first cells are shown; 799 cells are left out]",
         ),
         "cell.csv": (b"a," + b"y" * 300_000 + b"\n1,2\n", "298000 characters left out"),
         "keys.json": (
             json.dumps([{f"k{number}": 1} for number in range(1_200)]).encode(),
-            "[of a row 1000 cells are shown at most;",
+            "[of long rows the first cells are shown;",
         ),
         "deep.json": (b"[" * 200_000, "No result: RecursionError"),
         "far.xlsx": (

@@ -23,6 +23,9 @@ LONG_ROWS = (
     "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a WHERE x < 400) "
     "SELECT printf('%.*c', 2000, 'x') FROM a"
 )
+WIDE = LONG_ROWS.replace("SELECT printf", f"SELECT {', '.join('y' * 1_500)} FROM (SELECT printf") + ")"
+WIDE = WIDE.replace("'x')", "'x') AS y")
+"""As much as three times the hand's memory, were it all taken."""
 WRITES = (
     "INSERT INTO sales VALUES ('x', 1)", "DELETE FROM sales", "DROP TABLE sales", "UPDATE sales SET amount = 0",
     "SELECT 1; DELETE FROM sales",
@@ -50,6 +53,7 @@ async def test_a_sqlite_file_is_asked(tmp_path: Path) -> None:
         done = await table.use("query_database", path="a.db", sql="SELECT region, amount FROM sales ORDER BY 2 DESC")
         few = await table.use("query_database", path="a.db", sql="SELECT * FROM sales", rows=1)
         long = await table.use("query_database", path="a.db", sql=LONG_ROWS, rows=1_000)
+        wide = await table.use("query_database", path="a.db", sql=WIDE, rows=1_000)
         logged = await table.use("query_database", path="w/b.db", sql="SELECT sum(amount) FROM sales")
     assert done.outcome == "ok", done
     assert done.text.splitlines()[1:] == ['["region", "amount"]', '["south", 4.5]', '["north", 3.0]']
@@ -57,6 +61,7 @@ async def test_a_sqlite_file_is_asked(tmp_path: Path) -> None:
     assert long.text.splitlines()[:2] == [
         "sqlite: rows 0 to 100", "[rows from 101 on are left out, since these are long; ask for them apart]",
     ]  # fmt: skip
+    assert wide.text.splitlines()[1] == "[of long rows the first cells are shown; 1900 cells are left out]", wide
     assert logged.text.splitlines()[-1] == "[7.5]", logged
     assert "write-ahead log" in logged.text
     assert table.planned is not None

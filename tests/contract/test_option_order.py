@@ -30,7 +30,7 @@ def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=100,
         check=False,
     )
 

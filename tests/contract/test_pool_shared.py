@@ -60,7 +60,6 @@ async def session(rig: Rig, number: int, warm: Counter[int]) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(240)
 async def test_eight_sessions_find_containers_waiting_alike(tmp_path: Path) -> None:
     """With real containers: each finds its own, none is left out, and nothing stays."""
     warm: Counter[int] = Counter()

@@ -395,7 +395,6 @@ async def test_output_of_the_time_without_a_way_is_not_lost(tmp_path: Path, rela
         await lease.release()
 
 
-@pytest.mark.timeout(150)
 async def test_a_machine_that_stays_away_leaves_the_outcome_unknown(tmp_path: Path, relay: Relay) -> None:
     """Lost is told with why; over there the run ends by itself, and the next trial removes what is left of it."""
     marker = f"gp{secrets.token_hex(6)}"
@@ -419,7 +418,6 @@ async def test_a_machine_that_stays_away_leaves_the_outcome_unknown(tmp_path: Pa
         assert list_far(rig, execution.run_id) == []
 
 
-@pytest.mark.timeout(150)
 async def test_a_run_whose_supervisor_is_killed_ends_itself(tmp_path: Path) -> None:
     marker = f"gp{secrets.token_hex(6)}"
     choice = replace(remote_machine().choose("ssh"), away_s=SOON_S)
@@ -438,7 +436,6 @@ async def test_a_run_whose_supervisor_is_killed_ends_itself(tmp_path: Path) -> N
         assert list_far(rig, execution.run_id) == []
 
 
-@pytest.mark.timeout(150)
 async def test_a_next_daemon_finds_neither_supervisor_nor_end_and_clears_up_over_there(ssh: Rig) -> None:
     """The run is lost, never begun again; its container goes at the next trial, its folder with the reaping."""
     lease = await ssh.lease()
@@ -463,7 +460,6 @@ async def test_a_next_daemon_finds_neither_supervisor_nor_end_and_clears_up_over
         await lease.release()
 
 
-@pytest.mark.timeout(150)
 async def test_an_engine_that_is_killed_and_comes_back_has_the_run(ssh: Rig) -> None:
     """With containers that outlive their engine; nothing of the run is lost."""
     ssh.empty_project()

@@ -50,7 +50,6 @@ PLACES = {
 PROGRAMS = {"pytest": "python3", "unittest": "python3", "node": "node", "go": "go", "cargo": "cargo"}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("rung", on_rungs("bubblewrap", "docker"))
 @pytest.mark.parametrize("framework", SUITES)
 async def test_a_real_suite_of_each_runner(framework: str, rung: str, tmp_path: Path) -> None:

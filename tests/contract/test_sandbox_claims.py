@@ -74,7 +74,7 @@ async def test_temporary_files_stay_inside(rig: Rig) -> None:
 async def test_temporary_files_are_bounded(rig: Rig) -> None:
     if Claim.TMP_QUOTA in rig.availability.holds:
         source = "open('/tmp/big', 'wb').write(bytes(9 << 20))"
-        result = await rig.python(source, limits=Limits(wall_s=20.0, tmp_bytes_max=8 * MIB))
+        result = await rig.python(source, limits=Limits(wall_s=60.0, tmp_bytes_max=8 * MIB))
         assert b"No space left" in result.output
 
 
@@ -123,7 +123,7 @@ async def test_only_three_pipes_are_open(rig: Rig) -> None:
 async def test_c11_memory_limit_is_an_oom_not_a_failure(rig: Rig) -> None:
     """C11: a kill for memory is told as that, with the limit."""
     source = "input()\nb = []\nwhile True: b.append(bytearray(4 << 20))"  # the input comes when somebody listens
-    result = await rig.python(source, b"\n", limits=Limits(wall_s=20.0, memory_bytes_max=64 * MIB))
+    result = await rig.python(source, b"\n", limits=Limits(wall_s=60.0, memory_bytes_max=64 * MIB))
     assert result.kind is ResultKind.OOM
     assert str(64 * MIB) in result.evidence
 
@@ -158,7 +158,7 @@ async def test_process_limit(rig: Rig) -> None:
         "print(n, flush=True); time.sleep(0.2 if n <= 20 else 15)\n"
         "os.kill(0, 9)"
     )
-    result = await rig.python(source, limits=Limits(wall_s=20.0, processes_max=20))
+    result = await rig.python(source, limits=Limits(wall_s=60.0, processes_max=20))
     forked = int(result.output.split()[0]) if result.output else 0
     if Claim.PROCESS_LIMIT not in rig.availability.holds:
         assert forked < 500  # declared: a bound, but not this one
@@ -184,14 +184,14 @@ async def test_a_folder_that_is_filled_ends_its_run_within_the_run(rig: Rig, mib
 
 async def test_cpu_limit_counts_the_tree(rig: Rig) -> None:
     source = "import os\nos.fork()\nwhile True: pass"
-    result = await rig.python(source, limits=Limits(wall_s=30.0, cpu_s=1))
+    result = await rig.python(source, limits=Limits(wall_s=60.0, cpu_s=1))
     assert result.kind is ResultKind.TIMEOUT
     assert "CPU" in result.evidence
 
 
 async def test_file_size_limit(rig: Rig) -> None:
     source = "open('big', 'wb').write(bytes(3 << 20))"
-    await rig.python(source, limits=Limits(wall_s=20.0, file_bytes_max=MIB))
+    await rig.python(source, limits=Limits(wall_s=60.0, file_bytes_max=MIB))
     assert (rig.project / "big").stat().st_size <= MIB
 
 

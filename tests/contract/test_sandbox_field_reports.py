@@ -30,7 +30,7 @@ from gloveport.sandbox.profile import Access, Limits, Mount, Profile
 async def main(folder, count, kill_half):
     backend = open_backend("bubblewrap", folder / "runs")
     profile = Profile("t", "build", (Mount(str(folder / "project"), "/home/user/project", Access.READ_WRITE),),
-                      "/home/user/project", Limits(wall_s=20.0), grace_s=0.2)
+                      "/home/user/project", Limits(wall_s=60.0), grace_s=0.2)
     assert (await backend.probe()).ok
     leases = []
     for number in range(count):
@@ -76,7 +76,6 @@ def kill_in_half(place: Path) -> None:
         helper.kill()
 
 
-@pytest.mark.timeout(180)
 async def test_c04_fifty_commands_half_of_them_killed_leave_nothing(place: Path) -> None:
     """Nothing new in the machine's temporary folders, in the project or beside it; the next start sweeps the rest."""
     require(shutil.which("git") is not None, "git is not installed")
@@ -113,7 +112,7 @@ async def main(folder, rung):
     if not found.ok:
         print(json.dumps([found.reason])); return
     profile = Profile("t", "build", (Mount(str(folder / "project"), str(folder / "project"), Access.READ_WRITE),),
-                      str(folder / "project"), Limits(wall_s=20.0))
+                      str(folder / "project"), Limits(wall_s=60.0))
     lease = await backend.prepare(profile, "l")
     words = "id -u; whoami 2>/dev/null; echo x > made; mkdir sub"
     result = await (await lease.start(Command(("sh", "-c", words), "r"))).result()
@@ -187,7 +186,7 @@ async def test_g04_no_name_leads_outside_where_nothing_is_listed(rung: str) -> N
         resolver.setblocking(False)
         async with open_rig(rung) as rig:
             port = str(resolver.getsockname()[1])
-            result = await rig.python(source.replace("PORT", port), limits=Limits(wall_s=20.0))
+            result = await rig.python(source.replace("PORT", port), limits=Limits(wall_s=60.0))
             closed = Claim.NO_NETWORK in rig.availability.holds
         assert result.kind is ResultKind.OK, result.output
         heard = True

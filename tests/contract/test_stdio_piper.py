@@ -295,7 +295,6 @@ def test_a_daemon_that_fails_is_told_with_its_last_words() -> None:
         assert str(places.log) in told.value.hint
 
 
-@pytest.mark.timeout(100)
 def test_a_daemon_that_fails_is_told_at_once_where_one_ended_before() -> None:
     """The one before let go of its lock: it is nobody who is still on the way up."""
     with fresh_home() as places:

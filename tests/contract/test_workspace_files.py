@@ -340,7 +340,7 @@ def as_ordinary_user(*arguments: str) -> str:
     if os.geteuid() == 0:
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=50).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100).stdout
 
 
 def test_unreadable_folder_and_file(tmp_path: Path) -> None:

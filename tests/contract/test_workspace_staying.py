@@ -48,8 +48,19 @@ async def test_what_was_there_before_and_what_is_too_large_is_left_out(tmp_path:
     workspace.close()
 
 
+async def test_what_nobody_read_is_named_as_such_and_no_link_is(tmp_path: Path) -> None:
+    """Too large, behind the room there is, with another name somewhere; a link leads nowhere and is no content."""
+    workspace = await left_in(tmp_path)
+    large = {one.path for one in await workspace.staying(0, 8, MANY) if one.is_unseen}
+    assert large == {path for path in LEFT if path != "run.log"} | {"ign/hard"}
+    assert not {one.path for one in await workspace.staying(0, MANY, MANY) if one.is_unseen} - {"ign/hard"}
+    workspace.close()
+
+
 async def test_no_more_names_are_gone_through_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = await left_in(tmp_path)
     monkeypatch.setattr(staying, "STAYING_FILES_MAX", 0)
-    assert {one.path for one in await workspace.staying(0, MANY, MANY)} == {"run.log", "src/run.log"}
+    found = await workspace.staying(0, MANY, MANY)
+    assert {one.path for one in found if one.data is not None} == {"run.log", "src/run.log"}
+    assert {one.path for one in found if one.is_unseen} == {"ign", "src/__pycache__", "node_modules"}
     workspace.close()

@@ -62,7 +62,7 @@ def seen_by_an_ordinary_user(workspace: SessionWorkspace, closed: str) -> tuple[
         require(os.access("/usr/bin/setpriv", os.X_OK), "setpriv (util-linux) is not installed")
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     shown, unseen = json.loads(done.stdout)
     return shown, dict(unseen)

@@ -44,14 +44,12 @@ def ended(trials: Trials, words: str) -> Found:
     return found
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.words.replace(" ", "_"))
 def test_a_refusal_is_typed_loses_nothing_and_heals(refusal: Refusal, trials: Trials) -> None:
     """R6.3: no promise is broken, no effect begins without its intent, the user's files are whole."""
     assert ended(trials, refusal.words).problems == ()
 
 
-@pytest.mark.timeout(300)
 def test_a_commit_that_failed_and_counts_as_done_is_caught(trials: Trials) -> None:
     """The control: acknowledging what the disk refused breaks promises, and they are found broken."""
     assert ended(trials, DEAF).problems != ()

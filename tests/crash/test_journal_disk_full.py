@@ -181,7 +181,7 @@ def test_refused_write_stops_and_loses_nothing(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=50,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     code, count, kept, verified = done.stdout.split()

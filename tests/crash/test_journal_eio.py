@@ -56,7 +56,7 @@ async def test_d02_a_refused_fsync_stops_before_anything_follows(tmp_path: Path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=100,
         check=False,
     )
     require("Operation not permitted" not in done.stderr, "strace (ptrace)")

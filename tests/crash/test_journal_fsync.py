@@ -72,7 +72,7 @@ def test_fsyncs_follow_durability(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
     )
     require("Operation not permitted" not in done.stderr, "strace (ptrace)")
     assert done.returncode == 0, done.stderr

@@ -68,7 +68,6 @@ def kill_at(directory: Path, number: int) -> bool:
     return done.returncode != 0
 
 
-@pytest.mark.timeout(120)
 async def test_d12_killed_at_every_step_of_a_migration(tmp_path: Path) -> None:
     """At each statement, and at each fsync of the copy: the next open has everything, and no half version."""
     number = 1

@@ -40,7 +40,6 @@ def places(start: int, end: int) -> list[int]:
     )
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ["cut", "zeroed"])
 async def test_d01_the_log_is_torn_at_every_byte_of_its_last_record(tmp_path: Path, kind: str) -> None:
     """Everything before is there, what was acknowledged and is gone is told, and the session goes on in a new epoch."""

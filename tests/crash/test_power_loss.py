@@ -31,7 +31,6 @@ def test_no_promise_is_broken_by_a_power_loss(recording: Recording) -> None:
     assert [one for one in found if one.problems] == []
 
 
-@pytest.mark.timeout(60)
 def test_a_worktree_of_empty_files_is_put_back_and_told(recording: Recording) -> None:
     """What the power loss left of unsynced files is never proposed as the agent's change."""
     cut = next(one.at for one in recording.answered if one.method == "change/accept")
@@ -48,7 +47,6 @@ def _ends(recording: Recording) -> dict[str, int]:
     }
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("fault", "policy", "words"),
     [

@@ -22,7 +22,7 @@ os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")  # the server of this tes
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://127.0.0.1:3128"}))
 for url in sys.argv[1:]:
     try:
-        print("GOT", opener.open(url, timeout=10).read().decode())
+        print("GOT", opener.open(url, timeout=60).read().decode())
     except urllib.error.HTTPError as error:
         print(error.code, error.read().decode())
 """
@@ -166,7 +166,7 @@ import os, urllib.request
 os.environ.pop("NO_PROXY"), os.environ.pop("no_proxy")
 import sys
 request = urllib.request.Request(sys.argv[1], headers={"Authorization": "token " + os.environ["FORGE"]})
-print(urllib.request.urlopen(request, timeout=10).read().decode(), os.environ["FORGE"].startswith("gloveport-"))
+print(urllib.request.urlopen(request, timeout=60).read().decode(), os.environ["FORGE"].startswith("gloveport-"))
 """
 
 

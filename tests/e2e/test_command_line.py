@@ -162,6 +162,9 @@ def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
     assert cli("show", session, code=1, cwd=root).stderr
     assert (root / "a.txt").read_text() == TEXT
     assert "events take:" in cli("daemon", "status").stdout
+    status = json.loads(cli("daemon", "status", "--json").stdout)
+    assert status["runningTurns"] == 0
+    assert status["data"]["sessions"] >= 0
 
 
 def test_doctor_as_json(cli: Cli) -> None:
@@ -237,7 +240,7 @@ def test_the_demo_twice_and_replay_without_a_daemon(tmp_path: Path) -> None:
         assert "not the demo's" in cli("demo", "--folder", str(tmp_path / "other"), code=1).stderr
         assert "daemon ends" in cli("daemon", "stop").stdout
         assert daemon.process is not None
-        assert daemon.process.wait(timeout=20) == 0
+        assert daemon.process.wait(timeout=100) == 0
         assert "No daemon runs." in cli("daemon", "status", code=6).stderr
         assert "No daemon runs." in cli("daemon", "stop").stdout
         assert "chain: holds" in cli("replay").stdout

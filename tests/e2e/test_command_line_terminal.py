@@ -243,9 +243,11 @@ def test_no_color_means_no_style(cli: Cli, root: Path) -> None:
         with cli.at_terminal("run", "hello", "--trust", "trusted", cwd=root, **names) as shell:
             assert shell.end() == 0
             assert ("\x1b[" in shell.text) is styled
-        with cli.at_terminal("accept", "--help", cwd=root, **names) as shell:
+        with cli.at_terminal("--help", cwd=root, **names) as shell:
             assert shell.end() == 0
             assert ("\x1b[" in shell.text) is styled
+            whole = " ".join(re.sub("\x1b\\[[0-9;]*m|│", "", shell.text).split())
+            assert "Your folder is not touched." in whole, "no command's words are cut"
 
 
 def test_a_narrow_terminal_lists_sessions_by_ids_that_commands_take(cli: Cli, root: Path) -> None:

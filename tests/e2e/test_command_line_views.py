@@ -116,6 +116,8 @@ def test_the_log_tells_the_same_without_a_daemon(cli: Cli, root: Path) -> None:
     alone = {words: cli(*words[:1], session, *words[1:], "--offline").stdout for words in commands}
     assert alone == asked
     assert sorted(path.name for path in cli.daemon.home.iterdir()) == before
+    assert "edit" in cli("show", session, "--offline").stdout
+    assert sorted(path.name for path in cli.daemon.home.iterdir()) == before
     assert "no session" in cli("usage", "nope", "--offline", code=1).stderr
     assert "no session" in cli("usage", "nope", code=1).stderr
 

@@ -42,7 +42,6 @@ def ours() -> list[str]:
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("level", "rung"), [("restricted", "docker"), ("untrusted", "gvisor")])
 async def test_the_main_job_in_a_container(daemon: Daemon, tmp_path: Path, level: TrustLevelName, rung: str) -> None:
     """Read, edit, approve, test, accept: the same as on bubblewrap, by the user's choice for this level of trust."""
@@ -69,7 +68,6 @@ async def test_the_main_job_in_a_container(daemon: Daemon, tmp_path: Path, level
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(120)
 async def test_the_doctor_examines_a_container(daemon: Daemon) -> None:
     """Every probe holds or is declared, asked over the wire."""
     async with daemon.client() as client:

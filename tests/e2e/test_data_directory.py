@@ -44,7 +44,6 @@ def start(home: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, env=names, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-@pytest.mark.timeout(120)
 async def test_d05_eight_start_at_once_on_data_to_be_migrated(home: Path) -> None:
     """One serves, the others end with a code and say who has it; the data is migrated once and whole."""
     write_first(home)

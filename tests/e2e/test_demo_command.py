@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.kit.left_running import end_owner
 from tests.kit.require import require_bubblewrap
 
 import gloveport
+from gloveport.server.client.paths import find_places
 
 RUN_S = 100.0
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -39,6 +41,7 @@ def run(home: Path) -> Iterator[Run]:
 
     yield run
     run("daemon", "stop")
+    end_owner(find_places({"HOME": str(home)}).data_dir)  # it answers before it has ended
 
 
 def test_the_demo_ends_green_each_time_and_says_what_is_what(run: Run, home: Path) -> None:

@@ -97,7 +97,6 @@ async def stopped_words(notices: AsyncIterator[DaemonTold]) -> str:
     raise AssertionError("the daemon went away")
 
 
-@pytest.mark.timeout(180)
 async def test_d04_a_disk_of_one_megabyte_fills_and_is_freed(daemon: Daemon, tmp_path: Path) -> None:
     """Two sessions fill it during their turns; after a kill and with room again everything acknowledged is there."""
     root = tmp_path / "project"
@@ -129,7 +128,6 @@ async def test_d04_a_disk_of_one_megabyte_fills_and_is_freed(daemon: Daemon, tmp
     assert (daemon.home / "config.toml").read_bytes() == settings
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("manner", ["words", "json"])
 def test_d02_a_command_says_at_once_that_its_turn_is_not_saved(daemon: Daemon, tmp_path: Path, manner: str) -> None:
     """The disk fills in the middle of an answer, and no end can be written: the command says so, and ends."""

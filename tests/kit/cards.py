@@ -67,6 +67,7 @@ def _changed() -> Iterator[tuple[str, Request]]:
     run, write = cases.command("npm", "test"), cases.request(cases.effect("write", "conftest.py"))
     changes: dict[str, dict[str, Any]] = {
         "user": {"label": cases.USER},
+        "unseen": {"unseen": ("target/app\u202e",)},
         "untrusted": {"label": cases.UNTRUSTED},
         "confidential": {"label": CONFIDENTIAL},
         "named": {"intent": "named"},

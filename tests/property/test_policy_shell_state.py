@@ -49,7 +49,7 @@ def left_by(text: str, folder: Path) -> str:
     environment = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "LC_ALL": "C"}
     ran = subprocess.run(
         ["/bin/bash", "-c", f"{text}\nbuiltin echo {MARK}; {{ {told}; }} 2>&1"],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20,
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=100,
     )  # fmt: skip
     return ran.stdout.decode("utf-8", "replace").partition(MARK)[2]
 

@@ -65,7 +65,7 @@ def handed_over(count: int, seed: int) -> Iterator[str]:
 def second_opinion(text: str) -> list[tuple[str, ...]] | None:
     """The simple commands that shfmt finds, in their order, each word as it is literally; None: no shell text."""
     ran = subprocess.run(
-        ["shfmt", "-ln", "bash", "--to-json"], input=text.encode(), capture_output=True, check=False, timeout=20
+        ["shfmt", "-ln", "bash", "--to-json"], input=text.encode(), capture_output=True, check=False, timeout=100
     )
     return list(_calls(json.loads(ran.stdout))) if ran.returncode == 0 else None
 

@@ -27,7 +27,6 @@ from gloveport.sandbox.doctor.judging import AUDIT_FIELDS
 from gloveport.sandbox.profile import Profile
 from gloveport.sandbox.runner.users import STAGE
 
-pytestmark = pytest.mark.timeout(240)
 Edit = Callable[[RunRequest], RunRequest]
 NO_COUNT = {"processes_max": None, "user_processes_max": None}
 FILES = {"mounts_isolated", "hooks_protected", "links_contained"}

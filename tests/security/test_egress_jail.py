@@ -29,7 +29,7 @@ GET = """
 import sys, urllib.request, urllib.error
 for url in sys.argv[1:]:
     try:
-        print(url, urllib.request.urlopen(url, timeout=10).read().decode())
+        print(url, urllib.request.urlopen(url, timeout=60).read().decode())
     except urllib.error.HTTPError as error:
         print(url, error.code, error.read().decode())
     except OSError as error:
@@ -127,10 +127,10 @@ LIBRARIES = """
 import sys, httpx2, requests
 for url in sys.argv[1:]:
     for library in (requests, httpx2):
-        answer = library.get(url, timeout=10)
+        answer = library.get(url, timeout=60)
         print(library.__name__, answer.status_code, answer.text.splitlines()[0])
 session = requests.Session()
-print([session.get(url, timeout=10).text for url in sys.argv[1:3] * 2])
+print([session.get(url, timeout=60).text for url in sys.argv[1:3] * 2])
 """
 
 
@@ -196,7 +196,7 @@ print(subprocess.run(words, capture_output=True, text=True, env={**os.environ, "
 for name in os.listdir("/tmp/got") if os.path.isdir("/tmp/got") else ():
     print("saved", name)
 try:
-    urllib.request.urlopen(urllib.request.Request(sys.argv[1], data=b"upload"), timeout=10)
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1], data=b"upload"), timeout=60)
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
 """
@@ -216,7 +216,7 @@ async def test_loopback_and_unix_sockets_inside_work_beside_a_way_out(rig: Rig) 
 
 SMTP = """
 import smtplib, sys
-with smtplib.SMTP(sys.argv[1], int(sys.argv[2]), timeout=10) as link:
+with smtplib.SMTP(sys.argv[1], int(sys.argv[2]), timeout=60) as link:
     print(link.sendmail("a@ok.test", ["b@ok.test"], "Subject: x\\r\\n\\r\\nhello"), link.noop()[0])
 """
 

@@ -209,7 +209,7 @@ def mount_naively(attempt: Attempt, field: Field) -> Outcome:
     before = field.snapshot()
     argv = [find_binaries()[0].path, "--ro-bind", "/", "/", "--bind", str(field.project), "/mnt"]
     argv += ["--ro-bind", "/usr", "/mnt/sub/made", "true"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)
     return Outcome(field.snapshot() != before, words=done.stderr)
 
 

@@ -59,7 +59,7 @@ def enter(folder: Path, abi: int, script: str) -> str:
     program.chmod(0o755)
     # No new privileges, which Landlock asks for from everybody but root.
     argv_bare = ["setpriv", "--no-new-privs", str(program)]
-    return subprocess.run(argv_bare, capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    return subprocess.run(argv_bare, capture_output=True, text=True, timeout=100, check=False).stdout.strip()
 
 
 @pytest.mark.parametrize("abi", ABIS)
@@ -339,21 +339,21 @@ async def test_what_the_breaker_ends_leaves_a_dump(rig: Rig, monkeypatch: pytest
     """Soft signal, dump, kill: a small hand that spins, that grows, that opens without end; a build only alarms."""
 
     def early(profile: Profile) -> BreakerPlan:
-        return replace(plan_breaker(profile), cpu_share=0.2, cpu_window_s=1.0)  # what a busy machine gives, too
+        return replace(plan_breaker(profile), cpu_share=0.02, cpu_window_s=1.0)  # what a busy machine gives, too
 
     with monkeypatch.context() as patched:
         patched.setattr(bubblewrap, "plan_breaker", early)
         spin = await rig.python("while True: pass", tool_kind="small", limits=Limits(wall_s=60.0))
-    assert (spin.kind, "20 % of a core" in spin.evidence) == (ResultKind.KILLED, True), spin
+    assert (spin.kind, "2 % of a core" in spin.evidence) == (ResultKind.KILLED, True), spin
     assert "maps:" in spin.dump
     assert "python" in spin.dump
-    grow = "import time\nb = bytearray(90 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\ntime.sleep(20)"
-    limits = Limits(wall_s=20.0, memory_bytes_max=100 << 20)
+    grow = "import time\nb = bytearray(90 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\ntime.sleep(60)"
+    limits = Limits(wall_s=60.0, memory_bytes_max=100 << 20)
     grown = await rig.python(grow, tool_kind="small", limits=limits)
     assert (grown.kind, "soft limit" in grown.evidence) == (ResultKind.OOM, True), grown
     assert "maps:" in grown.dump
     opens = "import os\nwhile True:\n    try: os.open('/nothing', 0)\n    except OSError: pass"
-    opened = await rig.python(opens, tool_kind="small", limits=Limits(wall_s=20.0))
+    opened = await rig.python(opens, tool_kind="small", limits=Limits(wall_s=60.0))
     assert (opened.kind, "openat" in opened.evidence) == (ResultKind.POLICY, True), opened
     monkeypatch.setattr(bubblewrap, "plan_breaker", lambda one: replace(plan_breaker(one), calls_per_s_max=50))
     starts = "import os\nfor i in range(1600):\n    try: os.execve('/nothing', ['x'], {})\n    except OSError: pass\n"

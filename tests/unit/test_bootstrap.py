@@ -171,5 +171,5 @@ def run(checkout: Path, path: str) -> subprocess.CompletedProcess[str]:
     """Run the script of the copy."""
     return subprocess.run(
         [sys.executable, str(checkout / "scripts" / "bootstrap"), "demo"],
-        env={"PATH": path}, capture_output=True, text=True, timeout=30, check=False,
+        env={"PATH": path}, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip

@@ -16,5 +16,5 @@ print(lines, b"".join(channel.pieces(5)), channel.line())
 def test_a_slow_start_is_no_broken_talk() -> None:
     """Signs of life come before, between and after lines, and before the mark; content may begin like one."""
     sent = b"\n\nhead\n\n\nentry\n\n\n=\n\nraw\n\n\nlast\n"
-    done = subprocess.run([sys.executable, "-c", READ], input=sent, capture_output=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", READ], input=sent, capture_output=True, timeout=100, check=True)
     assert done.stdout == b"[b'head', b'entry'] b'\\nraw\\n' b'last'\n"

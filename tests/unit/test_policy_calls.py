@@ -179,7 +179,7 @@ CHANGES: dict[str, Any] = {
     "call_id": "c2", "tool": "u", "effects": (), "arguments_digest": OTHER, "goal_revision": 8, "argv": ("x",),
     "cwd": "e", "environment": (), "file_digests": (), "unbound": ("f",), "unknown": (), "payload": None,
 }  # fmt: skip
-NOT_BOUND = {"label", "intent", "reversible", "sandbox", "understood", "typed", "carried"}
+NOT_BOUND = {"label", "intent", "reversible", "sandbox", "understood", "typed", "carried", "unseen"}
 """What an answer's own bound or the decision looks at each time; the digest leaves it out."""
 
 

@@ -222,6 +222,31 @@ TABLE: tuple[tuple[str, Request, dict[str, Any], list[str]], ...] = (
         ],
     ),
     (
+        "what nobody looked through, by a sink",
+        request(effect("network", "x:1"), label=USER, unseen=("big\u202e",)),
+        {},
+        [
+            kernel(
+                "not-looked-through",
+                "What programs left here was not looked through (big⟨U+202E⟩), and something of it could go there.",
+                about="network:x:1",
+            )
+        ],
+    ),
+    (
+        "what nobody looked through, by an open network",
+        replace(RUN, sandbox=PROCESS, unseen=("big",)),
+        {},
+        [
+            kernel(
+                "not-looked-through",
+                "What programs left here was not looked through (big), and the program could take it out.",
+                ceiling=Scope.session,
+            )
+        ],
+    ),
+    ("what nobody looked through, staying here", replace(RUN, unseen=("big",)), {}, []),
+    (
         "confidential by a program",
         replace(RUN, effects=(effect("network", "x:1"), effect("message", "y")), label=SECRET),
         {},

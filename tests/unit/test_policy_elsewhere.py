@@ -41,6 +41,17 @@ def test_what_the_machine_may_not_read_does_not_run_there() -> None:
     assert judge(command("ls", "-l", sandbox=REMOTE, label=shared)).verdict == "ask"
 
 
+def test_what_lies_in_the_copy_that_is_sent_counts_as_what_was_read() -> None:
+    """Nothing confidential was read in this session; an earlier one left it in the folder."""
+    left = replace(WORKSPACE, readers=frozenset({"api.example"}))
+    denied = judge(command("ls", "-l", sandbox=REMOTE, carried=left))
+    assert denied.verdict == "deny"
+    assert "copy of the project" in denied.reason
+    shared = replace(WORKSPACE, readers=frozenset({"build.example"}))
+    assert judge(command("ls", "-l", sandbox=REMOTE, carried=shared)).verdict == "ask"
+    assert judge(command("ls", "-l", sandbox=MACHINE, carried=left)).verdict == "allow", "the control: it stays here"
+
+
 def test_what_runs_nothing_is_not_sent() -> None:
     call = request(effect("read", "src/app.py"), tool="read_file", sandbox=REMOTE)
     assert ASKED not in judge(call).rule_ids

@@ -72,6 +72,16 @@ async function acceptLenses(uri: vscode.Uri, count: number): Promise<readonly vs
   });
 }
 
+/** A comparison that a window before this one opened has its text again: by its address alone, unsaved words and all. */
+async function keptComparison(uri: vscode.Uri, wanted: string): Promise<void> {
+  const { sessionId } = (await connection.call("session/list", {})).sessions[0] as SessionInfo;
+  const address = vscode.Uri.from({ scheme: "gloveport", authority: "proposal", path: uri.path, query: sessionId });
+  const kept = await vscode.workspace.openTextDocument(address);
+  await until("the proposal's text", () => kept.getText() === wanted);
+  const other = await vscode.workspace.openTextDocument(address.with({ authority: "output", path: "/gone" }));
+  assert.match(other.getText(), /Open it anew/);
+}
+
 const press = (command: vscode.Command | undefined): Thenable<unknown> => {
   assert.ok(command);
   return vscode.commands.executeCommand(command.command, ...((command.arguments ?? []) as unknown[]));
@@ -111,6 +121,7 @@ const TESTS: Readonly<Record<string, () => Promise<void>>> = {
     assert.ok(await vscode.workspace.applyEdit(mine));
     await ask("mend both");
     const [first, second] = await acceptLenses(uri, 2);
+    await keptComparison(uri, `# mine, not saved\n${SHOP.replace(ONE.old, ONE.new).replace(TWO.old, TWO.new)}`);
     await press(first);
     await until("the hunk in the buffer", () => document.getText().includes(ONE.new));
     assert.ok(document.getText().startsWith("# mine, not saved\n"));

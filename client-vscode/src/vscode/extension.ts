@@ -40,7 +40,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const sessions = sessionsOf(context.workspaceState, daemon, log);
   const actions = new Actions(daemon, sessions);
   const documents = new Documents();
-  const review = new Review(daemon, sessions, documents, log);
+  const review = new Review(daemon, sessions, documents, context.globalState, log);
   const status = new Status(daemon, sessions, actions);
   const reports = new Reports(extensionUri, daemon, actions, status, log);
   const pickers = new Pickers(daemon, sessions, actions, secrets);

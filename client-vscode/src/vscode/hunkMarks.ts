@@ -25,14 +25,15 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
   private readonly proposed: vscode.TextEditorDecorationType;
   private readonly yours: vscode.TextEditorDecorationType;
   private readonly conflict: vscode.TextEditorDecorationType;
+  /** In the gutter, at the first line of each. */
+  private readonly signs: Readonly<Record<"hunk" | "conflict", vscode.TextEditorDecorationType>>;
   private readonly parts: vscode.Disposable[];
 
   constructor(
     media: vscode.Uri,
     private readonly review: Review,
   ) {
-    const gutter = vscode.Uri.joinPath(media, "hunk.svg");
-    const ruler = { overviewRulerLane: vscode.OverviewRulerLane.Right, gutterIconPath: gutter, gutterIconSize: "contain" };
+    const ruler = { overviewRulerLane: vscode.OverviewRulerLane.Right };
     const make = (options: vscode.DecorationRenderOptions): vscode.TextEditorDecorationType =>
       vscode.window.createTextEditorDecorationType({ isWholeLine: true, ...options });
     this.waits = make({
@@ -44,12 +45,13 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
     this.proposed = make({ ...ruler, overviewRulerColor: colour("editorGutter.addedBackground") });
     this.yours = make({ backgroundColor: colour("merge.currentContentBackground") });
     this.conflict = make({
-      gutterIconPath: vscode.Uri.joinPath(media, "conflict.svg"),
-      gutterIconSize: "contain",
       backgroundColor: colour("merge.incomingContentBackground"),
       overviewRulerColor: colour("editorWarning.foreground"),
       overviewRulerLane: vscode.OverviewRulerLane.Right,
     });
+    const sign = (name: string): vscode.TextEditorDecorationType =>
+      make({ gutterIconPath: vscode.Uri.joinPath(media, `${name}.svg`), gutterIconSize: "contain" });
+    this.signs = { hunk: sign("hunk"), conflict: sign("conflict") };
     this.parts = [
       review.onChange(() => this.draw()),
       vscode.window.onDidChangeVisibleTextEditors(() => this.draw()),
@@ -113,6 +115,10 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       this.inserts,
       mine ? clean.filter((one) => one.end === one.line).map((one) => lines(Math.max(0, one.line - 1), one.line, told(one))) : [],
     );
+    const firsts = (of: readonly Placed[]): vscode.DecorationOptions[] =>
+      of.map((one) => lines(mine && one.end === one.line ? Math.max(0, one.line - 1) : one.line, one.line));
+    editor.setDecorations(this.signs.hunk, firsts(clean));
+    editor.setDecorations(this.signs.conflict, firsts(meets));
     editor.setDecorations(this.proposed, mine ? [] : clean.map((one) => lines(one.line, one.end)));
     editor.setDecorations(this.yours, mine ? [] : meets.map((one) => lines(one.line, one.theirs ?? one.end, "yours, in your file")));
     editor.setDecorations(
@@ -133,7 +139,16 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
   }
 
   dispose(): void {
-    vscode.Disposable.from(...this.parts, this.waits, this.inserts, this.proposed, this.yours, this.conflict, this.lensChanged).dispose();
+    vscode.Disposable.from(
+      ...this.parts,
+      this.waits,
+      this.inserts,
+      this.proposed,
+      this.yours,
+      this.conflict,
+      this.lensChanged,
+      ...Object.values(this.signs),
+    ).dispose();
   }
 }
 

@@ -19,9 +19,12 @@ import { SCHEME } from "./documents.ts";
 import type { Documents } from "./documents.ts";
 import type { Followed } from "../common/followed.ts";
 import type { Sessions } from "../common/sessions.ts";
+import { offer } from "./tell.ts";
 
 const ASK_AFTER_MS = 120;
 const PROPOSAL = "proposal";
+const NOTHING = "nothing";
+const OFFERED_KEY = "gloveport.lensesOffered";
 
 export class Review implements vscode.Disposable {
   private hunks: readonly PendingHunk[] = [];
@@ -39,8 +42,10 @@ export class Review implements vscode.Disposable {
     private readonly daemon: Daemon,
     private readonly sessions: Sessions,
     private readonly documents: Documents,
+    private readonly memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
   ) {
+    documents.again = (uri) => this.again(uri);
     this.parts = [
       sessions.onChange((session) => this.look(session)),
       sessions.onSwitch(() => this.askSoon()),
@@ -130,6 +135,16 @@ export class Review implements vscode.Disposable {
     this.documents.put(vscode.Uri.parse(uri), text);
   }
 
+  /** A comparison of a window before this one: it begins as the user's own text, and is drawn when the hunks are known. */
+  private async again(uri: vscode.Uri): Promise<string | undefined> {
+    if (uri.authority !== PROPOSAL) {
+      return uri.authority === NOTHING ? "" : undefined;
+    }
+    this.proposals.set(uri.toString(), { file: uri.path, sessionId: uri.query, placed: [] });
+    this.askSoon();
+    return textOf(uri.path);
+  }
+
   /** Both sides of a file's proposal: the user's own file (or nothing) and the proposal's text. */
   private async sides(file: string, sessionId: string): Promise<{ readonly left: vscode.Uri; readonly right: vscode.Uri }> {
     const exists = await vscode.workspace.fs.stat(vscode.Uri.file(file)).then(
@@ -139,7 +154,7 @@ export class Review implements vscode.Disposable {
     const right = this.documents.uri(PROPOSAL, file, sessionId); // the same path as the file's: editors take another one for a rename
     this.proposals.set(right.toString(), { file, sessionId, placed: [] });
     await this.draw(right.toString());
-    const nothing = this.documents.uri("nothing", file);
+    const nothing = this.documents.uri(NOTHING, file);
     this.documents.put(nothing, "");
     return { left: exists ? vscode.Uri.file(file) : nothing, right };
   }
@@ -154,7 +169,7 @@ export class Review implements vscode.Disposable {
     const place = this.proposals.get(right.toString())?.placed.find((one) => one.hunk.hunkId === hunkId);
     const at = place === undefined ? {} : { selection: new vscode.Range(place.line, 0, place.line, 0) };
     await vscode.commands.executeCommand("vscode.diff", left, right, `${reveal(splitPath(file).name)} (${about})`, { preview: true, ...at });
-    this.changed.fire();
+    this.shown();
   }
 
   /** All files of a session in one editor. */
@@ -166,7 +181,25 @@ export class Review implements vscode.Disposable {
       rows.push([vscode.Uri.file(file), left.scheme === SCHEME ? undefined : left, right]);
     }
     await vscode.commands.executeCommand("vscode.changes", reveal(title), rows);
+    this.shown();
+  }
+
+  private shown(): void {
     this.changed.fire();
+    this.offerLenses().catch((error: unknown) => this.log.warn(String(error)));
+  }
+
+  /** A comparison shows no lenses unless the editor is set to; that is offered once. Title, menu and keys work without. */
+  private async offerLenses(): Promise<void> {
+    const settings = vscode.workspace.getConfiguration("diffEditor");
+    if (settings.get("codeLens") === true || this.memory.get(OFFERED_KEY) === true) {
+      return;
+    }
+    await this.memory.update(OFFERED_KEY, true);
+    const words = "Accept and Reject can stand above each hunk of a comparison too. The editor’s setting diffEditor.codeLens does that.";
+    if ((await offer(words, "Switch it on", "Not now")) === "Switch it on") {
+      await settings.update("codeLens", true, vscode.ConfigurationTarget.Global);
+    }
   }
 
   dispose(): void {

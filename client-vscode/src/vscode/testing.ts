@@ -2,7 +2,8 @@
  * Test results in the Test Explorer.
  *
  * Purpose: publish what a run of the agent reported; runs begin with the agent alone.
- * Invariant: a result is shown as what the code under test reported, once.
+ * Invariant: a result is shown as what the code under test reported, once; after a reload the newest run of the session
+ * that is shown stands there again.
  * Must never: start tests, or make a result better than its report.
  */
 
@@ -11,6 +12,7 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { subs } from "../common/cardModel.ts";
+import { reveal } from "../common/hidden.ts";
 import { labelText } from "../common/plain.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
@@ -20,19 +22,36 @@ import type { Sessions } from "../common/sessions.ts";
 export class TestResults implements vscode.Disposable {
   private readonly controller = vscode.tests.createTestController("gloveport", "Gloveport");
   private readonly published = new Set<string>();
-  private readonly part: Disposable;
+  private loading: Disposable | undefined;
+  private readonly parts: readonly Disposable[];
 
   constructor(sessions: Sessions) {
-    this.part = sessions.onEvents(({ session, events }) => {
-      for (const { ops } of events.filter(({ type }) => type === "TestRunFinished")) {
-        for (const op of ops) {
-          const item = typeof op["item"] === "string" ? session.view?.find(op["item"]) : undefined;
-          if (item !== undefined) {
-            this.publish(session, item);
+    this.parts = [
+      sessions.onEvents(({ session, events }) => {
+        for (const { ops } of events.filter(({ type }) => type === "TestRunFinished")) {
+          for (const op of ops) {
+            const item = typeof op["item"] === "string" ? session.view?.find(op["item"]) : undefined;
+            if (item !== undefined) {
+              this.publish(session, item);
+            }
           }
         }
-      }
-    });
+      }),
+      sessions.onSwitch((session) => {
+        this.loading?.dispose();
+        this.loading = session?.onLoad(() => this.publishNewest(session));
+        if (session !== null) {
+          this.publishNewest(session);
+        }
+      }),
+    ];
+  }
+
+  private publishNewest(session: Followed): void {
+    const item = session.view?.items().findLast(({ kind }) => kind === "tests");
+    if (item !== undefined) {
+      this.publish(session, item);
+    }
   }
 
   /** Publish one run's results; a run that was published stays as it is. */
@@ -54,7 +73,7 @@ export class TestResults implements vscode.Disposable {
   private report(run: vscode.TestRun, root: string, one: Fields): void {
     const item = this.itemOf(root, str(one, "name"));
     const took = (num(one, "duration_us") ?? 0) / 1000;
-    const message = new vscode.TestMessage(str(one, "message") || "It gave no message.");
+    const message = new vscode.TestMessage(reveal(str(one, "message"), true) || "It gave no message.");
     run.started(item);
     switch (str(one, "status")) {
       case "passed":
@@ -85,6 +104,7 @@ export class TestResults implements vscode.Disposable {
   }
 
   dispose(): void {
-    vscode.Disposable.from(this.part, this.controller).dispose();
+    this.loading?.dispose();
+    vscode.Disposable.from(...this.parts, this.controller).dispose();
   }
 }

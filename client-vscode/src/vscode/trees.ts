@@ -38,6 +38,9 @@ export interface SandboxNode extends Node {
 function row(label: string, more: Partial<vscode.TreeItem> = {}, children?: Node["children"]): Node {
   const open = children === undefined ? vscode.TreeItemCollapsibleState.None : vscode.TreeItemCollapsibleState.Collapsed;
   const item = Object.assign(new vscode.TreeItem(reveal(label), open), more);
+  const { description, tooltip } = more;
+  const words = [reveal(label), description, tooltip].filter((one): one is string => typeof one === "string" && one !== "");
+  item.accessibilityInformation = { label: words.join(", ") }; // else a reader hears the tooltip alone
   return children === undefined ? { item } : { item, children };
 }
 
@@ -137,6 +140,7 @@ export function sessionRows(sessions: Sessions): () => readonly Node[] {
 export interface SnapshotNode extends Node {
   readonly sessionId: string;
   readonly point: string;
+  readonly title: string;
 }
 
 /** Points the folder can be put back to, newest first, and what the snapshots do not cover. */
@@ -155,7 +159,7 @@ export function snapshotRows(daemon: Daemon, sessions: Sessions): () => Promise<
         iconPath: new vscode.ThemeIcon("layers"),
         contextValue: "snapshot",
       });
-      return { ...made, sessionId: current.id, point };
+      return { ...made, sessionId: current.id, point, title };
     });
     const uncovered = (current.view?.items() ?? []).filter((item) => item.kind === "snapshot").flatMap((item) => list(item.fields, "notCovered"));
     const warning = {

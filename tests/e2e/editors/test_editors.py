@@ -21,7 +21,6 @@ import gloveport
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[2] / "docs" / "editors"
 EDITOR_S = 200
-pytestmark = pytest.mark.timeout(300)
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 CHANGES = {2: "second\n", 15: "middle\n", 29: "last but one\n"}
 EDITS = tuple(

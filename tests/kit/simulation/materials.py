@@ -159,6 +159,7 @@ def tool_facts(rng: Random, turn_id: str, revision: int, call_id: str, number: i
                  "skipped": 0, "cases": (case,), "cases_left_out": 0}
             ),
             ev.EgressRecorded(**born, call_id=call_id, places=(_place(True), _place(False)), left_out=1),
+            ev.CopyUnseen(**born, call_id=call_id, files=2, paths=("target/app", f"target/{number}")),
             ev.InjectionSuspected(
                 **born, call_id=call_id, tool="read_file", left_out=1,
                 hints=(ev.Hint(kind="hidden_characters", line=2, excerpt="U+E0041"),),

@@ -34,7 +34,7 @@ from gloveport.server.cli import (
 )
 from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.hints import name_command
-from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, with_client
+from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, print_json, with_client
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
@@ -59,13 +59,17 @@ class Doors:
 
 def command_line(doors: Doors) -> typer.Typer:
     """The whole command line."""
+    if os.environ.get("NO_COLOR"):  # the same help, no word of it cut, and without any style
+        from typer import rich_utils
+
+        rich_utils.COLOR_SYSTEM = None
     app = typer.Typer(
         name="gloveport",
         help="An agent backend that an editor can trust with its hands.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
+        rich_markup_mode="rich",
     )
     app.callback()(program)
     views = Views(doors.view)
@@ -91,7 +95,7 @@ def command_line(doors: Doors) -> typer.Typer:
             (
                 sessions.sessions,
                 sessions.search,
-                sessions.show,
+                views.show,
                 approvals.why,
                 views.transcript,
                 views.plan,
@@ -154,13 +158,16 @@ def _daemon(doors: Doors) -> typer.Typer:
     return daemon
 
 
-def status() -> None:
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Show who serves here; none is started. Exit code 6 when nobody does."""
     if not is_served():
         fail(NOBODY, "The next command that needs one starts it.", Exit.UNREACHABLE)
 
     async def work(client: Client) -> None:
         found = await client.call("daemon/status", Empty())
+        if as_json:
+            print_json(found.model_dump(mode="json", by_alias=True))
+            return
         for name, value in status_lines(found, time.time()):
             out().print(plain(f"{name}: {value}"))
         for words in (*found.data.told, *found.sandboxes_told):

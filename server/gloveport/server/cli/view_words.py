@@ -168,7 +168,7 @@ def print_metrics(answer: wire.MetricsShowResult) -> None:
     turns = next((row.count for row in answer.counts if row.name == "turns"), 0)
     console.print(plain(f"{counted(answer.sessions, 'session')}, {counted(turns, 'turn')}", "bold"))
     for rate in answer.rates:
-        percent = "–" if rate.percent is None else f"{rate.percent} %"
+        percent = "–" if rate.percent is None else f"{rate.percent} %" if rate.percent or not rate.part else "<1 %"
         console.print(plain(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})"))
     for suggestion in answer.suggestions:
         console.print(plain(f"  {suggestion}", "yellow"))

@@ -17,6 +17,7 @@ from gloveport.protocol.errors import GloveportError
 from gloveport.protocol.text import printable
 from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
+from gloveport.server.cli import sessions as online
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, fail, print_json, with_client
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
@@ -59,7 +60,7 @@ class Views:
             once_named(session, named),
             root,
             offline,
-            _json if as_json else print_usage,
+            _shown(print_usage, as_json),
         )
 
     def trace(
@@ -74,7 +75,7 @@ class Views:
         """Show where the time of a session's newest turn went, part by part and line by line."""
         ask = partial(self._one, "trace/show", lambda client, asked: client.call("trace/show", asked))
         params = wire.TraceShowParams(session_id=ANY, turns=turns)
-        ask(params, once_named(session, named), root, offline, _json if as_json else print_trace)
+        ask(params, once_named(session, named), root, offline, _shown(print_trace, as_json))
 
     def plan(
         self,
@@ -86,13 +87,7 @@ class Views:
     ) -> None:
         """Show the agent's plan, and the steps whose goal has changed."""
         ask = partial(self._one, "plan/show", lambda client, asked: client.call("plan/show", asked))
-        ask(
-            wire.PlanShowParams(session_id=ANY),
-            once_named(session, named),
-            root,
-            offline,
-            _json if as_json else print_plan,
-        )
+        ask(wire.PlanShowParams(session_id=ANY), once_named(session, named), root, offline, _shown(print_plan, as_json))
 
     def task(
         self,
@@ -104,13 +99,7 @@ class Views:
     ) -> None:
         """Show what a session does now: what runs, what waits, how it last failed."""
         ask = partial(self._one, "task/show", lambda client, asked: client.call("task/show", asked))
-        ask(
-            wire.TaskShowParams(session_id=ANY),
-            once_named(session, named),
-            root,
-            offline,
-            _json if as_json else print_task,
-        )
+        ask(wire.TaskShowParams(session_id=ANY), once_named(session, named), root, offline, _shown(print_task, as_json))
 
     def transcript(
         self,
@@ -155,7 +144,7 @@ class Views:
     ) -> None:
         """Show rates and times of one session or of many: questions, refusals, takings back, stops, tools."""
         params = wire.MetricsShowParams(session_id=session or None, sessions=sessions)
-        show: Show = _json if as_json else print_metrics
+        show = _shown(print_metrics, as_json)
         if offline:
             show(self._read("metrics/show", params))
             return
@@ -165,6 +154,13 @@ class Views:
             show(await client.call("metrics/show", params.model_copy(update={"session_id": found})))
 
         with_client(work)
+
+    def show(self, session: Named = "", named: Session = "", offline: Offline = False, root: Folder = HERE) -> None:
+        """Print a session: its messages, calls, tests and changes."""
+        if offline:
+            self.transcript(session, named, form="plain", offline=True, root=root)
+        else:
+            online.show(session, named, root)
 
     # --- asking
 
@@ -197,6 +193,10 @@ class Views:
             return self._door(places.data_dir, places.config_dir, method, params)
         except GloveportError as error:
             fail(error.message, hint_of(error))
+
+
+def _shown(show: Show, as_json: bool) -> Show:
+    return _json if as_json else show
 
 
 def _json(answer: WireModel) -> None:

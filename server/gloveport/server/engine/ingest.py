@@ -15,7 +15,14 @@ from typing import Final
 import anyio.to_thread
 
 from gloveport.protocol.errors import GloveportError
-from gloveport.protocol.journal.events import ArtifactSuspected, ChangeProposed, EventBody, Hint, SecretPlace
+from gloveport.protocol.journal.events import (
+    ArtifactSuspected,
+    ChangeProposed,
+    CopyUnseen,
+    EventBody,
+    Hint,
+    SecretPlace,
+)
 from gloveport.server.edit.render import visible
 from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.hands import SANDBOX
@@ -23,7 +30,7 @@ from gloveport.server.engine.labelling import confidential
 from gloveport.server.engine.looking import Looked
 from gloveport.server.policy.hints import suspicions
 from gloveport.server.secrets.detect import Redactor
-from gloveport.server.session.fold_labels import join_labels
+from gloveport.server.session.fold_labels import UNSEEN_KEPT_MAX, join_labels
 from gloveport.server.session.state import Call
 from gloveport.server.tools.contract import Performed
 from gloveport.server.tools.output import clean_output
@@ -38,6 +45,8 @@ HINT_BYTES_MAX: Final = 256 * 1024
 ARTIFACTS_TOLD_MAX: Final = 100
 PLACES_TOLD_MAX: Final = 8
 NAMED_MAX: Final = 5
+WHOLE_COPY: Final = "the session's copy of the folder"
+"""What is not looked through where the look failed."""
 _IGNORED: Final = "Written, but ignored here (git's rules) and so not proposed"
 _WRITTEN: Final = "What looks like a secret was written to"
 
@@ -106,7 +115,8 @@ async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: i
     except GloveportError as error:
         if is_fatal(error):
             raise
-        return done
+        return _with_unseen(actor, call, done, [WHOLE_COPY])
+    done = _with_unseen(actor, call, done, [one.path for one in stays if one.is_unseen])
     told_already = actor.workspace.is_unknown
     left = sorted(visible(one.path) for one in stays if not one.is_tools_own and not told_already(one.path))
     if left:
@@ -118,6 +128,18 @@ async def with_what_stays(actor: Actor, call: Call, done: Performed, since_us: i
     words = f"{_WRITTEN} {_named(found)}; it counts as confidential."
     label = join_labels(done.label, confidential(actor.state, f"secret-like:{call.tool}"))
     return replace(done, label=label, text="\n".join(filter(None, (done.text, words))))
+
+
+def _with_unseen(actor: Actor, call: Call, done: Performed, paths: Sequence[str]) -> Performed:
+    """The outcome with the fact that these were not looked through, where that is news."""
+    first = tuple(map(visible, sorted(paths)[:UNSEEN_KEPT_MAX]))
+    if set(first) <= set(actor.state.unseen):
+        return done
+    turn_id = actor.state.turn.turn_id if actor.state.turn is not None else ""
+    fact = CopyUnseen(
+        turn_id=turn_id, goal_revision=call.goal_revision, call_id=call.call_id, files=len(paths), paths=first
+    )
+    return replace(done, facts=(*done.facts, fact))
 
 
 def _secret_places(stays: Sequence[Staying], redactor: Redactor) -> list[str]:

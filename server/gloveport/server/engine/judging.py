@@ -17,7 +17,7 @@ from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import SANDBOX, Hands
-from gloveport.server.engine.labelling import carried_label, tree_label
+from gloveport.server.engine.labelling import carried_label, confidential, sent_label, tree_label
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.card import build_card, card_digest
@@ -86,11 +86,20 @@ def grant_in_force(state: SessionState, issued: GrantIssued, now: int) -> Grant 
 
 
 async def beside_it(actor: Actor, plan: ToolPlan, hands: Hands) -> Label:
-    """What could leave with a call, besides its own words; nothing where nothing leaves."""
+    """What could leave with a call, besides its own words; nothing where nothing leaves.
+
+    To a sandbox on another machine the whole copy of the folder is sent, whatever the call names.
+    """
     leaves = any(one.kind in OUTGOING_KINDS for one in plan.effects)
-    if not leaves and (not _is_jailed(plan) or Claim.NO_NETWORK in hands.available.holds):
+    is_sent = _is_jailed(plan) and bool(hands.backend.host)
+    if not leaves and not is_sent and (not _is_jailed(plan) or Claim.NO_NETWORK in hands.available.holds):
         return BOTTOM
-    return label_from_record(await carried_label(actor, plan.effects))
+    carried = label_from_record(await carried_label(actor, plan.effects))
+    if is_sent:
+        return carried.join(label_from_record(await sent_label(actor)))
+    if leaves and (unseen := actor.state.unseen):  # what nobody looked through may be anything, also what was read
+        return carried.join(label_from_record(confidential(actor.state, f"not-looked-through:{unseen[0]}")))
+    return carried
 
 
 def _request(
@@ -115,7 +124,9 @@ def _request(
     intent = intent_of(state.user_messages[-1:], request.effects)
     unread = nothing_read(label_from_record(state.label))
     typed = plan.argv is None and unread and is_typed_look(state.unanswered_look, plan.sends)
-    return dataclasses.replace(request, intent=intent, typed=typed, payload=leaving_of(plan), carried=carried)
+    return dataclasses.replace(
+        request, intent=intent, typed=typed, payload=leaving_of(plan), carried=carried, unseen=state.unseen
+    )
 
 
 def leaving_of(plan: ToolPlan) -> Leaving | None:

@@ -72,6 +72,12 @@ async def carried_label(actor: Actor, effects: Iterable[EffectRecord]) -> LabelR
     return join_all_labels(*found)
 
 
+async def sent_label(actor: Actor) -> LabelRecord:
+    """Who may read the session's copy of the folder as it lies there, what earlier sessions labelled included."""
+    await actor.room.labels.ready()
+    return _tree_readers(actor)
+
+
 def _tree_readers(actor: Actor) -> LabelRecord:
     state = actor.state
     return join_all_labels(*state.file_labels.values(), actor.room.labels.below(state.root))

@@ -16,6 +16,9 @@ from gloveport.server.hands import inside
 from gloveport.server.hands.libraries import Library
 
 _BOOT: Final = "import sys, importlib; sys.path[:0] = sys.argv[2:]; importlib.import_module(sys.argv[1]).main()"
+ANSWER_PARTS_MAX: Final = 1_000_000
+"""An answer has no more lists, objects and commas: else a hand that was taken over would fill the daemon's memory."""
+NUMBER_MAX: Final = 2**53
 NOTHING: Final = Library((), ())
 
 Environment = tuple[tuple[str, str], ...]
@@ -52,10 +55,19 @@ def start_of(
 
 
 def read_answer(output: bytes) -> dict[str, Any] | None:
-    """The one object that a hand answers, on the last line; null where there is none."""
+    """The one object that a hand answers, on the last line; null where there is none, or one of too many parts."""
     line = output.rstrip(b"\n").rpartition(b"\n")[2]
+    if sum(map(line.count, (b"[", b"{", b","))) > ANSWER_PARTS_MAX:
+        return None
     try:
         told = json.loads(line)
     except (ValueError, RecursionError):
         return None
     return told if isinstance(told, dict) else None
+
+
+def whole(value: Any) -> int:
+    """A number of an answer. Raises ValueError for anything else: a hand that was taken over says what it likes."""
+    if type(value) is not int or abs(value) > NUMBER_MAX:
+        raise ValueError("not a whole number")
+    return value

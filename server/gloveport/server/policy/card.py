@@ -111,6 +111,8 @@ def _question(request: Request, decision: Decision) -> str:
         return f"Let {escape_display(request.tool)} do this?"
     if gravest is EffectKind.execute and request.tool == TEST_TOOL:
         return "Run the tests?"
+    if gravest is EffectKind.delete and request.argv is not None:
+        return "Run this command? It deletes files."
     return QUESTIONS[gravest]
 
 

@@ -156,10 +156,27 @@ def _elsewhere(request: Request, effects: Effects, _context: Context) -> Iterato
     if not host or not runs_program(effects):
         return
     place = escape_display(host)
+    may_not = f"{place}, where it would run, may not see it."
     if not request.label.readable_by(host.casefold()):
-        yield deny("confidential", f"Confidential data has been read, and {place}, where it would run, may not see it.")
+        yield deny("confidential", f"Confidential data has been read, and {may_not}")
+    elif not request.leaving.readable_by(host.casefold()):
+        yield deny("confidential", f"The session's copy of the project is confidential in part, and {may_not}")
     words = f"It runs on {place}: the session's copy of the project is sent there, and who runs it can read that."
     yield ask("another-machine", words, ceiling=Scope.session)
+
+
+def _unseen(request: Request, effects: Effects, _context: Context) -> Iterator[Finding]:
+    """What nobody looked through may hold anything, and what was read since may come from it."""
+    if not request.unseen:
+        return
+    words = f"What programs left here was not looked through ({escape_display(', '.join(request.unseen))})"
+    sink = next((effect for effect in effects if effect.kind in EFFECT_SINKS), None)
+    if sink is not None:
+        yield ask("not-looked-through", f"{words}, and something of it could go there.", sink)
+    sandbox = request.sandbox
+    goes = sandbox is not None and (sandbox.network or sandbox.host) and not request.only_looks
+    if sink is None and goes and runs_program(effects):
+        yield ask("not-looked-through", f"{words}, and the program could take it out.", ceiling=Scope.session)
 
 
 def _leak(request: Request, effect: Effect) -> Finding:
@@ -184,4 +201,15 @@ def destination_host(effect: Effect) -> str:
     return (host if colon and port.isdecimal() else effect.target).casefold()
 
 
-CHECKS: Final[tuple[Check, ...]] = (_shape, _goal, _known, _trust, _rung, _command, _label, _elsewhere, _intent)
+CHECKS: Final[tuple[Check, ...]] = (
+    _shape,
+    _goal,
+    _known,
+    _trust,
+    _rung,
+    _command,
+    _label,
+    _elsewhere,
+    _unseen,
+    _intent,
+)

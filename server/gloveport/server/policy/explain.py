@@ -34,6 +34,7 @@ KERNEL_CHECKS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "not-your-word": ("ask", "What leaves, is remembered or configures follows your own words or is asked about."),
         "confidential": ("deny", "Confidential data never goes where it can't be previewed; else it is asked about."),
         "could-carry": ("ask", "What could take along something confidential is asked about, with where it would go."),
+        "not-looked-through": ("ask", "What programs left and nobody could look through does not leave unasked."),
         "another-machine": ("ask", "A program that runs on another machine is asked about, with that machine's name."),
         "open-network": ("ask", "A program that could send out confidential data is asked about."),
         "intent": ("ask", "What matters and was not asked for by you is asked about."),

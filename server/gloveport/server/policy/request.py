@@ -34,7 +34,8 @@ class Request:
     named ones whose content can't be told, so that no answer lasts. `sandbox` is where it would run; None: the daemon
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
     neither. `typed`: all that leaves is a look that the user asked for in words. `understood` is the command line
-    taken apart; None: nobody looked. `carried` is the label of what the call could read and take along.
+    taken apart; None: nobody looked. `carried` is the label of what the call could read and take along; `unseen`
+    are files that earlier calls left and nobody looked through.
     """
 
     call_id: CallId
@@ -56,6 +57,7 @@ class Request:
     understood: Understood | None = None
     typed: bool = False
     carried: Label = BOTTOM
+    unseen: tuple[str, ...] = ()
 
     @property
     def leaving(self) -> Label:

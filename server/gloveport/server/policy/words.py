@@ -33,7 +33,9 @@ VERBS: Final[Mapping[EffectKind, str]] = MappingProxyType(
 
 def effect_words(effect: Effect) -> str:
     """One effect as a phrase: "run `pytest -q`"."""
-    phrase = f"{VERBS[effect.kind]} `{escape_display(effect.target)}`"
+    by_command = effect.kind is EffectKind.delete and effect.fact("from") is not None
+    verb = "delete files by" if by_command else VERBS[effect.kind]
+    phrase = f"{verb} `{escape_display(effect.target)}`"
     count = effect.fact("count")
     more = [f"{escape_display(count)} files"] if count is not None else []
     more += ["with everything in it"] if effect.fact("recursive") == "true" else []

@@ -11,13 +11,21 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any, Final
 
-from gloveport.protocol.journal.events import ChangeProposed, EventBody, ReleaseIssued, ReleaseUsed, TextErased
+from gloveport.protocol.journal.events import (
+    ChangeProposed,
+    CopyUnseen,
+    EventBody,
+    ReleaseIssued,
+    ReleaseUsed,
+    TextErased,
+)
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
 from gloveport.server.session.evolve import evolve
 from gloveport.server.session.state import USER_LABEL, SessionState
 
 _UNTRUSTED: Final = 2
+UNSEEN_KEPT_MAX: Final = 5
 
 
 def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
@@ -65,10 +73,15 @@ def _used(state: SessionState, body: ReleaseUsed) -> SessionState:
     return evolve(state, turn=evolve(state.turn, calls=calls))
 
 
+def _unseen(state: SessionState, body: CopyUnseen) -> SessionState:
+    others = (path for path in state.unseen if path not in body.paths)
+    return evolve(state, unseen=(*body.paths, *others)[:UNSEEN_KEPT_MAX])
+
+
 def _erased(state: SessionState, body: TextErased) -> SessionState:
     return evolve(state, label=join_labels(state.label, body.label), unanswered_look="")
 
 
 LABEL_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(
-    {ReleaseIssued: _issued, ReleaseUsed: _used, TextErased: _erased}
+    {ReleaseIssued: _issued, ReleaseUsed: _used, TextErased: _erased, CopyUnseen: _unseen}
 )

@@ -266,6 +266,8 @@ class SessionState:
     """By digest, those that ended last; a hunk of `changes` is not among them."""
     file_labels: Mapping[str, LabelRecord] = field(default_factory=_empty)
     """Labels of paths that calls of this session wrote, where they say more than that it is the workspace's."""
+    unseen: tuple[str, ...] = ()
+    """Files in its copy that calls left and nobody looked through, the newest by name."""
     releases: Mapping[str, ReleaseIssued] = field(default_factory=_empty)
     """Releases that were not used, by their grant."""
     suspected: Mapping[str, ArtifactSuspected] = field(default_factory=_empty)

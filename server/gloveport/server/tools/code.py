@@ -19,7 +19,7 @@ from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
 from gloveport.sandbox.interpreter import find_interpreter
 from gloveport.server.edit.render import visible
 from gloveport.server.edit.replace import hash_of
-from gloveport.server.hands.request import Started, start_of
+from gloveport.server.hands.request import Started, start_of, whole
 from gloveport.server.tools.contract import (
     Arguments,
     Found,
@@ -148,7 +148,7 @@ class RunPython:
             return nothing
         try:
             told = done.told or {}
-            code, cut = int(told["exit_code"]), int(told["cut"])
+            code, cut = whole(told["exit_code"]), whole(told["cut"])
             printed = context.redact(base64.b64decode(told["printed"], validate=True))
             files = {str(name): base64.b64decode(data, validate=True) for name, data in told["files"]}
         except (KeyError, TypeError, ValueError, binascii.Error):

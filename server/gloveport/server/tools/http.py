@@ -22,6 +22,7 @@ from gloveport.sandbox.contract import Result, ResultKind
 from gloveport.sandbox.egress.hosts import Authority, HostError, read_port, read_typed_host, split_port
 from gloveport.sandbox.egress.way import PROXY_PORT
 from gloveport.server.edit.render import visible
+from gloveport.server.hands.request import read_answer, whole
 from gloveport.server.hands.table import HANDS
 from gloveport.server.tools.contract import (
     OWN_LABEL,
@@ -220,17 +221,18 @@ def _label(place: Authority, arguments: HttpRequestArguments, context: ToolConte
 
 def _told(result: Result, label: LabelRecord, context: ToolContext) -> Performed:
     """What came back, made safe to read."""
-    told = _parse(result.output) if result.kind is ResultKind.OK and not result.truncated else {}
+    is_good = result.kind is ResultKind.OK and not result.truncated
+    told = (read_answer(result.output) if is_good else None) or {}
     taken = int(result.wall_s * 1e6) if result.kind is not ResultKind.LOST else None
     evidence = f"{how_it_ended(result)}; {result.evidence}"
     try:
-        status, body = int(told["status"]), base64.b64decode(told["body"], validate=True)
-        head = [f"HTTP {status} {str(told['reason'])[:100]}", *_header_lines(told["headers"])]
+        status, body = whole(told["status"]), base64.b64decode(told["body"], validate=True)
+        head = [_line(f"HTTP {status} {str(told['reason'])[:100]}", context), *_header_lines(told["headers"], context)]
         text = "\n".join([*head, "", _body_text(context.redact(body), is_cut=bool(told["is_cut"]))])
     except (KeyError, TypeError, ValueError, binascii.Error):
         words = str(told.get("error") or how_it_ended(result))[:1000]
         outcome = "failed" if result.kind is ResultKind.OK else outcome_of(result)
-        text = f"No answer: {clean_output(context.redact(words.encode()))}"
+        text = f"No answer: {clean_output(context.redact(words.encode('utf-8', 'replace')))}"
         return Performed(outcome, text, evidence, label, lasted_us=taken)
     return Performed(
         "ok",
@@ -243,20 +245,15 @@ def _told(result: Result, label: LabelRecord, context: ToolContext) -> Performed
     )
 
 
-def _parse(output: bytes) -> dict[str, Any]:
-    try:
-        told = json.loads(output)
-    except (ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
+def _line(words: str, context: ToolContext) -> str:
+    """What a server says in its head, as one line that steers no terminal and tells no secret."""
+    return clean_output(context.redact(words.encode("utf-8", "replace"))).replace("\n", " ")
 
 
-def _header_lines(headers: list[Any]) -> list[str]:
+def _header_lines(headers: list[Any], context: ToolContext) -> list[str]:
     pairs = ((str(name), str(value)) for name, value in headers)
     return [
-        clean_output(f"{name}: {value[:HEADER_CHARACTERS_SHOWN]}".encode("utf-8", "replace"))
-        for name, value in pairs
-        if name.lower() in _SHOWN
+        _line(f"{name}: {value[:HEADER_CHARACTERS_SHOWN]}", context) for name, value in pairs if name.lower() in _SHOWN
     ]
 
 

@@ -9,16 +9,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gloveport.server.hands.request import whole
+
 
 def rows_text(told: Mapping[str, Any]) -> str:
     """Lines of an answer. Raises KeyError, TypeError, ValueError or RecursionError where it is none."""
     notes = [f"[{note}]" for note in map(str, told.get("notes", ()))]
     if "text" in told:
         total = told.get("total_rows")
-        return "\n".join([*([] if total is None else [f"{int(total)} pages"]), *notes, str(told["text"])])
+        return "\n".join([*([] if total is None else [f"{whole(total)} pages"]), *notes, str(told["text"])])
     rows = [json.dumps(list(row), ensure_ascii=False) for row in told["rows"]]
-    first, total = int(told["first_row"]), told["total_rows"]
-    many = "" if total is None else f" of {int(total)}"
+    first, total = whole(told["first_row"]), told["total_rows"]
+    many = "" if total is None else f" of {whole(total)}"
     words = f"rows {first} to {first + len(rows) - 1}{many}" if rows else f"no rows{many}"
     tables = [str(name) for name in told.get("tables", ())]
     sheets = [f"sheets: {', '.join(tables)}"] if len(tables) > 1 else []

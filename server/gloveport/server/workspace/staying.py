@@ -18,7 +18,8 @@ from gloveport.server.workspace.ignore import DEPENDENCY_FOLDERS, is_cache_name
 from gloveport.server.workspace.look import Look
 
 STAYING_FILES_MAX: Final = 20_000
-"""So many names are gone through; what comes behind them is not looked at."""
+"""So many names are gone through; of what comes behind them the folder alone is named, as not looked at."""
+NO_FOLDER: Final = -1
 CLOCKS_APART_NS: Final = 2_000_000_000
 """The times of a file system lag behind the clock."""
 
@@ -30,6 +31,8 @@ class Staying:
     path: str
     data: bytes | None
     """Its content; None where that was not read: it is too large, or a link."""
+    is_unseen: bool = False
+    """It is no link, and nobody read it: it is too large, there was no room left, or it could not be read."""
 
     @property
     def is_tools_own(self) -> bool:
@@ -40,14 +43,18 @@ class Staying:
 def staying_since(look: Look, since_us: int, file_bytes_max: int, bytes_max: int) -> tuple[Staying, ...]:
     """The files changed since then (UTC, microseconds) below what the last look of the worktree did not enter.
 
-    Larger files than `file_bytes_max`, and those behind `bytes_max` in all, are named without their content.
+    Larger files than `file_bytes_max`, and those behind `bytes_max` in all, are named without their content; a folder
+    in which there were too many names is named as a whole.
     """
     found: list[Staying] = []
     for path, folder_fd, name in _changed(look, since_us * 1_000 - CLOCKS_APART_NS):
+        if folder_fd == NO_FOLDER:
+            found.append(Staying(path, None, is_unseen=True))
+            continue
         try:
             data = read_entry(folder_fd, name, path, min(file_bytes_max, bytes_max)).data
         except WorkspaceError:
-            found.append(Staying(path, None))
+            found.append(Staying(path, None, is_unseen=not _is_link(folder_fd, name)))
             continue
         bytes_max -= len(data)
         found.append(Staying(path, data))
@@ -67,6 +74,9 @@ def _changed(look: Look, since_ns: int) -> Iterator[tuple[str, int, str]]:
                         if _is_changed(below_fd, each, since_ns):
                             yield f"{folder}/{below}/{each}".lstrip("/"), below_fd, each
                     left -= len(names) + len(folders)
+                    if left < 0:
+                        yield place, NO_FOLDER, name
+                        break
         except (OSError, WorkspaceError):
             continue
 
@@ -89,3 +99,10 @@ def _is_changed(folder_fd: int, name: str, since_ns: int) -> bool:
     except OSError:
         return False
     return (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)) and info.st_ctime_ns >= since_ns
+
+
+def _is_link(folder_fd: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode)
+    except OSError:
+        return False  # it is gone, or nobody can tell

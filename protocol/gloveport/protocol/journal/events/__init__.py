@@ -37,6 +37,7 @@ from gloveport.protocol.journal.events.grant import (
 from gloveport.protocol.journal.events.label import (
     ArtifactSuspected,
     ContentLabelled,
+    CopyUnseen,
     Hint,
     InjectionSuspected,
     LabelledFile,
@@ -127,7 +128,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SessionFrozen, SessionThawed,
     BudgetSet, ModeChosen,
     OutcomeTold,
-    TextErased, SessionRulesSet,
+    TextErased, SessionRulesSet, CopyUnseen,
 )  # fmt: skip
 
 REGISTRY: Final[Mapping[str, type[EventBody]]] = MappingProxyType({body.__name__: body for body in _ALL})
@@ -152,6 +153,7 @@ __all__ = [
     "ContentLabelled",
     "ContextCompacted",
     "ContextOverflowed",
+    "CopyUnseen",
     "DaemonStarted",
     "DriftDetected",
     "EditsTaken",

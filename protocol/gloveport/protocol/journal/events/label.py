@@ -89,3 +89,10 @@ class ArtifactSuspected(CallBody):
     hints: tuple[Hint, ...]
     left_out: int = Field(ge=0)
     looked_at: bool
+
+
+class CopyUnseen(CallBody):
+    """A call left files where nothing is proposed that were not looked through: so many, the first of them by name."""
+
+    files: int = Field(ge=1)
+    paths: tuple[str, ...]

@@ -37,12 +37,11 @@ def ask(asked: dict[str, Any], data: bytes) -> Answer:
     link.set_progress_handler(lambda: time.monotonic() > until, STEPS_BETWEEN_LOOKS)
     try:
         found = link.execute(asked["sql"])
-        rows = found.fetchmany(asked["rows"] + 1)
+        names = [column[0] for column in found.description or ()]
+        return query_answer("sqlite", names, found, asked["rows"], notes)
     except (sqlite3.Error, sqlite3.Warning) as error:
         over = time.monotonic() > until
         raise InputFault(f"the statement took longer than {asked['timeout_s']:g} s" if over else str(error)) from error
-    names = [column[0] for column in found.description or ()]
-    return query_answer("sqlite", names, rows, asked["rows"], notes)
 
 
 def _allowed(action: int, first: str | None, second: str | None, _where: str | None, _by: str | None) -> int:

@@ -45,28 +45,32 @@ def decode(data: bytes) -> tuple[str, list[str]]:
 
 
 class Shown:
-    """Rows that are answered, and what of them is not."""
+    """Rows that are answered, and what of them is not. `is_full`: there was no place for the last one."""
 
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
+        self.is_full = False
         self._characters = self._cells_left_out = 0
-        self._is_full = False
 
     def add(self, row: Sequence[Any]) -> None:
-        """Take a row, unless so much is taken already that there is no place."""
-        self._is_full = self._is_full or self._characters > TEXT_CHARACTERS_MAX
-        if self._is_full:
+        """Take a row as far as there is place, unless so much is taken already that there is none."""
+        self.is_full = self.is_full or self._characters > TEXT_CHARACTERS_MAX
+        if self.is_full:
             return
-        kept = [_cut(cell) for cell in row[:CELLS_MAX]]
+        kept: list[Any] = []
+        for cell in row[:CELLS_MAX]:
+            if self._characters > TEXT_CHARACTERS_MAX:
+                break
+            kept.append(_cut(cell))
+            self._characters += len(kept[-1]) if isinstance(kept[-1], str) else 1
         self._cells_left_out += len(row) - len(kept)
-        self._characters += sum(len(cell) if isinstance(cell, str) else 1 for cell in kept)
         self.rows.append(kept)
 
     def notes(self, first: int) -> list[str]:
         """What is left out of rows that begin with number `first`."""
-        cells = f"of a row {CELLS_MAX} cells are shown at most; {self._cells_left_out} more are left out"
+        cells = f"of long rows the first cells are shown; {self._cells_left_out} cells are left out"
         rows = f"rows from {first + len(self.rows)} on are left out, since these are long; ask for them apart"
-        return [*([cells] if self._cells_left_out else []), *([rows] if self._is_full else [])]
+        return [*([cells] if self._cells_left_out else []), *([rows] if self.is_full else [])]
 
 
 def window(
@@ -102,14 +106,20 @@ def window(
     return told
 
 
-def query_answer(name: str, columns: list[str], rows: Sequence[Sequence[Any]], most: int, notes: list[str]) -> Answer:
-    """What a query found, the columns' names first; a row beyond `most` says that there are more."""
-    more = [*notes, f"there are more than {most} rows; ask for fewer"] if len(rows) > most else notes
+def query_answer(name: str, columns: list[str], rows: Iterable[Sequence[Any]], most: int, notes: list[str]) -> Answer:
+    """What a query found, the columns' names first; a row beyond `most` says that there are more. No row is read once
+    there is no place for it.
+    """
     shown = Shown()
     shown.add(columns)
-    for row in rows[:most]:
+    for number, row in enumerate(rows):
+        if number == most:
+            notes = [*notes, f"there are more than {most} rows; ask for fewer"]
+            break
         shown.add([plain_cell(cell) for cell in row])
-    notes = [*more, *shown.notes(0)]
+        if shown.is_full:
+            break
+    notes = [*notes, *shown.notes(0)]
     return {"table": name, "rows": shown.rows, "first_row": 0, "total_rows": None, "notes": notes}
 
 

@@ -179,7 +179,7 @@ NO_HISTORY: Final = frozenset(
         "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
         "UsageRecorded", "ContentLabelled", "ReleaseIssued", "ReleaseUsed", "InjectionSuspected",
         "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen", "TextErased",
-        "SessionRulesSet",
+        "SessionRulesSet", "CopyUnseen",
     }
 )  # fmt: skip
 """Types that change nothing of what the model is told."""

@@ -243,6 +243,10 @@ def _artifact(body: ev.ArtifactSuspected) -> tuple[Op, ...]:
     return (upsert(f"change/{body.change_id}", "change", suspected=suspected),)
 
 
+def _unseen(body: ev.CopyUnseen) -> tuple[Op, ...]:
+    return (upsert(f"tool/{body.call_id}", "tool", unseen=body.files, unseenPaths=list(body.paths)),)
+
+
 def _plan(body: ev.PlanUpdated) -> tuple[Op, ...]:
     return (upsert("plan", "plan", items=[item.model_dump(mode="json") for item in body.items]),)
 
@@ -390,6 +394,7 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.ReleaseUsed: _release_used,
         ev.InjectionSuspected: _suspected,
         ev.ArtifactSuspected: _artifact,
+        ev.CopyUnseen: _unseen,
         ev.PlanUpdated: _plan,
         ev.SnapshotTaken: _snapshot,
         ev.ChangeProposed: _change,

@@ -68,6 +68,7 @@ class TranscriptProjection:
         ev.EgressRecorded,
         ev.InjectionSuspected,
         ev.ArtifactSuspected,
+        ev.CopyUnseen,
         ev.PlanUpdated,
         ev.ChangeProposed,
         ev.HunkDecided,
@@ -230,6 +231,9 @@ class TranscriptProjection:
             where = f"{body.path}, line {hint.line}"
             yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, {where}): {hint.excerpt}"
 
+    def _unseen(self, body: ev.CopyUnseen) -> Iterable[str]:
+        yield f"⚠ {body.files} file(s) left in ignored folders were not looked through: {', '.join(body.paths)}"
+
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
 
@@ -304,6 +308,7 @@ _TELLERS: Final[Mapping[type[ev.EventBody], Callable[[TranscriptProjection, Any]
         ev.EgressRecorded: TranscriptProjection._egress,
         ev.InjectionSuspected: TranscriptProjection._suspected,
         ev.ArtifactSuspected: TranscriptProjection._artifact,
+        ev.CopyUnseen: TranscriptProjection._unseen,
         ev.PlanUpdated: TranscriptProjection._plan,
         ev.ChangeProposed: TranscriptProjection._change,
         ev.HunkDecided: TranscriptProjection._hunks,
