@@ -427,11 +427,10 @@ export class Window {
     await found.click();
   }
 
-  /** A picture of the window, or of a part of it. */
-  async shot(name: string, part?: Locator): Promise<void> {
+  async shot(name: string): Promise<void> {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
-    await (part ?? this.page).screenshot({ path: join(SHOTS, `${name}.png`) });
+    await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {

@@ -21,7 +21,7 @@ KEY_BYTES: Final = 32
 EMPTY_CHECKPOINT: Final = "the checkpoint is empty"
 """What a power loss may leave of a file that was replaced; nothing else that is wrong with one is so."""
 _CHECKPOINT_BYTES_MAX: Final = 4096
-_FIELDS: Final = {"seq": int, "head": str, "at": int, "boot_id": str, "rules_hash": str, "mark": str}
+_FIELDS: Final = (("at", int), ("boot_id", str), ("head", str), ("mark", str), ("rules_hash", str), ("seq", int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def read_checkpoint(path: Path, key: bytes | None) -> Checkpoint | str | None:
     if not text:
         return EMPTY_CHECKPOINT
     values = read_object(text) or {}
-    if {name: type(value) for name, value in values.items()} != _FIELDS:
+    if tuple((name, type(values[name])) for name in sorted(values)) != _FIELDS:
         return "the checkpoint is damaged"
     mark = values.pop("mark")
     checkpoint = Checkpoint(**values)
