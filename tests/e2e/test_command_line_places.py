@@ -220,7 +220,9 @@ def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
 def test_a_denied_call_is_named_by_what_it_would_have_done(cli: Cli, root: Path) -> None:
     """Its title, one stop at most, and no accept where nothing is proposed."""
     shown = cli("run", "run", "--trust", "trusted", "--approve", "never", cwd=root).stdout
-    assert "⊘ Run python3 -c print('hello from a program'): " in shown
+    assert "⊘ Run python3 -c print('hello from a program'): Refused by an answer that was given before" in shown
+    assert "nobody was asked" in " ".join(shown.split())
+    assert "The user said no" not in shown
     assert ".." not in shown.replace("...", "")
     assert "A call" not in shown
     assert "gloveport accept" not in shown

@@ -143,7 +143,7 @@ async def _ask_level(root: Path) -> TrustLevelName:
     feed.prose(f"How far do you trust the code in {root}?", "bold yellow")
     feed.prose("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
     feed.prose("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
-    feed.prose("  [3] untrusted: nothing of it runs unless a virtual machine is set up", indent="      ")
+    feed.prose("  [3] untrusted: nothing of it runs unless gVisor or another machine is set up", indent="      ")
     while True:
         feed.ask("  answer [1]: ")
         typed = await read_line()

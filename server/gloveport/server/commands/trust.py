@@ -40,6 +40,7 @@ READ_EVENTS = 500
 READ_BYTES = 1024 * 1024
 PREFIX = "workspace/"
 TRUST_CHANGED = "trust in the workspace changed"
+TRUST_CHOSEN: Final = "the trust you chose"
 UNTOLD_APART: Final = (
     "The file system keeps nothing that tells this folder from one that is made anew in its place: its trust and the "
     "rights for it end with this daemon, and are asked for again after."
@@ -219,7 +220,7 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
 
     await actor.record(facts)
     if actor.state.approvals:  # what they say of the sandbox is not so any more
-        start_effects(actor, await recheck_others(actor, "user"))
+        start_effects(actor, await recheck_others(actor, TRUST_CHOSEN))
 
 
 async def void_rights(actor: Actor) -> None:
