@@ -1,6 +1,9 @@
 """A text that is taken out of a session's record: gone from every file, its session works on, nothing is loosened."""
 
-from collections.abc import Iterator
+import base64
+import io
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +15,9 @@ from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
 from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
+from gloveport.server.cli import erasing as command_line
 from gloveport.server.engine import erasing
+from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.journal.errors import JournalError
 
@@ -32,7 +37,7 @@ def home() -> Iterator[Home]:
 
 def holders(home: Home) -> list[str]:
     """Files of the journal and outputs that hold the text, in any of its spellings."""
-    forms = erasing._forms(SECRET)
+    forms = Search(SECRET).forms
     files = [*home.data.glob("*"), *(home.data / "blobs").rglob("*")]
     return [path.name for path in files if path.is_file() and any(form in path.read_bytes() for form in forms)]
 
@@ -229,3 +234,59 @@ async def test_what_is_erased_is_not_in_memory_either_where_a_reader_holds_old_b
         state = (await kit.sessions.open(session_id)).state
         assert SECRET not in str(model_request(state, ()))
         assert await kit.bodies(session_id, "TextErased")
+
+
+BORN: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1, "call_id": "t1.c1"}
+KEY = "-----BEGIN KEY-----\n" + "QUJD/+\n" * 300 + "-----END KEY-----"
+SAYINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON in JSON": lambda text: json.dumps({"argv": ["curl", "-d", json.dumps({"k": [json.dumps(text)]})]}),
+    "upper-case escapes": lambda text: "".join(f"\\u{ord(c):04X}" if ord(c) > 126 else c for c in json.dumps(text)),
+    "escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
+    "other ends of lines": lambda text: text.replace("\n", "\r\n"),
+    "in base64": lambda text: base64.b64encode(b"x" + text.encode()).decode(),
+    "in hexadecimal": lambda text: text.encode().hex(),
+    "within a program": lambda text: f"print({text!r})",
+}
+
+
+@pytest.mark.parametrize("text", [SECRET, 'pa"s/w\U0001f600', KEY], ids=["quoted", "short", "long"])
+@pytest.mark.parametrize("saying", SAYINGS)
+def test_a_text_is_found_however_it_is_spelled(text: str, saying: str) -> None:
+    """In a call's arguments, in a message and in an output; another text is not."""
+    spelled = SAYINGS[saying](text)
+    written = json.dumps({"content": spelled})
+    label = LabelRecord(integrity=0, readers=None, provenance=())
+    proposed = ev.ToolCallProposed(
+        **BORN,
+        provider_call_id="c1",
+        tool="run_command",
+        arguments_json=written,
+        arguments_digest="0" * 64,
+        label=label,
+    )
+    said = ev.UserMessageEdited(message_id="m", text=f"use {spelled} there")
+    for asked, found in ((Search(text), True), (Search("another-" + text[::-1]), False)):
+        assert (asked.in_body(proposed), asked.in_body(said)) == (found, found)
+        assert asked.in_bytes(b"\xff" + written.encode()) is found
+
+
+@pytest.mark.parametrize(
+    "word", ["message", "session", "digest", "arguments", "content", "run_command", "provider_call"]
+)
+def test_names_of_the_record_are_nothing_that_was_said(word: str) -> None:
+    """Keys, ids and fixed words are not searched, so that a plain word does not take the record with it."""
+    label = LabelRecord(integrity=0, readers=None, provenance=("session",))
+    proposed = ev.ToolCallProposed(
+        **BORN, provider_call_id="message-session", tool="run_command", arguments_json='{"content":"x","message":1}',
+        arguments_digest="0" * 64, label=label,
+    )  # fmt: skip
+    assert not Search(word).in_body(proposed)
+    assert not Search(word).in_body(ev.UserMessageEdited(message_id="message-1", text="hello"))
+    assert Search(word).in_body(ev.UserMessageEdited(message_id="m", text=f"the {word} of it"))
+
+
+def test_a_text_of_several_lines_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is more than its first line, by which nothing of it would be found."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(KEY + "\n"))
+    assert command_line._read_text(at_terminal=False) == KEY
