@@ -192,6 +192,41 @@ async def test_a_text_that_came_in_pieces_is_found(home: Home) -> None:
         assert done.events == len(pieces)
 
 
+async def test_pieces_between_pieces_of_another_are_found(home: Home) -> None:
+    """Two that speak at once: each one's pieces belong together, whoever's stand between them."""
+    home.write(a__txt="nothing\n")
+    read = call("read_file", path="a.txt")
+    home.play({"when": {"turn": 0}, "calls": [read, read]}, {"text": "Done."})
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        one, other = sorted({body["call_id"] for body in await kit.bodies(session_id, "ToolCallProposed")})
+        born: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1}
+        for call_id, offset, text in ((one, 0, SECRET[:9]), (other, 0, "other"), (one, 9, SECRET[9:])):
+            await kit.actor(session_id).record(
+                (ev.ToolExecutionProgress(**born, call_id=call_id, offset=offset, text=text),)
+            )
+        assert (await erase(kit, session_id)).events == 2
+        assert [body.get("text") for body in await kit.bodies(session_id, "ToolExecutionProgress")].count("other") == 1
+
+
+async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:
+    """The text behind a damaged end goes as well; a copy that an upgrade left stays, by its name."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        seq = kit.actor(session_id).cursor.seq
+        await kit.send(session_id, f"the key is {SECRET}")
+        await kit.idle(session_id)
+    (home.data / "journal.db.v1.backup").write_bytes(b"as it was")
+    async with home.room() as kit:
+        await kit.journal.set_aside(session_stream(SessionId(session_id)), seq + 1, "damaged")
+        done = await erase(kit, session_id)
+        assert done.events
+        assert any("journal.db.v1.backup" in words for words in done.stays)
+    assert holders(home) == []
+
+
 @pytest.mark.parametrize("way", ["taken back", "delivered with another text"])
 async def test_a_message_that_was_taken_back_does_not_come_back(home: Home, way: str) -> None:
     """Its edit held the text: everything that is known of the message goes, so that no half of it is acted on."""

@@ -17,8 +17,11 @@ from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import (
     EventBody,
+    ModelResponseReceived,
+    ModelStreamInterrupted,
     ModelTextDelta,
     TextErased,
+    ToolExecutionFinished,
     ToolExecutionProgress,
     encode_body,
 )
@@ -64,6 +67,8 @@ class _Found:
     seqs: tuple[int, ...]
     kept: Counter[str]
     """Events that hold the text and are not erased, by their type."""
+    aside: tuple[int, ...]
+    """Rows that were set aside of it and hold the text."""
 
 
 async def erase_text(
@@ -86,7 +91,8 @@ async def erase_text(
             raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Give it another title, or delete the session.")
         found = await _find(actor, search)
         outputs, shared = await _erase_outputs(actor, search)
-        done.append(Erased(len(found.seqs), outputs, (*await _beside(actor, search, found, shared), *STAYS)))
+        count = len(found.seqs) + len(found.aside)
+        done.append(Erased(count, outputs, (*await _beside(actor, search, found, shared), *STAYS)))
         await _write(actor, found, done[0], by, request(done[0]))
 
     actor = await sessions.open(session_id)
@@ -126,34 +132,47 @@ async def _find(actor: Actor, search: Search) -> _Found:
     seqs |= pieces.end()
     choice = choose(bodies, seqs & bodies.keys())
     kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
-    return _Found(tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))), kept)
+    return _Found(
+        tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))), kept, await _find_aside(actor, search)
+    )
 
 
 class _Pieces:
-    """Text that arrives piece by piece: those of an answer or an output belong together."""
+    """Text that arrives piece by piece: those of an answer or an output belong together, also between others."""
 
     def __init__(self, search: Search) -> None:
-        self._search, self._key, self._texts, self._seqs = search, "", [""], set[int]()
+        self._search = search
+        self._open: dict[str, list[tuple[int, str]]] = {}
 
     def take(self, seq: int, body: EventBody) -> set[int]:
-        """Note a piece; the seqs of the pieces before it, where they ended and hold the text together."""
+        """Note a piece, or an end; the seqs of the pieces that ended, where they hold the text together."""
         if isinstance(body, ModelTextDelta):
-            key = body.request_id
+            self._open.setdefault(body.request_id, []).append((seq, body.text))
         elif isinstance(body, ToolExecutionProgress):
-            key = body.call_id
-        else:
-            return set()
-        ended = self.end() if key != self._key else set()
-        self._key = key
-        self._texts.append(body.text)
-        self._seqs.add(seq)
-        return ended
+            self._open.setdefault(body.call_id, []).append((seq, body.text))
+        elif isinstance(body, ModelResponseReceived | ModelStreamInterrupted):
+            return self._end(body.request_id)
+        elif isinstance(body, ToolExecutionFinished):
+            return self._end(body.call_id)
+        return set()
+
+    def _end(self, key: str) -> set[int]:
+        pieces = self._open.pop(key, [])
+        return {seq for seq, _ in pieces} if self._search.in_text("".join(text for _, text in pieces)) else set()
 
     def end(self) -> set[int]:
-        """The seqs of the pieces at hand, where they hold the text."""
-        joined, seqs = "".join(self._texts), self._seqs
-        self._texts, self._seqs = [], set()
-        return seqs if self._search.in_text(joined) else set()
+        """The seqs of those that did not end, where they hold the text."""
+        return set[int]().union(*(self._end(key) for key in tuple(self._open)))
+
+
+async def _find_aside(actor: Actor, search: Search) -> tuple[int, ...]:
+    """Rows set aside of the session's stream that hold the text; nobody reads them, so their bytes are searched."""
+    found: list[int] = []
+    after = 0
+    while rows := await actor.room.journal.aside(actor.stream, after):
+        after = rows[-1][0]
+        found += (number for number, payload in rows if search.in_bytes(payload))
+    return tuple(found)
 
 
 async def _erase_outputs(actor: Actor, search: Search) -> tuple[int, int]:
@@ -181,6 +200,8 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
         count += body is not None and search.in_body(body)
     if count:
         told.append(f"{count} record(s) of rights of this folder")
+    if copies := await actor.room.journal.copies():
+        told.append(f"copies of earlier data ({', '.join(copies)}): remove them yourself where you need them no more")
     return tuple(told)
 
 
@@ -194,7 +215,7 @@ async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: Cl
         streams=(StreamAppend(actor.stream, cursor.seq + 1, news),),
         at=room.now_us(),
         request=request,
-        erased=(Erasure(actor.stream, found.seqs),) if found.seqs else (),
+        erased=(Erasure(actor.stream, found.seqs, found.aside),) if found.seqs or found.aside else (),
     )
     appended = await room.journal.append(batch)
     actor.poison()  # what is known of the session in memory holds the text
