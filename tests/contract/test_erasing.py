@@ -192,6 +192,52 @@ async def test_a_text_that_came_in_pieces_is_found(home: Home) -> None:
         assert done.events == len(pieces)
 
 
+async def test_a_call_whose_result_was_erased_is_told_with_how_it_ended(home: Home) -> None:
+    """Nothing of it is unknown, so that the model has no reason to do it again."""
+    home.play(CATS, {"text": "Done."})
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        await erase(kit, session_id)
+        await kit.send(session_id, "go on")
+        await kit.idle(session_id)
+        told = str(model_request(kit.actor(session_id).state, ()))
+        assert "It had ended: ok" in told
+        assert "effects unknown" not in told
+    async with home.room() as kit:
+        assert str(model_request((await kit.sessions.open(session_id)).state, ())) == told
+
+
+async def test_a_call_that_nobody_knows_can_still_be_settled(home: Home) -> None:
+    """Its proposal and its end held the text and are gone; that its outcome is open is kept."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+        born: dict[str, Any] = {"turn_id": "t9", "goal_revision": 9, "call_id": "t9.c1"}
+        await kit.actor(session_id).record(
+            (
+                ev.TurnStarted(turn_id="t9", goal_revision=9, message_id="m9"),
+                ev.ToolCallProposed(
+                    **born, provider_call_id="p9", tool="run_command", arguments_json=json.dumps({"argv": [SECRET]}),
+                    arguments_digest="0" * 64, label=label,
+                ),
+                ev.ToolExecutionFinished(
+                    **born, tool="run_command", outcome="lost", text=SECRET, evidence="", exit_code=None,
+                    output_blob=None, output_bytes=0, duration_us=None, label=label,
+                ),
+                ev.TurnCompleted(turn_id="t9", goal_revision=9, reason="end"),
+            )
+        )  # fmt: skip
+        open_calls = kit.actor(session_id).state.unknowns
+        assert [one.call_id for one in open_calls] == ["t9.c1"]
+        await erase(kit, session_id)
+        assert (await kit.sessions.open(session_id)).state.unknowns == open_calls
+    assert holders(home) == []
+
+
 async def test_pieces_between_pieces_of_another_are_found(home: Home) -> None:
     """Two that speak at once: each one's pieces belong together, whoever's stand between them."""
     home.write(a__txt="nothing\n")

@@ -16,10 +16,12 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import (
+    ErasedCall,
     EventBody,
     ModelResponseReceived,
     ModelStreamInterrupted,
     ModelTextDelta,
+    OpenCall,
     TextErased,
     ToolExecutionFinished,
     ToolExecutionProgress,
@@ -67,6 +69,8 @@ class _Found:
     seqs: tuple[int, ...]
     kept: Counter[str]
     """Events that hold the text and are not erased, by their type."""
+    calls: tuple[ErasedCall, ...]
+    """Calls whose results are erased, and how they ended."""
     aside: tuple[int, ...]
     """Rows that were set aside of it and hold the text."""
 
@@ -133,7 +137,10 @@ async def _find(actor: Actor, search: Search) -> _Found:
     choice = choose(bodies, seqs & bodies.keys())
     kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
     return _Found(
-        tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))), kept, await _find_aside(actor, search)
+        tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))),
+        kept,
+        choice.calls,
+        await _find_aside(actor, search),
     )
 
 
@@ -207,8 +214,16 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
 
 async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
     room, cursor = actor.room, actor.cursor
+    state = actor.state
     body = TextErased(
-        erase_id=room.new_id("erase"), events=done.events, outputs=done.outputs, label=actor.state.label, by=by
+        erase_id=room.new_id("erase"),
+        events=done.events,
+        outputs=done.outputs,
+        label=state.label,
+        by=by,
+        calls=found.calls,
+        unknowns=tuple(OpenCall(call_id=one.call_id, tool=one.tool) for one in state.unknowns),
+        overflows=state.overflows,
     )
     news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
     batch = Append(
