@@ -10,7 +10,7 @@ from tests.kit.ordinary_user import ordinary_user
 
 from gloveport.sandbox.backends.collect import DEPTH_MAX, collect_files
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
-from gloveport.sandbox.runner.descent import descend, taken_by
+from gloveport.sandbox.runner.descent import MOVED, descend, taken_by
 from gloveport.sandbox.runner.setid import strip_set_id
 from gloveport.server.workspace.removing import remove_tree
 
@@ -80,6 +80,54 @@ def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
             (tmp_path / "beside/x/a/b").rename(tmp_path / "beside/b") if (tmp_path / "beside/x/a/b").exists() else None
     assert found == ["link"]
     assert list(descend(str(tmp_path / "link"))) == []
+
+
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_folders_moved_or_removed_while_they_are_looked_at_hide_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The look goes on beside them; one during which folders are moved each time is never taken for a whole one."""
+    top, aside, scan = tmp_path / "top", tmp_path / "aside", os.scandir
+    aside.mkdir()
+    for name in ("a", "b", "c"):
+        (top / name / "in").mkdir(parents=True)
+        (top / name / "file").touch()
+
+    def disturbing(fd: int) -> object:
+        """As soon as a folder is entered it is elsewhere, or gone."""
+        at = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if at.name == "in" and how == "moved":
+            at.rename(aside / f"{len(list(aside.iterdir()))}")
+        elif at.name == "in":
+            at.rmdir()
+        return scan(fd)
+
+    assert taken_by(str(top), SOME, 8) == "more than 8 files"
+    monkeypatch.setattr(os, "scandir", disturbing)
+    assert sum(1 + len(entries) for _, entries in descend(str(top))) == 10
+    for name in ("a", "b", "c"):
+        (top / name / "in").mkdir()
+    assert taken_by(str(top), SOME, 8) == "more than 8 files"
+
+
+def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody can look at whole has no limit; a move now and then is none of that."""
+    scan, moves = os.scandir, [0]
+    for name in ("a/moving/in", "b"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def moving(fd: int) -> object:
+        at = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if at.name == "moving" and moves[0]:
+            moves[0] -= 1
+            at.rename(tmp_path / ("b" if at.parent.name == "a" else "a") / "moving")
+        return scan(fd)
+
+    monkeypatch.setattr(os, "scandir", moving)
+    for moves[0], words in ((1, ""), (1_000, MOVED)):
+        assert taken_by(str(tmp_path), SOME, SOME) == words
 
 
 @pytest.mark.parametrize("mode", [0o077, 0o477, 0o177], ids=oct)
