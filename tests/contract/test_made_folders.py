@@ -10,8 +10,9 @@ from tests.kit.ordinary_user import ordinary_user
 
 from gloveport.sandbox.backends.collect import DEPTH_MAX, collect_files
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
+from gloveport.sandbox.runner import setid
 from gloveport.sandbox.runner.descent import MOVED, descend, taken_by
-from gloveport.sandbox.runner.setid import strip_set_id
+from gloveport.sandbox.runner.setid import Stripped, strip_set_id
 from gloveport.server.workspace.removing import remove_tree
 
 DEPTH = 2_500
@@ -48,7 +49,7 @@ def test_what_lies_deep_is_counted_and_its_set_id_bits_are_taken(tmp_path: Path,
     assert taken_by(str(tmp_path), SOME * 64, DEPTH) == f"more than {DEPTH} files"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH * 2) == ""
     assert collect_files(profile_of(tmp_path), ("report.txt",)) == {}
-    assert strip_set_id([str(tmp_path)]) == 1
+    assert strip_set_id([str(tmp_path)]).changed == 1
     assert stat.S_IMODE(os.stat("program", dir_fd=deep).st_mode) == 0o755
 
 
@@ -130,6 +131,45 @@ def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
         assert taken_by(str(tmp_path), SOME, SOME) == words
 
 
+FEW = 5
+
+
+def test_many_names_of_one_file_hide_no_set_id_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one file of those that are looked at, wherever they stand."""
+    monkeypatch.setattr(setid, "FILES_MAX", FEW)
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program").touch()
+        (tmp_path / folder / "program").chmod(0o4755)
+        for number in range(FEW * 4):
+            os.link(tmp_path / "a/program", tmp_path / folder / str(number))
+    before = stat.S_IMODE(tmp_path.stat().st_mode)
+    assert strip_set_id([str(tmp_path)]) == Stripped(3)
+    assert not any(path.stat().st_mode & stat.S_ISUID for path in tmp_path.rglob("program"))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == before
+
+
+@pytest.mark.parametrize("limit", ["FILES_MAX", "NAMES_MAX"])
+def test_a_folder_with_too_many_files_is_closed_to_others_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Whoever owns what is left may run it; nobody else comes there."""
+    monkeypatch.setattr(setid, limit, FEW)
+    top, other = tmp_path / "top", tmp_path / "other"
+    for folder, count in ((other, 1), (top, FEW * 2)):
+        folder.mkdir(mode=0o755)
+        for number in range(count):
+            (folder / str(number)).touch()
+            (folder / str(number)).chmod(0o4755)
+    done = strip_set_id([str(other), str(top)])
+    assert done.closed == (str(top),)
+    assert 1 < done.changed <= FEW
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (other, top)] == [0o755, 0o700]
+    taken, untold = done.words()
+    assert taken == f"set-id bits were taken from {done.changed} files"
+    assert untold.startswith("not all files of 1 folders were looked at")
+
+
 @pytest.mark.parametrize("mode", [0o077, 0o477, 0o177], ids=oct)
 def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path: Path, mode: int) -> None:
     """Others may enter it and run what lies there; at any place, and the folders are as closed as before."""
@@ -143,7 +183,7 @@ def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path:
             folder.chmod(mode)
         taken_by(str(tmp_path / "top"), SOME, SOME)
         assert stat.S_IMODE(made[0].stat().st_mode) == mode, "who only looks opens nothing"
-        assert strip_set_id([str(tmp_path / "top")]) == len(made)
+        assert strip_set_id([str(tmp_path / "top")]).changed == len(made)
         assert [stat.S_IMODE(folder.stat().st_mode) for folder in made[:1]] == [mode]
     for folder in made:
         assert stat.S_IMODE(folder.stat().st_mode) == mode
