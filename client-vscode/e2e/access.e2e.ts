@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, PROGRAM } from "./kit/editor.ts";
-import type { Panel, Window } from "./kit/editor.ts";
+import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
 import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
@@ -38,8 +38,7 @@ afterEach(async ({ task }) => {
 
 const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
 
-const inEveryTheme = async (name: string, page: Panel = window.panel): Promise<void> =>
-  expect(await violationsInEveryTheme(window, name, page)).toEqual([]);
+const inEveryTheme = async (name: string): Promise<void> => expect(await violationsInEveryTheme(window, name)).toEqual([]);
 
 /** Press Tab, or Shift+Tab, until the element with the focus matches. */
 async function tabTo(selector: string, key = "Tab"): Promise<void> {
@@ -108,12 +107,6 @@ test("the whole conversation, with its results and files", async () => {
   await window.panel.locator(".files").waitFor();
   await window.panel.locator("body").evaluate((body) => body.querySelectorAll("details").forEach((one) => (one.open = true)));
   await inEveryTheme("done");
-});
-
-test("the report of a turn", async () => {
-  await window.command("Gloveport: Show Trace of the Newest Turn");
-  await window.report.getByText("Where the time went").waitFor();
-  await inEveryTheme("trace", window.report);
 });
 
 test("a link that is lost, while the conversation stays", async () => {

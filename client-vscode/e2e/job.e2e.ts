@@ -58,7 +58,7 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   const sentence = await card.locator(".sum").innerText();
   expect(sentence).toMatch(/^You allow: run exactly pytest, in this session, .*at most 5 times, ending in 1 h\.$/);
   await window.shot("04-card-narrowed");
-  await card.getByRole("button", { name: /Allow for this session/ }).click();
+  await window.answerBy(/Allow for this session/);
   await window.panel.getByText("All tests pass:").waitFor();
   await window.panel.locator(".tests").nth(1).waitFor();
   const { connection } = await home.connect();

@@ -13,7 +13,7 @@ from gloveport.server.transports.lsp.limits import Limits
 @pytest.mark.parametrize("end", ["stop", "exit"])
 async def test_an_answer_that_comes_too_late_is_not_a_second_one(end: str) -> None:
     """Replies wait for room while the end comes; requests that finish meanwhile were told of the end already."""
-    async with run_daemon(limits=Limits(finish_grace_s=10)) as daemon:
+    async with run_daemon(limits=Limits(finish_grace_s=100)) as daemon:
         client = await RawClient.open(daemon.socket)
         await client.initialize()
         for name in range(4):

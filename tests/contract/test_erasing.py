@@ -11,6 +11,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
+from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
 from gloveport.server.engine import erasing
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.journal.errors import JournalError
@@ -184,6 +185,32 @@ async def test_a_text_that_came_in_pieces_is_found(home: Home) -> None:
         asked = params(session_id, text="hunter2-is-the-word")
         done: SessionEraseResult = await kit.call("session/erase", asked)
         assert done.events == len(pieces)
+
+
+@pytest.mark.parametrize("way", ["taken back", "delivered with another text"])
+async def test_a_message_that_was_taken_back_does_not_come_back(home: Home, way: str) -> None:
+    """Its edit held the text: everything that is known of the message goes, so that no half of it is acted on."""
+    home.play({"when": {"turn": 0, "turns_total": 0}, "calls": [run("hold")]}, {"text": "Done."})
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "first")
+        await kit.answer(session_id, await kit.waiting(session_id))
+        await home.ladder.began.wait()
+        await kit.send(session_id, "delete the old release", queue=True)
+        (waiting,) = kit.actor(session_id).state.queue
+        named: dict[str, Any] = {"session_id": session_id, "message_id": waiting.message_id}
+        await kit.call("turn/edit", TurnEditParams(client_request_id="edit", text=f"use {SECRET}", **named))
+        if way == "taken back":
+            await kit.call("turn/unqueue", TurnUnqueueParams(client_request_id="back", **named))
+        home.ladder.go.set()
+        await kit.idle(session_id)
+        await erase(kit, session_id)
+        assert kit.actor(session_id).state.queue == ()
+        await kit.send(session_id, "say hello")
+        await kit.idle(session_id)
+        assert [body.get("text") for body in await kit.bodies(session_id, "UserMessageAdded")][-1] == "say hello"
+        assert "delete the old release" not in str(await kit.events(session_id))
+    assert holders(home) == []
 
 
 async def test_what_is_erased_is_not_in_memory_either_where_a_reader_holds_old_bytes(home: Home) -> None:

@@ -309,7 +309,7 @@ async def test_client_that_dies_in_the_middle_of_a_message() -> None:
 
 async def test_half_closed_client_gets_its_answers() -> None:
     """A client that said all it had to say may still listen."""
-    async with run_daemon(limits=Limits(finish_grace_s=10)) as daemon, raw_client(daemon.socket) as client:
+    async with run_daemon(limits=Limits(finish_grace_s=100)) as daemon, raw_client(daemon.socket) as client:
         await client.send({"jsonrpc": "2.0", "id": 1, "method": "test/wait"})
         client.writer.write_eof()
         await until(lambda: daemon.backend.started == 1)
@@ -325,7 +325,7 @@ async def test_reader_that_stalls_is_let_go_and_slows_nobody(caplog: pytest.LogC
         await client.initialize()
         for name in range(3):
             await client.send({"jsonrpc": "2.0", "id": name, "method": "test/large"})
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             while daemon.endpoint.clients > 1:
                 await assert_lives(other)
         assert "took nothing" in caplog.text
@@ -341,22 +341,24 @@ async def test_answers_to_no_question_are_ignored() -> None:
         await assert_lives(client)
 
 
-async def test_stop_ends_all_clients_within_a_second() -> None:
-    """Every open request still gets its one reply; one that never reads does not hold the others up."""
-    async with run_daemon() as daemon:
+@pytest.mark.parametrize("grace_s", [100.0, 0.3])
+async def test_stop_ends_all_clients(grace_s: float) -> None:
+    """Every open request still gets its one reply; one that never reads does not hold the others up, and is let go."""
+    async with run_daemon(limits=Limits(finish_grace_s=grace_s)) as daemon:
         clients = [await RawClient.open(daemon.socket) for _ in range(3)]
         for client in clients:
             await client.initialize()
             await client.send({"jsonrpc": "2.0", "id": 1, "method": "test/wait"})
         await clients[2].send({"jsonrpc": "2.0", "id": 2, "method": "test/large"})
         await until(lambda: daemon.backend.started == 3)
-        began = anyio.current_time()
         daemon.stop.set()
         for client in clients[:2]:
             assert code_of(await client.recv()) == ERRORS[ErrorCode.SHUTTING_DOWN].rpc
             assert await client.recv() is None
+        if grace_s > 1:
+            await until(lambda: daemon.endpoint.clients == 1)  # the one that reads nothing still has its time
+            clients[2].writer.transport.abort()
         await until(lambda: not daemon.endpoint.clients)
-        assert anyio.current_time() - began < 1
         clients[2].writer.transport.abort()
         for client in clients[:2]:
             await client.close()

@@ -10,7 +10,7 @@ from tests.kit.daemon import Daemon, request_id, run_turn, running_daemon, send,
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import SessionThawParams
-from gloveport.server.audit.line import Action, Entry, Link, make_line
+from gloveport.server.audit.line import Action, Entry, Link, canonical, line_digest, make_line
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.client.connect import Client
 
@@ -46,6 +46,18 @@ def cut(daemon: Daemon) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
 
 
+def wedge(daemon: Daemon) -> None:
+    """Somebody makes a line that follows the one before, and that no reader has reckoned with."""
+    path = daemon.home / "audit.jsonl"
+    texts = path.read_bytes().splitlines()
+    at = len(texts) // 2
+    values = {**json.loads(texts[at]), "action": ["log_damaged"]}
+    del values["digest"]
+    digest = line_digest(json.loads(texts[at - 1])["digest"], canonical(values))
+    texts[at] = canonical({**values, "digest": digest})
+    path.write_bytes(b"\n".join(texts) + b"\n")
+
+
 async def refused(client: Client, session: str) -> GloveportError:
     """The refusal of a message."""
     with pytest.raises(GloveportError) as caught:
@@ -53,7 +65,7 @@ async def refused(client: Client, session: str) -> GloveportError:
     return caught.value
 
 
-@pytest.mark.parametrize("attack", [edit, cut])
+@pytest.mark.parametrize("attack", [edit, cut, wedge])
 async def test_a_changed_audit_log_freezes_each_session_once(tmp_path: Path, attack: object) -> None:
     assert callable(attack)
     root = tmp_path / "root"

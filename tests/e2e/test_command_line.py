@@ -5,28 +5,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, SPENT, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import RUN_S, SPENT, TEXT, Cli, lines_of, run_json
 from tests.kit.daemon import Daemon
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
-        yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def test_changes_are_decided_hunk_by_hunk(cli: Cli, root: Path) -> None:

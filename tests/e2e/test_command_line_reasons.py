@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import STEPS, TEXT, Cli, run_json, running_command_line
+from tests.kit.command_line import STEPS, Cli, run_json, running_command_line
 
 from gloveport.sandbox.runner import rundir
 
@@ -35,15 +35,6 @@ def cli() -> Iterator[Cli]:
     """One daemon for the commands of this module."""
     with running_command_line([*LOST, *STEPS]) as running:
         yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def end_keeper(runs: Path) -> None:

@@ -5,18 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.kit.command_line import SETTINGS, STEPS, Cli, running_command_line
+from tests.kit.command_line import SETTINGS, Cli
 from tests.kit.model_process import model_process
 
 BUSY = {"error": {"message": "too many requests", "type": "rate_limit_error"}}
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
-        yield running
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import TEXT, Cli, running_command_line
+from tests.kit.command_line import Cli, running_command_line
 
 GATE = {"chunk_chars": 6, "wait_after_chunks": 1}
 SCRIPT = [
@@ -29,15 +29,6 @@ def cli(gates: Path) -> Iterator[Cli]:
     script = json.dumps(SCRIPT).replace("{never}", str(gates / "never")).replace("{gate}", str(gates / "gate"))
     with running_command_line(json.loads(script)) as running:
         yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def test_a_typed_correction_reaches_the_turn(cli: Cli, root: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, running_command_line
+from tests.kit.command_line import RUN_S, STEPS, Cli, running_command_line
 from tests.kit.require import require_bubblewrap
 
 SCRIPT = [
@@ -40,15 +40,6 @@ def cli(gate: Path) -> Iterator[Cli]:
     """One daemon for the commands of this module."""
     with running_command_line(json.loads(json.dumps(SCRIPT).replace("{gate}", str(gate)))) as running:
         yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def test_ctrl_c_at_a_card_ends_it_and_the_turn(cli: Cli, root: Path) -> None:

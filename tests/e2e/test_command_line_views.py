@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.command_line import STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import STEPS, Cli, lines_of, run_json, running_command_line
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.methods import METHODS
@@ -20,15 +20,6 @@ def cli() -> Iterator[Cli]:
     """One daemon for the commands of this module."""
     with running_command_line([{"when": {"user_contains": "plan", "turn": 0}, "calls": [PLAN]}, *STEPS]) as running:
         yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 def object_of(cli: Cli, *words: str, cwd: Path) -> dict[str, Any]:

@@ -2,29 +2,12 @@
 
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import RUN_S, Cli, lines_of, run_json
 
 BEYOND = "99999999999999999999999"
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
-        yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    return folder
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,17 @@ TOOLS = frozenset(
     }
 )
 
+HEAD = "version = 1\n"
+RULE = """
+[[rule]]
+id = "mine"
+effects = ["read"]
+verdict = "ask"
+justification = "Mine."
+match = [{ effect = "read", target = "a" }]
+"""
+"""A text with one rule is HEAD + RULE."""
+
 
 def builtin_text() -> str:
     """The default rules as shipped."""

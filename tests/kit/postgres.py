@@ -18,7 +18,8 @@ from tests.kit.require import require
 
 NOBODY = 65534
 PASSWORD = "the-real-password-of-the-database"
-START_S = 30.0
+START_S = 180.0
+START_TRIES = 5
 
 
 def _programs() -> Path | None:
@@ -37,6 +38,27 @@ def _speak_tls(data: Path, certificate: bytes, key: bytes, user: int | None) -> 
     return ["-c", "ssl=on"]
 
 
+def _start(programs: Path, folder: Path, options: list[str], user: int | None) -> "tuple[subprocess.Popen[bytes], int]":
+    """A server that takes statements, and its port; another port where somebody else took it meanwhile."""
+    for _ in range(START_TRIES):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = subprocess.Popen(
+            [str(programs / "postgres"), *options, "-p", str(port)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, user=user, group=user,
+        )  # fmt: skip
+        asks = [str(programs / "pg_isready"), "-q", "-h", str(folder), "-p", str(port)]
+        deadline = time.monotonic() + START_S
+        while server.poll() is None and time.monotonic() < deadline:
+            if subprocess.run(asks, check=False).returncode == 0:  # by its own socket: no other server answers there
+                return server, port
+            time.sleep(0.05)
+        server.terminate()
+        server.wait(START_S)
+    raise AssertionError("no PostgreSQL server could be started")
+
+
 @contextmanager
 def postgres(*statements: str, tls: tuple[bytes, bytes] | None = None) -> Iterator[int]:
     """A server with a role `reader` and these statements run; its port. `tls`: its certificate and key."""
@@ -47,9 +69,6 @@ def postgres(*statements: str, tls: tuple[bytes, bytes] | None = None) -> Iterat
     user = NOBODY if os.getuid() == 0 else None
     if user is not None:
         os.chown(folder, NOBODY, NOBODY)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     secret, data = folder / "secret", folder / "data"
     secret.write_text(PASSWORD)
     if user is not None:
@@ -68,17 +87,15 @@ def postgres(*statements: str, tls: tuple[bytes, bytes] | None = None) -> Iterat
 
     words = ("--auth=scram-sha-256", "--username=owner", f"--pwfile={secret}", "--no-sync", "--locale=C", "-E", "UTF8")
     run(str(programs / "initdb"), "-D", str(data), *words)
-    options = ["-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", "-F"]
+    options = ["-D", str(data), "-k", str(folder), "-h", "127.0.0.1", "-F"]
     if tls is not None:
         options += _speak_tls(data, *tls, user)
-    server = subprocess.Popen(
-        [str(programs / "postgres"), *options],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, user=user, group=user,
-    )  # fmt: skip
     try:
-        deadline = time.monotonic() + START_S
-        while not (folder / f".s.PGSQL.{port}").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        server, port = _start(programs, folder, options, user)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
         role = f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}' IN ROLE pg_write_all_data, pg_read_all_data"
         for statement in (role, *statements):
             run(

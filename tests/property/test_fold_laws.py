@@ -1,5 +1,7 @@
 """The fold and the projection are total, and labels only rise."""
 
+from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,13 +10,16 @@ from hypothesis import strategies as st
 from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.recordings import known_bodies
 
-from gloveport.protocol.journal.events import REGISTRY, EventBody, decode_body
+from gloveport.protocol.journal.events import REGISTRY, EventBody, GrantIssued, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
+from gloveport.server.engine.erasing import ERASABLE
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.fold_steering import goals_with
+from gloveport.server.session.leaving_out import ACTING, OF_A_MESSAGE, choose
 from gloveport.server.session.series import Series
 from gloveport.server.session.state import USER_LABEL, SessionState
+from gloveport.server.session.views.context import context_faults, provider_history
 from gloveport.server.session.views.ops import project_ops
 
 # They change no decision of the machine, so the state does not hold them.
@@ -136,3 +141,34 @@ def test_a_supplement_belongs_to_the_last_goal_alone() -> None:
     assert goals_with(one, "how?", "ask") == ("a",)
     assert goals_with(Series(), "d", "supplement") == ("d",)
     assert goals_with(one, "d", "replace") == goals_with(one, "d", None) == ("a", "d")
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 3), st.sampled_from((0.02, 0.1, 0.5, 1.0)), st.randoms(use_true_random=False))
+def test_what_acts_is_the_same_without_what_was_erased(seed: int, share: float, rng: Random) -> None:
+    """Whatever is erased of a session at rest: nothing comes back, is let through, or is forgotten that limits it."""
+    bodies = _history(seed)
+    wanted = {seq for seq, body in bodies.items() if type(body).__name__ in ERASABLE and rng.random() < share}
+    choice = choose(bodies, wanted)
+    assert wanted <= {*choice.seqs, *choice.kept}
+    whole, left = SessionState(), SessionState()
+    for seq, body in bodies.items():
+        whole = fold_event(whole, body)
+        left = left if seq in choice.seqs else fold_event(left, body)
+    gone = {body.message_id for seq in choice.seqs if isinstance(body := bodies[seq], OF_A_MESSAGE)}
+    ended = {body.grant_id for seq in choice.seqs if isinstance(body := bodies[seq], GrantIssued)}
+    assert left.queue == tuple(one for one in whole.queue if one.message_id not in gone)
+    assert left.steering == tuple(one for one in whole.steering if one.message_id not in gone)
+    assert dict(left.grants) == {name: one for name, one in whole.grants.items() if name not in ended}
+    for name in set(ACTING) - {"queue", "steering", "grants", "grant_uses"}:
+        assert getattr(left, name) == getattr(whole, name), name
+    assert not gone & {body.message_id for seq, body in bodies.items() if seq not in choice.seqs
+                       and isinstance(body, OF_A_MESSAGE)}  # fmt: skip
+    assert context_faults(provider_history(left.history)) == ()
+
+
+@cache
+def _history(seed: int) -> dict[int, EventBody]:
+    """A history of the simulation, brought to rest."""
+    ledger = Simulation(seed, crash_rate=0.03).run(150).ledger
+    return {entry.seq: entry.body for entry in ledger.read()}

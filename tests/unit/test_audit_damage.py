@@ -206,7 +206,7 @@ async def test_a_forged_line_does_not_make_a_break_a_told_one(tmp_path: Path, li
     following.close()
     (known,) = following.breaks
     params = {"line": 5, "reason": "x", "breaks": [known.key]} if line == 5 else {"line": line, "reason": "x"}
-    body = {"seq": 9, "action": "log_damaged", "params": params}
+    body = {"seq": 9, "task_id": "", "action": "log_damaged", "params": params}
     digest = line_digest(json.loads(lines[7])["digest"], canonical(body))
     lines[8] = canonical({**body, "digest": digest}) + b"\n"
     path.write_bytes(b"".join(lines))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.kit.policy_cases import command, effect, judge, request
+from tests.kit.policy_cases import HEAD, RULE, command, effect, judge, request
 
 from gloveport.server.policy import command_table
 from gloveport.server.policy.capability import Scope
@@ -232,15 +232,6 @@ only_looks = false
 ceiling = "session"
 fallback = true
 match = [{ effect = "delete", target = "../.env" , tool = "t", argv = ["rm", "x"], count = 12, recursive = true }]
-"""
-HEAD = "version = 1\n"
-RULE = """
-[[rule]]
-id = "mine"
-effects = ["read"]
-verdict = "ask"
-justification = "Mine."
-match = [{ effect = "read", target = "a" }]
 """
 
 

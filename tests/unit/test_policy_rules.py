@@ -1,6 +1,7 @@
 """What a text of rules may say: every key, every refusal in its words, every limit, every example."""
 
 import pytest
+from tests.kit.policy_cases import HEAD, RULE
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.server.policy.capability import Scope
@@ -11,16 +12,6 @@ from gloveport.server.policy.rules.load import ITEMS_MAX, RULES_MAX, RULES_TEXT_
 from gloveport.server.policy.rules.rule import Rule, Source, Verdict
 
 # ---- texts ----
-
-HEAD = "version = 1\n"
-RULE = """
-[[rule]]
-id = "mine"
-effects = ["read"]
-verdict = "ask"
-justification = "Mine."
-match = [{ effect = "read", target = "a" }]
-"""
 
 
 def refusal(text: str, source: Source = Source.user) -> str:

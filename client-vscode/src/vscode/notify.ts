@@ -51,11 +51,8 @@ export class Notifier implements vscode.Disposable {
 
   private async notify(one: ReturnType<Actions["waiting"]>[number]): Promise<void> {
     const summary = one.summary.length > LINE_CHARS_MAX ? `${one.summary.slice(0, LINE_CHARS_MAX)}… (open the card for all of it)` : one.summary;
-    const picked = await warn(
-      `Gloveport waits: ${summary === "" ? one.title : `${summary}.`} ${capital(one.risk)} risk.`,
-      "Open card", // the first one stands out, and leads to all that belongs to the answer
-      "Deny",
-    );
+    const words = `Gloveport waits: ${summary === "" ? one.title : `${summary}.`} ${capital(one.risk)} risk.`;
+    const picked = await warn(words, "Open card", "Deny"); // the first one stands out, and leads to all that belongs to the answer
     if (picked === "Open card") {
       await this.sessions.show(one.session.id);
       await this.panel.focus("approval");

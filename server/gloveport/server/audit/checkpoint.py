@@ -9,19 +9,19 @@ another machine is that.
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from gloveport.server.audit.line import Link, canonical
+from gloveport.server.audit.line import Link, canonical, read_object
 
 KEY_BYTES: Final = 32
 EMPTY_CHECKPOINT: Final = "the checkpoint is empty"
 """What a power loss may leave of a file that was replaced; nothing else that is wrong with one is so."""
 _CHECKPOINT_BYTES_MAX: Final = 4096
+_FIELDS: Final = (("at", int), ("boot_id", str), ("head", str), ("mark", str), ("rules_hash", str), ("seq", int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,11 @@ def read_checkpoint(path: Path, key: bytes | None) -> Checkpoint | str | None:
         return None
     if not text:
         return EMPTY_CHECKPOINT
-    try:
-        values: dict[str, Any] = json.loads(text)
-        mark = str(values.pop("mark"))
-        checkpoint = Checkpoint(**values)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    values = read_object(text) or {}
+    if tuple((name, type(values[name])) for name in sorted(values)) != _FIELDS:
         return "the checkpoint is damaged"
-    if type(values["seq"]) is not int or type(values["head"]) is not str:
-        return "the checkpoint is damaged"
+    mark = values.pop("mark")
+    checkpoint = Checkpoint(**values)
     if key is not None and not hmac.compare_digest(mark.encode(), _mark(checkpoint, key).encode()):
         return "the checkpoint's mark is not this user's"
     return checkpoint

@@ -5,13 +5,11 @@ Invariant: the list is of one damage, and is replaced whole or not at all.
 Must never: say that a session was told; its own record does.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from gloveport.server.audit.checkpoint import put_file
-from gloveport.server.audit.line import canonical
+from gloveport.server.audit.line import canonical, read_object
 from gloveport.server.audit.reading import Damage
 
 
@@ -23,12 +21,10 @@ def concerned_path(log: Path) -> Path:
 def read_concerned(log: Path, damage: Damage) -> frozenset[str] | None:
     """The streams that this damage concerns; None when no list of it is there. Raises OSError."""
     try:
-        values: Any = json.loads(concerned_path(log).read_bytes())
+        values = read_object(concerned_path(log).read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
-        return None
-    if not isinstance(values, dict) or values.get("digest") != damage.digest:
+    if values is None or values.get("digest") != damage.digest:
         return None
     streams = values.get("streams")
     return frozenset(streams) if isinstance(streams, list) and all(isinstance(one, str) for one in streams) else None

@@ -13,6 +13,7 @@ line feed, and this line's canonical JSON without `digest`. Canonical: UTF-8, ke
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,10 @@ from gloveport.server.audit.errors import AuditError
 
 GENESIS: Final = "0" * 64
 LINE_BYTES_MAX: Final = 64 * 1024
+_FIELDS: Final = (("seq", int), ("digest", str), ("task_id", str), ("action", str), ("params", dict))
+"""What every reader of a line relies on."""
+_HALF_A_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""JSON can spell characters that no text holds; this module never writes them so."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -142,13 +147,21 @@ def make_line(before: Link, entry: Entry) -> Line:
     return Line(Link(before.seq + 1, digest), text)
 
 
-def read_line(text: bytes) -> dict[str, Any] | None:
-    """The values of a stored line; None for what this module did not write."""
+def read_object(text: bytes) -> dict[str, Any] | None:
+    """The JSON object of a file that anybody may have changed, whose strings are texts; None for anything else."""
     try:
         values = json.loads(text)
-    except (ValueError, RecursionError):
+        if _HALF_A_PAIR.search(text) is not None:
+            canonical(values)
+    except (ValueError, RecursionError, AuditError):
         return None
-    if not isinstance(values, dict) or not isinstance(values.get("digest"), str) or type(values.get("seq")) is not int:
+    return values if isinstance(values, dict) else None
+
+
+def read_line(text: bytes) -> dict[str, Any] | None:
+    """The values of a stored line, the fields that readers rely on of their types; None for what is no such line."""
+    values = read_object(text)
+    if values is None or any(type(values.get(name)) is not kind for name, kind in _FIELDS):
         return None
     return values
 

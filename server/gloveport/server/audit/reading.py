@@ -6,7 +6,6 @@ Must never: hold the whole log in memory.
 """
 
 import hashlib
-import json
 import os
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import Checkpoint, checkpoint_path, key_path, read_checkpoint, read_key
-from gloveport.server.audit.line import FINDINGS, GENESIS, LINE_BYTES_MAX, Action, Link, follow, read_line
+from gloveport.server.audit.line import FINDINGS, GENESIS, LINE_BYTES_MAX, Action, Link, follow, read_line, read_object
 
 PROVES: Final = (
     "That finds edits, reordering and cuts by whoever lacks the key; this user and root hold it, so against them only "
@@ -193,8 +192,8 @@ class Following:
             elif damage.broken_line is not None:
                 self._told_lines[damage.broken_line] = self._place
         if values["action"] == Action.EVENTS_LOST:
-            words = f"{values.get('task_id')} lost {params.get('events')} events from {params.get('from_seq')} on"
-            self._losses.append(words)
+            count, first = _number(params.get("events")), _number(params.get("from_seq"))
+            self._losses.append(f"{values['task_id']} lost {count} events from {first} on")
 
 
 def verify_log(path: Path, *, key_file: Path | None = None) -> AuditReport:
@@ -226,9 +225,14 @@ def damage_of(values: dict[str, Any]) -> Damage | None:
     params = values.get("params")
     if values.get("action") not in DAMAGES or not isinstance(params, dict):
         return None
-    line = params.get("line")
-    words = params.get("reason") or f"lines after {params.get('found_seq')} are gone"
-    return Damage(values["seq"], values["digest"], line if type(line) is int else None, str(words))
+    line, reason = params.get("line"), params.get("reason")
+    words = reason if isinstance(reason, str) and reason else f"lines after {_number(params.get('found_seq'))} are gone"
+    return Damage(values["seq"], values["digest"], line if type(line) is int else None, words)
+
+
+def _number(told: object) -> int | str:
+    """A number as a line tells it; anything else that stands there is not repeated."""
+    return told if type(told) is int else "?"
 
 
 def iterate_lines(path: Path, offset: int = 0) -> Generator[tuple[bytes, bool]]:
@@ -258,11 +262,8 @@ def iterate_backward(path: Path) -> Iterator[bytes]:
 def export_lines(path: Path, *, after_seq: int = 0, task_id: str | None = None) -> Iterator[dict[str, Any]]:
     """The recorded lines as JSON objects, in order; a torn or damaged line is left out (`verify_log` tells of it)."""
     for text, whole in iterate_lines(path):
-        try:
-            values = json.loads(text) if whole else None
-        except ValueError:
-            continue
-        if not isinstance(values, dict) or type(seq := values.get("seq")) is not int or seq <= after_seq:
+        values = read_object(text) if whole else None
+        if values is None or type(seq := values.get("seq")) is not int or seq <= after_seq:
             continue
         if task_id is None or values.get("task_id") == task_id:
             yield values

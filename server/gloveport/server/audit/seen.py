@@ -9,7 +9,6 @@ Must never: keep a log that was touched from being followed.
 import contextlib
 import hashlib
 import hmac
-import json
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -17,13 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from gloveport.server.audit.checkpoint import put_file
-from gloveport.server.audit.line import Link, canonical
+from gloveport.server.audit.line import Link, canonical, read_object
 from gloveport.server.audit.reading import Damage
 
 SEEN_FOR_US: Final = 24 * 3600 * 1_000_000
 SETTLED_NS: Final = 20_000_000
 """Clocks of file systems stand still for some milliseconds: a state is remembered when it is older than that."""
 _SEEN_BYTES_MAX: Final = 4096
+_DAMAGES: Final = tuple({"seq": int, "digest": str, "broken_line": line, "words": str} for line in (int, type(None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,22 @@ def read_seen(path: Path, fd: int, key: bytes, link: Link, now: int) -> Seen | N
     """What is remembered of the open log, where that is this very state of it and not too old. Raises OSError."""
     try:
         with seen_path(path).open("rb") as file:
-            values: dict[str, Any] = json.loads(file.read(_SEEN_BYTES_MAX))
-        mark, at, damage = str(values.pop("mark")), int(values["at"]), values["damage"]
-        known = Seen(at, Damage(**damage) if damage is not None else None)
+            values = read_object(file.read(_SEEN_BYTES_MAX)) or {}
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    mark, at, damage = values.pop("mark", None), values.get("at"), values.get("damage")
+    if not isinstance(mark, str) or type(at) is not int or not _is_damage(damage):
         return None
+    known = Seen(at, Damage(**damage) if damage is not None else None)
     wanted = _values(known, fd, link)
     whole = wanted == values and hmac.compare_digest(mark.encode(), _mark(wanted, key).encode())
     return known if whole and 0 <= now - at < SEEN_FOR_US else None
+
+
+def _is_damage(told: Any) -> bool:
+    if told is None:
+        return True
+    return isinstance(told, dict) and {name: type(value) for name, value in told.items()} in _DAMAGES
 
 
 def write_seen(path: Path, fd: int, key: bytes, link: Link, seen: Seen) -> None:

@@ -3,8 +3,8 @@
 Purpose: find the events and outputs of one session that hold a text (a secret that came in), and erase them.
 Invariant: events are erased in one transaction with the fact that says so and keeps the session's label; outputs go
 before it, so that whatever a crash leaves is found again by asking once more.
-Must never: erase what takes a right, a freeze or a limit back, an output that another session holds too, or write the
-text anywhere.
+Must never: erase what takes a right, a freeze, a limit or a message back, an output that another session holds too, or
+write the text anywhere.
 """
 
 import json
@@ -16,13 +16,20 @@ from typing import Final
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
-from gloveport.protocol.journal.events import ModelTextDelta, TextErased, ToolExecutionProgress, encode_body
+from gloveport.protocol.journal.events import (
+    EventBody,
+    ModelTextDelta,
+    TextErased,
+    ToolExecutionProgress,
+    encode_body,
+)
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.retention import refuse_busy
 from gloveport.server.engine.sessions import READ_BYTES, READ_EVENTS, Sessions
 from gloveport.server.journal.records import Append, ClientRequest, Erasure, StreamAppend
 from gloveport.server.secrets.encodings import spell
+from gloveport.server.session.leaving_out import PIECES, choose
 from gloveport.server.turn.draft import read_only_refusal
 
 ERASABLE: Final = frozenset(
@@ -34,7 +41,8 @@ ERASABLE: Final = frozenset(
         "UserMessageUnqueued",
     }
 )  # fmt: skip
-"""Types that tell something; without the others the session would be allowed more, or could not be read."""
+"""Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
+what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
     "your files, and the session's copy of your folder",
@@ -107,20 +115,27 @@ async def _events(actor: Actor, stream: str) -> AsyncIterator[StoredEvent]:
 
 
 async def _find(actor: Actor, forms: frozenset[bytes]) -> _Found:
-    """Events that hold the text, also where it came in pieces."""
+    """Events that hold the text, also where it came in pieces, and what is known of the same messages."""
     seqs: set[int] = set()
     kept: Counter[str] = Counter()
     pieces = _Pieces(forms)
+    bodies: dict[int, EventBody] = {}
     async for event in _events(actor, actor.stream):
         if event.erased is not None:
             continue
+        body = body_of(event)
+        if body is not None and not isinstance(body, PIECES):
+            bodies[event.seq] = body
         seqs |= pieces.take(event)
         if _holds(event.payload, forms):
             if event.type in ERASABLE:
                 seqs.add(event.seq)
             else:
                 kept[event.type] += 1
-    return _Found(tuple(sorted(seqs | pieces.end())), kept)
+    seqs |= pieces.end()
+    choice = choose(bodies, seqs & bodies.keys())
+    kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
+    return _Found(tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))), kept)
 
 
 class _Pieces:

@@ -32,6 +32,8 @@ COMPARED_LINES: Final = 1_000
 STRIDE_LINES: Final = 100
 """Of lines further back that name none of the streams, one in so many is looked at for its number."""
 READ_EVENTS: Final = 500
+SEQ_MAX: Final = 2**63 - 1
+"""The journal's largest number; a line that tells of a larger one tells of no event."""
 _TASK_ID: Final = re.compile(rb'"task_id":"([^"]*)"')
 _REASON: Final = "the audit log knows of events that the journal does not hold"
 
@@ -81,19 +83,15 @@ def _read_known(path: Path, wanted: Mapping[str, int], settled_line: int) -> dic
         if not stream or seq is None or stream in known:
             continue
         known[stream] = seq
-        missing.discard(str(stream).encode())
+        missing.discard(stream.encode())
     return known
 
 
 def _taken_seq(values: Mapping[str, Any]) -> int | None:
-    params = values.get("params")
-    if not isinstance(params, dict):
-        return None
-    if values.get("action") == Action.EVENTS_LOST:
-        first = params.get("from_seq")
-        return first - 1 if isinstance(first, int) else None
-    seq = params.get("seq")
-    return seq if isinstance(seq, int) else None
+    params = values.get("params", {})
+    is_loss = values.get("action") == Action.EVENTS_LOST
+    seq = params.get("from_seq" if is_loss else "seq")
+    return seq - is_loss if type(seq) is int and 0 <= seq <= SEQ_MAX else None
 
 
 async def _declare_missing(journal: Journal, known: Mapping[str, int]) -> tuple[Loss, ...]:
