@@ -228,6 +228,7 @@ test("the folder is put back to a point after its files were listed", async () =
 test("a conflict shows both versions; Take Gloveport's replaces the shown lines, Keep mine leaves the user's", async () => {
   await window.openPanel();
   await window.command("Gloveport: New Session");
+  await window.panel.locator(".title", { hasText: "New session" }).waitFor(); // a command comes later than its key: what is said before goes to the session before
   await window.say("mend again");
   await window.panel.getByText("It is mended again.").waitFor();
   const mine = SHOP.replace(ONE.old, "        result = 7 * price\n").replace(TWO.old, "    return name\n");
