@@ -1,5 +1,6 @@
 """Answers of the views: pages of a transcript, what is redacted, which methods they are for."""
 
+import json
 from typing import Any
 
 import pytest
@@ -57,6 +58,16 @@ def test_what_is_named_alone_is_not_decoded() -> None:
     transcript = TranscriptProjection()
     feed(transcript, [erased], never)
     assert "erased" in transcript.finish()
+
+
+def test_a_transcript_says_that_trust_was_not_chosen() -> None:
+    """Not by the name that the record has for it; a level that was chosen is told by its own."""
+    (event,) = told(Simulation(1).run(0))[:1]
+    plain = json.loads(event.payload)
+    for level, words in (("unset", "trust not chosen yet"), ("restricted", "restricted")):
+        transcript = TranscriptProjection()
+        feed(transcript, [event._replace(payload=json.dumps({**plain, "trust_level": level}).encode())], never)
+        assert f"· {words}\n" in f"{transcript.finish()}\n"
 
 
 @pytest.mark.parametrize("method", sorted(SHOWN))
