@@ -298,6 +298,19 @@ async def test_a_root_that_is_no_project_is_refused(home: Home, place: str) -> N
         assert (await kit.call("workspace/list", Empty())).workspaces == ()
 
 
+async def test_a_trust_that_was_forgotten_stays_so(home: Home) -> None:
+    """In the daemon that took it back, in its open sessions, and in the next one, which reads the record."""
+    forgotten = WorkspaceTrustParams(client_request_id=new_id("r"), root=str(home.root), trust_level="unset")
+    async with home.room() as kit:
+        session = await kit.begin("restricted")
+        assert len((await kit.call("workspace/list", Empty())).workspaces) == 1
+        await kit.call("workspace/trust", forgotten)
+        assert (await kit.call("workspace/list", Empty())).workspaces == ()
+        assert kit.actor(session).state.trust_level == "unset"
+    async with home.room() as kit:
+        assert (await kit.call("workspace/list", Empty())).workspaces == ()
+
+
 def test_the_home_folder_is_no_project_and_those_in_it_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By any name; with what to do instead."""
     (tmp_path / "home" / "project").mkdir(parents=True)
