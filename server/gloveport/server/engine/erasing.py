@@ -49,6 +49,7 @@ ERASABLE: Final = frozenset(
 what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
+    "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
     "your files, and the session's copy of your folder",
     "what a model's provider, another program or another session was given",
     "the digests of what was erased, which prove the rest of the record",
