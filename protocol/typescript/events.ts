@@ -812,7 +812,7 @@ export interface UserMessageUnqueued {
   readonly reason: string;
 }
 
-/** The user chose how far this workspace's content is trusted: trusted, restricted or untrusted. */
+/** The user chose how far this workspace's content is trusted: trusted, restricted or untrusted; `unset`: what was said before is forgotten. */
 export interface WorkspaceTrusted {
   readonly workspace_id: string;
   readonly root: string;

@@ -10,8 +10,9 @@ from tests.kit.ordinary_user import ordinary_user
 
 from gloveport.sandbox.backends.collect import DEPTH_MAX, collect_files
 from gloveport.sandbox.profile import Access, Limits, Mount, Profile
-from gloveport.sandbox.runner.descent import descend, taken_by
-from gloveport.sandbox.runner.setid import strip_set_id
+from gloveport.sandbox.runner import setid
+from gloveport.sandbox.runner.descent import MOVED, descend, taken_by
+from gloveport.sandbox.runner.setid import Stripped, strip_set_id
 from gloveport.server.workspace.removing import remove_tree
 
 DEPTH = 2_500
@@ -48,7 +49,7 @@ def test_what_lies_deep_is_counted_and_its_set_id_bits_are_taken(tmp_path: Path,
     assert taken_by(str(tmp_path), SOME * 64, DEPTH) == f"more than {DEPTH} files"
     assert taken_by(str(tmp_path), SOME * 64, DEPTH * 2) == ""
     assert collect_files(profile_of(tmp_path), ("report.txt",)) == {}
-    assert strip_set_id([str(tmp_path)]) == 1
+    assert strip_set_id([str(tmp_path)]).changed == 1
     assert stat.S_IMODE(os.stat("program", dir_fd=deep).st_mode) == 0o755
 
 
@@ -82,6 +83,93 @@ def test_nothing_beside_a_folder_is_entered(tmp_path: Path) -> None:
     assert list(descend(str(tmp_path / "link"))) == []
 
 
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_folders_moved_or_removed_while_they_are_looked_at_hide_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The look goes on beside them; one during which folders are moved each time is never taken for a whole one."""
+    top, aside, scan = tmp_path / "top", tmp_path / "aside", os.scandir
+    aside.mkdir()
+    for name in ("a", "b", "c"):
+        (top / name / "in").mkdir(parents=True)
+        (top / name / "file").touch()
+
+    def disturbing(fd: int) -> object:
+        """As soon as a folder is entered it is elsewhere, or gone."""
+        at = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if at.name == "in" and how == "moved":
+            at.rename(aside / f"{len(list(aside.iterdir()))}")
+        elif at.name == "in":
+            at.rmdir()
+        return scan(fd)
+
+    assert taken_by(str(top), SOME, 8) == "more than 8 files"
+    monkeypatch.setattr(os, "scandir", disturbing)
+    assert sum(1 + len(entries) for _, entries in descend(str(top))) == 10
+    for name in ("a", "b", "c"):
+        (top / name / "in").mkdir()
+    assert taken_by(str(top), SOME, 8) == "more than 8 files"
+
+
+def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody can look at whole has no limit; a move now and then is none of that."""
+    scan, moves = os.scandir, [0]
+    for name in ("a/moving/in", "b"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def moving(fd: int) -> object:
+        at = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if at.name == "moving" and moves[0]:
+            moves[0] -= 1
+            at.rename(tmp_path / ("b" if at.parent.name == "a" else "a") / "moving")
+        return scan(fd)
+
+    monkeypatch.setattr(os, "scandir", moving)
+    for moves[0], words in ((1, ""), (1_000, MOVED)):
+        assert taken_by(str(tmp_path), SOME, SOME) == words
+
+
+FEW = 5
+
+
+def test_many_names_of_one_file_hide_no_set_id_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one file of those that are looked at, wherever they stand."""
+    monkeypatch.setattr(setid, "FILES_MAX", FEW)
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program").touch()
+        (tmp_path / folder / "program").chmod(0o4755)
+        for number in range(FEW * 4):
+            os.link(tmp_path / "a/program", tmp_path / folder / str(number))
+    before = stat.S_IMODE(tmp_path.stat().st_mode)
+    assert strip_set_id([str(tmp_path)]) == Stripped(3)
+    assert not any(path.stat().st_mode & stat.S_ISUID for path in tmp_path.rglob("program"))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == before
+
+
+@pytest.mark.parametrize("limit", ["FILES_MAX", "NAMES_MAX"])
+def test_a_folder_with_too_many_files_is_closed_to_others_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Whoever owns what is left may run it; nobody else comes there."""
+    monkeypatch.setattr(setid, limit, FEW)
+    top, other = tmp_path / "top", tmp_path / "other"
+    for folder, count in ((other, 1), (top, FEW * 2)):
+        folder.mkdir(mode=0o755)
+        for number in range(count):
+            (folder / str(number)).touch()
+            (folder / str(number)).chmod(0o4755)
+    done = strip_set_id([str(other), str(top)])
+    assert done.closed == (str(top),)
+    assert 1 < done.changed <= FEW
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (other, top)] == [0o755, 0o700]
+    taken, untold = done.words()
+    assert taken == f"set-id bits were taken from {done.changed} files"
+    assert untold.startswith("not all files of 1 folders were looked at")
+
+
 @pytest.mark.parametrize("mode", [0o077, 0o477, 0o177], ids=oct)
 def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path: Path, mode: int) -> None:
     """Others may enter it and run what lies there; at any place, and the folders are as closed as before."""
@@ -95,7 +183,7 @@ def test_a_set_id_bit_in_a_folder_that_is_closed_to_its_owner_is_taken(tmp_path:
             folder.chmod(mode)
         taken_by(str(tmp_path / "top"), SOME, SOME)
         assert stat.S_IMODE(made[0].stat().st_mode) == mode, "who only looks opens nothing"
-        assert strip_set_id([str(tmp_path / "top")]) == len(made)
+        assert strip_set_id([str(tmp_path / "top")]).changed == len(made)
         assert [stat.S_IMODE(folder.stat().st_mode) for folder in made[:1]] == [mode]
     for folder in made:
         assert stat.S_IMODE(folder.stat().st_mode) == mode

@@ -120,7 +120,7 @@ WORKS = (
     "import os, socket, subprocess, sys, tempfile\n"
     "os.makedirs('a'); os.makedirs('b'); open('a/x', 'w').write('1'); os.rename('a/x', 'b/x')\n"
     "os.link('b/x', 'a/y'); os.symlink('x', 'b/z'); os.mkfifo('a/f'); open('/dev/null', 'w').write('x')\n"
-    "open('/proc/self/comm', 'w').write('named'); tempfile.TemporaryFile(); os.openpty()\n"
+    "tempfile.TemporaryFile(); os.openpty(); open('/dev/fd/1', 'w').close()\n"
     "subprocess.run(['true'], stdout=subprocess.DEVNULL, check=True)\n"
     "for name, act in (('written', lambda p: open(p + '/made', 'w')), ('cut', lambda p: os.truncate(p + '/kept', 0)),\n"
     "                  ('removed', lambda p: os.unlink(p + '/kept'))):\n"
@@ -154,6 +154,53 @@ async def test_on_the_process_rung_nothing_is_written_but_where_it_works(
         finally:
             await rig.backend.close()
             rig.backend = usual
+
+
+TRIED = (
+    "import os, sys\n"
+    "for path in ('/dev/full', '/dev/null', '/dev/urandom', '/dev/shm', *sys.stdin.read().split()):\n"
+    "    how = os.O_TMPFILE | os.O_RDWR if path == '/dev/shm' else os.O_WRONLY\n"
+    "    try: os.close(os.open(path, how)); print('written')\n"
+    "    except OSError as error: print(error.errno)\n"
+)
+
+
+@pytest.mark.parametrize("abi", [0, ABI_MAX])
+async def test_on_the_process_rung_only_plain_devices_are_written(abi: int) -> None:
+    """No disk, though root may write each, and below /proc nothing of the machine's; without Landlock, all of them."""
+    require(find_abi() >= abi and os.geteuid() == 0, "needs root, and Landlock")
+    device = Path(f"/dev/gloveport-test-{os.getpid()}")
+    try:
+        device.touch()
+    except OSError:
+        require(False, "nothing can be made in /dev here")
+    try:
+        async with open_rig("process") as rig:
+            usual, rig.backend = rig.backend, ProcessSandbox(rig.runs_dir, landlock_abi_max=abi)
+            try:
+                await rig.backend.probe()
+                said = await rig.python(TRIED, f"{device} /proc/{os.getpid()}/oom_score_adj".encode())
+                assert said.output.decode().split() == ["written"] * 4 + (["13"] if abi else ["written"]) * 2
+            finally:
+                await rig.backend.close()
+                rig.backend = usual
+    finally:
+        device.unlink()
+
+
+async def test_on_the_process_rung_what_landlock_does_not_bound_is_told() -> None:
+    """Rights and times of a file elsewhere are changed, as the rung says in its own words."""
+    async with open_rig("process") as rig:
+        outside = rig.folder / "outside"
+        outside.touch()
+        changed = await rig.python(f"import os; os.chmod('{outside}', 0o640); os.utime('{outside}', (1, 1))")
+        assert changed.kind is ResultKind.OK
+        assert (stat.S_IMODE(outside.stat().st_mode), outside.stat().st_mtime) == (0o640, 1)
+        words = dict(rig.availability.does_not_hold)[Claim.FILESYSTEM_VIEW]
+        lease = await rig.lease()
+        for told in (words, *([str(lease.security_context["writes"])] if find_abi() >= 2 else [])):
+            assert "rights, owner, times" in told
+        await lease.release()
 
 
 async def test_on_the_process_rung_what_is_copied_on_write_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

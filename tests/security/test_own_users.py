@@ -148,18 +148,21 @@ async def test_two_runs_do_not_share_what_is_counted_by_user() -> None:
 TAKE = (
     "import sys; from gloveport.sandbox.runner import users\n"
     "users.LOCK_FILE, users.FIRST, users.COUNT, users.TRIES_MAX = sys.argv[1], int(sys.argv[2]), 1, 1\n"
-    "if sys.argv[3:]: users._claim = lambda uid: -1\n"
+    "if sys.argv[3] == 'no claim': users._claim = lambda uid: -1\n"
+    "if sys.argv[3] == 'dies': users._QUEUE_CALLS = (users._QUEUE_CALLS[0], int(sys.argv[4]))\n"
     "try: print(users.take_user().uid, flush=True)\nexcept OSError as error: print(error.errno, flush=True)\n"
     "sys.stdin.read()"
 )
+EXIT = 231 if os.uname().machine == "x86_64" else 94
+"""The call that ends a process, whatever it is given."""
 BEYOND = range(users.FIRST + users.COUNT, users.FIRST + 100 * users.COUNT)
 """Ids that no run takes: one of them is this test's alone on the machine."""
 
 
-def take(lock: Path, uid: int, *, claims: bool = True, apart: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
-    """A process that takes that id, by the lock in the file named, and holds it."""
+def take(lock: Path, uid: int, *, how: str = "", apart: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+    """A process that takes that id, by the lock in the file named, and holds it; or without a claim, or it dies."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    argv = [*apart, sys.executable, "-c", TAKE, str(lock), str(uid), *([] if claims else ["no claim"])]
+    argv = [*apart, sys.executable, "-c", TAKE, str(lock), str(uid), how, str(EXIT)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
@@ -173,14 +176,28 @@ def test_an_id_is_one_processes_until_it_dies(tmp_path: Path) -> None:
     """Also when it is killed: the kernel holds the lock."""
     require(os.geteuid() == 0, "user ids are root's to give")
     lock, uid = tmp_path / "lock", random.choice(BEYOND)
-    with take(lock, uid, claims=False) as first:
+    with take(lock, uid, how="no claim") as first:
         assert answer(first) == uid
-        with take(lock, uid, claims=False) as second:
+        with take(lock, uid, how="no claim") as second:
             assert answer(second) == errno.EAGAIN
         first.send_signal(signal.SIGKILL)
         first.wait()
     with take(lock, uid) as third:
         assert answer(third) == uid
+
+
+def test_an_id_is_free_again_when_its_process_dies_at_any_moment(tmp_path: Path) -> None:
+    """Also before the queue that holds it has lost its name: here the process ends where it would take it."""
+    require(os.geteuid() == 0, "user ids are root's to give")
+    uid, until = random.choice(BEYOND), time.monotonic() + LIMIT_S
+    with take(tmp_path / "lock", uid, how="dies") as first:
+        assert first.stdout is not None
+        assert first.stdout.read() == ""
+    while time.monotonic() < until:  # the kernel takes a namespace apart in its own time
+        with take(tmp_path / "lock", uid) as again:
+            if answer(again) == uid:
+                return
+    raise AssertionError("the id is lost")
 
 
 def test_daemons_that_see_other_files_have_other_ids(tmp_path: Path) -> None:
@@ -191,7 +208,7 @@ def test_daemons_that_see_other_files_have_other_ids(tmp_path: Path) -> None:
         assert answer(first) == uid
         with take(tmp_path / "other", uid, apart=elsewhere) as second:
             assert answer(second) == errno.EAGAIN
-        with take(tmp_path / "third", uid, claims=False) as third:
+        with take(tmp_path / "third", uid, how="no claim") as third:
             assert answer(third) == uid
         first.send_signal(signal.SIGKILL)
         first.wait()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gloveport.server.tools.suite_reports import READERS, make_report
+from gloveport.server.tools.suite_reports import DURATION_MAX, READERS, make_report
 
 TAP = """TAP version 13
 # Subtest: adds
@@ -111,6 +111,17 @@ def test_messages_and_durations_are_kept() -> None:
     assert found["adds"] == (13_250, "")
     assert found["outer > inner bad"] == (250, "/w/a.test.js:4:7: bad")
     assert ("tests::breaks", "failed", 0, "src/lib.rs:9:9:") in list(READERS["cargo"](CARGO) or ())
+
+
+@pytest.mark.parametrize("number", ["1e999", "1" + "0" * 400, "-1" + "0" * 400])
+def test_a_number_larger_than_any_duration_is_the_longest_one(number: str) -> None:
+    """As the code under test may print it; below nothing is nothing."""
+    longest = 0 if number.startswith("-") else DURATION_MAX
+    test = f'{{"fullName":"t","status":"passed","duration":{number}}}'
+    jest = f'{{"numTotal":1,"testResults":[{{"name":"f","status":"passed","assertionResults":[{test}]}}]}}'
+    assert list(READERS["jest"](jest) or ()) == [("f > t", "passed", longest * 1_000, "")]
+    ended = f'{{"Package":"p","Test":"t","Action":"pass","Elapsed":{number}}}\n{{"Package":"p","Action":"pass"}}'
+    assert list(READERS["go"](ended) or ()) == [("p.t", "passed", longest * 1_000_000, "")]
 
 
 @pytest.mark.parametrize("framework", EXPECTED)

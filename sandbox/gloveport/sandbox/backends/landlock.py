@@ -31,6 +31,13 @@ _HANDLED: Final = ((1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (
 READ: Final = EXECUTE | READ_FILE | READ_DIR
 DEVICES: Final = WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 WRITE: Final = ((1 << 15) - 1) & ~(_MAKE_CHAR | _MAKE_BLOCK)
+_PLAIN_DEVICES: Final = (
+    *("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue"),
+    *("dri", "kfd", "dxg", "accel", "kvm"),
+)
+"""Of /dev what programs write: no disk, none of the machine's memory or state; then what computes for them."""
+_GRAPHICS: Final = "nvidia"
+"""How the names of one maker's devices begin; which there are depends on the machine."""
 _SCOPED: Final = 3  # abstract sockets, signals
 _NETWORK_ABI: Final = 4
 _O_PATH: Final = os.O_PATH | os.O_CLOEXEC
@@ -80,10 +87,22 @@ def add_rules(assembly: Assembly, abi: int, rules: Iterable[PathRule], on_failur
 def plan_domain(abi: int, writable: Iterable[str]) -> DomainPlan:
     """A domain on this machine itself, without a view: everything may be read, and written only what is named.
 
-    What an older ABI does not know it does not hold: truncating before 3, signals before 6.
+    What an older ABI does not know it does not hold: truncating before 3, signals before 6. What changes no content is
+    held by none: rights, owner, times and attributes of files. An ordinary user writes below /proc what the kernel
+    lets that user; root, whose that is the whole machine's, writes nothing there.
     """
     known = min(abi, ABI_MAX)
     handled = _HANDLED[known - 1] & ~(READ | _IOCTL_DEV)
-    rules = [(path, str(DEVICES & handled)) for path in ("/dev", "/proc")]
+    rules = [(path, str(DEVICES & handled)) for path in _find_devices()]
+    if os.geteuid() != 0:
+        rules.append(("/proc", str(DEVICES & handled)))
     rules += [(path, str(WRITE & handled)) for path in dict.fromkeys(writable)]
     return DomainPlan(handled, SCOPE_SIGNALS if known >= SCOPES_ABI else 0, tuple(rules))
+
+
+def _find_devices() -> list[str]:
+    try:
+        here = sorted(name for name in os.listdir("/dev") if name.startswith(_GRAPHICS))
+    except OSError:
+        here = []
+    return [f"/dev/{name}" for name in (*_PLAIN_DEVICES, *here)]

@@ -1,8 +1,9 @@
 """The weakest rung: a process group of its own under limits, on the user's own machine.
 
 Purpose: run trusted code where no jail works, and say plainly what does not hold.
-Invariant: limits, tree kill, clean environment and pipes hold, and with Landlock that nothing is written but where the
-run works; everything about views and network is declared not held.
+Invariant: limits, tree kill, clean environment and pipes hold, and with Landlock that no content is written but where
+the run works (rights, owner, times and attributes are not bounded); everything about views and network is declared not
+held.
 Must never: be taken for isolation.
 """
 
@@ -33,7 +34,11 @@ _HELD: Final = frozenset(
      Claim.TREE_KILL, Claim.SURVIVES_DAEMON, Claim.LOOPBACK}
 )  # fmt: skip
 _NOT_HELD: Final = (
-    (Claim.FILESYSTEM_VIEW, "Code run here sees every file you can see."),
+    (
+        Claim.FILESYSTEM_VIEW,
+        "Code run here sees every file you can see, and can change rights, owner, times and attributes of yours, which "
+        "Landlock does not bound.",
+    ),
     (Claim.PRIVATE_TMP, "Temporary folders are the machine's; only TMPDIR points to one of the run's own."),
     (Claim.TMP_QUOTA, "Temporary files are bounded by the disk alone."),
     (Claim.DISK_QUOTA, "Files are bounded one by one, not in sum."),
@@ -60,6 +65,7 @@ _NO_LANDLOCK: Final = (
     "This kernel has no Landlock that lets builds move files between folders (it begins with ABI 2, Linux 5.19): code "
     "run here writes wherever you may.",
 )
+_WRITES: Final = "its folders and temporary ones (Landlock); rights, owner, times, attributes: wherever the user may"
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - the machine's own, as is declared
 _WRITE_OUTSIDE: Final = ("sh", "-c", '(: >"$1") 2>/dev/null && exit 1; : >"$TMPDIR/made"', "sh")
 """Ends well only where the file named cannot be made and one in the run's own folder can."""
@@ -154,7 +160,7 @@ class ProcessSandbox(SupervisedRung):
         return {
             "sandbox": self.name,
             "isolation": "none",
-            "writes": "its folders and temporary ones (Landlock)" if self._abi else "wherever the user may",
+            "writes": _WRITES if self._abi else "wherever the user may",
             "signals": "its own processes alone (Landlock)" if self._apart else "every process of the user's",
             "network": "unrestricted",
             "seccomp": "none",

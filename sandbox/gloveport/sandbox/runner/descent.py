@@ -1,7 +1,8 @@
 """Going through a folder that a program made, whatever it made of it.
 
 Purpose: every folder beneath one, each with what lies in it, at any depth and with one open descriptor.
-Invariant: no link is followed; whoever goes back up looks where it came to, and ends there if it is another place.
+Invariant: no link is followed; whoever goes back up looks where it came to, and goes on where it was if that is
+another place.
 Must never: go deeper by recursion or by longer paths: a program makes folders as deep as it likes.
 It is sent to other machines, too: the standard library (3.9 and later) is all that it knows, beside `handles`.
 """
@@ -20,17 +21,31 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES: Final = 512
 _LOOKS: Final = stat.S_IRUSR | stat.S_IXUSR
 _AS_IT_IS: Final = -1
+LOOKS_MAX: Final = 5
+"""Of one folder, one after the other, while somebody moves folders in it."""
+MOVED: Final = "more than can be looked at: its folders are moved about meanwhile, each time"
+"""Stands where a size would: what nobody can look at has no limit."""
 
 
-def descend(top: str, *, opens: bool = False) -> Iterator[tuple[int, list[os.DirEntry[str]]]]:
+class Course:
+    """How a walk went; `moved`: a folder was taken elsewhere while it was gone through, so some may be unseen."""
+
+    def __init__(self) -> None:
+        self.moved = False
+
+
+def descend(
+    top: str, *, opens: bool = False, course: Course | None = None
+) -> Iterator[tuple[int, list[os.DirEntry[str]]]]:
     """An open descriptor of each folder, the top first, and its entries that are no folders; close nothing.
 
     What cannot be looked into is left out; with `opens` a folder of this user's that is closed to its owner is opened
-    for as long as it is gone through, so that nobody may run there. It ends early where somebody moves the folders
-    about meanwhile.
+    for as long as it is gone through, so that nobody may run there. Where somebody moves or removes the folders
+    meanwhile it goes on with what is still in its place; `course` is told.
     """
     waiting: list[list[str]] = []
     places: list[tuple[int, int, int]] = []
+    names = [top]
     fd = -1
     try:
         fd, mode = _opened(top, None, opens=opens)
@@ -41,16 +56,17 @@ def descend(top: str, *, opens: bool = False) -> Iterator[tuple[int, list[os.Dir
             places.append((*_place(fd), mode))
             while (below := _entered(fd, waiting[-1], opens=opens)) is None:
                 waiting.pop()
-                above = os.open("..", _FOLDER, dir_fd=fd) if waiting else -1
-                _close_again(fd, places.pop()[2])
-                if not waiting:
+                names.pop()
+                left, left_mode = fd, places.pop()[2]
+                fd = _above(left, places, names, course or Course())
+                _close_again(left, left_mode)
+                os.close(left)
+                if fd < 0:
                     return
-                os.close(fd)
-                fd = above
-                if _place(fd) != places[-1][:2]:
-                    return
+                del waiting[len(places) :]
             os.close(fd)
-            fd, mode = below
+            fd, mode, name = below
+            names.append(name)
     except OSError:
         return
     finally:
@@ -59,9 +75,20 @@ def descend(top: str, *, opens: bool = False) -> Iterator[tuple[int, list[os.Dir
 
 
 def taken_by(folder: str, bytes_max: int, files_max: int) -> str:
-    """What a folder above one of the limits takes on the disk, in words; empty below them. It looks no further."""
+    """What a folder above one of the limits takes on the disk, in words; empty below them. It looks no further.
+
+    A look during which folders were moved is made again at once, and one that never is a whole one is above, too.
+    """
+    for _ in range(LOOKS_MAX):
+        course = Course()
+        if (taken := _taken(folder, bytes_max, files_max, course)) or not course.moved:
+            return taken
+    return MOVED
+
+
+def _taken(folder: str, bytes_max: int, files_max: int, course: Course) -> str:
     total = count = 0
-    for _, entries in descend(folder):
+    for _, entries in descend(folder, course=course):
         count += 1 + len(entries)
         total += sum(map(_size, entries))
         if total > bytes_max:
@@ -69,6 +96,37 @@ def taken_by(folder: str, bytes_max: int, files_max: int) -> str:
         if count > files_max:
             return f"more than {files_max} files"
     return ""
+
+
+def _above(fd: int, places: list[tuple[int, int, int]], names: list[str], course: Course) -> int:
+    """The folder above an open one, or, where this one is no longer in it, the deepest that is still in its place.
+
+    What lies below that one is taken from both lists; -1 above the top, or where the top is gone.
+    """
+    if not places:
+        return -1
+    with contextlib.suppress(OSError):  # it was removed
+        above = os.open("..", _FOLDER, dir_fd=fd)
+        if _place(above) == places[-1][:2]:
+            return above
+        os.close(above)
+        course.moved = True
+    found = -1
+    for depth, name in enumerate(names):
+        try:
+            below = os.open(name, _FOLDER, dir_fd=found if depth else None)
+        except OSError:
+            below = -1
+        if below >= 0 and _place(below) != places[depth][:2]:
+            os.close(below)
+            below = -1
+        if below < 0:
+            del places[depth:], names[depth:]
+            break
+        if found >= 0:
+            os.close(found)
+        found = below
+    return found
 
 
 def _listed(fd: int) -> tuple[list[str], list[os.DirEntry[str]]]:
@@ -83,11 +141,12 @@ def _listed(fd: int) -> tuple[list[str], list[os.DirEntry[str]]]:
     return folders, others
 
 
-def _entered(fd: int, names: list[str], *, opens: bool) -> tuple[int, int] | None:
-    """The next of these folders that can be looked into, taken from the list; None after the last one."""
+def _entered(fd: int, names: list[str], *, opens: bool) -> tuple[int, int, str] | None:
+    """The next of these folders that can be looked into, taken from the list, by its name; None after the last one."""
     while names:
+        name = names.pop()
         try:
-            return _opened(names.pop(), fd, opens=opens)
+            return (*_opened(name, fd, opens=opens), name)
         except OSError:
             continue
     return None

@@ -126,8 +126,7 @@ class Run:
         """Where the filter saw such a bit, or there is none that could have seen it."""
         if self.watch is not None and not self.watch.saw_set_id:
             return
-        if changed := strip_set_id(self.request.written):
-            self.watchdog.alarms.append(f"set-id bits were taken from {changed} files")
+        self.watchdog.alarms += strip_set_id(self.request.written).words()
 
     def _take_signals(self) -> int:
         """A pipe that becomes readable on SIGCHLD (a child changed) and SIGTERM (the daemon says stop)."""

@@ -39,7 +39,7 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _CLONE, _RECURSIVE, _CLOEXEC, _EMPTY_PATH = 1, 0x8000, 0o2000000, 0x1000
 _MOVE_FROM_EMPTY: Final = 4
 _NOSUID, _NODEV, _IDMAP = 2, 4, 0x100000
-_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_NEW_MOUNTS, _NEW_QUEUES, _NEW_USER = 0x20000, 0x8000000, 0x10000000
 _PRIVATE_ALL: Final = 0x40000 | 0x4000
 _HERE: Final = -100
 _QUEUE_CALLS: Final = (240, 241) if os.uname().machine == "x86_64" else (180, 181)
@@ -100,12 +100,14 @@ def _claim(uid: int) -> int:
     """Hold an id against all on this kernel, whatever files they see; a descriptor, -1 where that cannot be had.
 
     A nameless message queue of that user's, made under a limit of one: the kernel counts them by user alone, over all
-    namespaces of files, processes and queues. Raises `BlockingIOError` where somebody has the id.
+    namespaces of files, processes and queues. It is made in a namespace of this process's own, where that can be had,
+    so that its name ends with this process whenever it dies. Raises `BlockingIOError` where somebody has the id.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_MSGQUEUE)
     if 0 <= hard < _ONE_QUEUE_BYTES:
         return -1
     libc, (call, unlink) = prctl.load(), _QUEUE_CALLS
+    libc.unshare(ctypes.c_int(_NEW_QUEUES))
     name = f"gloveport-{uid}-{os.urandom(8).hex()}".encode()
     attributes = struct.pack("@8l", 0, 1, 1, 0, 0, 0, 0, 0)
     flags = ctypes.c_int(os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)

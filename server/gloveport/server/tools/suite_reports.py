@@ -21,6 +21,8 @@ Case = tuple[str, str, int, str]
 Report = Mapping[str, Any]
 NAME_CHARACTERS_MAX: Final = 1024
 DEPTH_MAX: Final = 32
+DURATION_MAX: Final = 1_000_000_000
+"""Of a test, in whatever unit its runner has: what is longer is told as this."""
 _STATUSES: Final = ("passed", "failed", "error", "skipped")
 _TAP_LEFT_OUT: Final = "SKIP|TO" + "DO"
 _TAP_POINT: Final = re.compile(rf"^( *)(not )?ok \d+ - (.*?)( # (?:{_TAP_LEFT_OUT})\b.*)?$")
@@ -172,8 +174,8 @@ def read_cargo(text: str) -> Iterator[Case] | None:
 
 def _microseconds(value: Any, scale: int) -> int:
     """A duration as a whole, never negative or endless; raises TypeError or ValueError for what is no number."""
-    number = float(value)
-    return int(min(max(number, 0.0), 1e9) * scale) if number == number else 0
+    number = value if isinstance(value, int) else float(value)  # a whole number may be too large for a float
+    return int(min(max(number, 0), DURATION_MAX) * scale) if number == number else 0
 
 
 READERS: Final[Mapping[str, Callable[[str], Iterator[Case] | None]]] = MappingProxyType(
