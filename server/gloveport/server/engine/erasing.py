@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
+import anyio.to_thread
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
@@ -135,7 +137,7 @@ async def _find(actor: Actor, search: Search) -> _Found:
             else:
                 kept[event.type] += 1
     seqs |= pieces.end()
-    choice = choose(bodies, seqs & bodies.keys())
+    choice = await anyio.to_thread.run_sync(choose, bodies, seqs & bodies.keys())  # a long record takes a while
     kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
     return _Found(
         tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))),
