@@ -237,6 +237,12 @@ export interface EgressRecorded {
   readonly left_out: number;
 }
 
+/** A call whose result was erased, and how it ended. */
+export interface ErasedCall {
+  readonly call_id: string;
+  readonly outcome: string;
+}
+
 /** The session's record contradicts itself. `read_only`: nothing can be built on it; else it was mended. */
 export interface FaultsFound {
   readonly findings: readonly string[];
@@ -399,6 +405,12 @@ export interface ModelTextDelta {
   readonly request_id: string;
   readonly offset: number;
   readonly text: string;
+}
+
+/** A call of which nobody knows whether it took effect. */
+export interface OpenCall {
+  readonly call_id: string;
+  readonly tool: string;
 }
 
 /** The user said what became of a call whose outcome nobody knows; `text` is what the model is told of it. */
@@ -639,13 +651,16 @@ export interface TestRunFinished {
   readonly cases_left_out: number;
 }
 
-/** The user had a text taken out of the record: how many events and outputs held it; `label` is kept for them. */
+/** The user had a text taken out of the record: how many events and outputs held it. What the erased ones said and has to hold on is kept here: the label, how calls ended whose results are gone, the calls with an unknown outcome (null: as the rest of the record says), and how often the conversation did not fit. */
 export interface TextErased {
   readonly erase_id: string;
   readonly events: number;
   readonly outputs: number;
   readonly label: LabelRecord;
   readonly by: string;
+  readonly calls: readonly ErasedCall[];
+  readonly unknowns: readonly OpenCall[] | null;
+  readonly overflows: number | null;
 }
 
 /** The model wants this; nothing has happened. Arguments are strict JSON. */
@@ -797,7 +812,7 @@ export interface UserMessageUnqueued {
   readonly reason: string;
 }
 
-/** The user chose how far this workspace's content is trusted: trusted, restricted or untrusted. */
+/** The user chose how far this workspace's content is trusted: trusted, restricted or untrusted; `unset`: what was said before is forgotten. */
 export interface WorkspaceTrusted {
   readonly workspace_id: string;
   readonly root: string;

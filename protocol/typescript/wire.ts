@@ -22,13 +22,14 @@ export interface ApprovalListResult {
   readonly approvals: readonly ApprovalInfo[];
 }
 
-/** Answer a card. `option` is the index of the card's option that is granted; `narrowed_to` may narrow it. */
+/** Answer a card. `option` is the index of the card's option that is granted; `narrowed_to` may narrow it. `unasked`: a client was told beforehand to answer so, and nobody saw the card. */
 export interface ApprovalResolveParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly approvalId: string;
   readonly cardDigest: string;
   readonly decision: "allow" | "deny";
+  readonly unasked?: boolean;
   readonly option?: number;
   readonly narrowedTo?: Readonly<Record<string, unknown>> | null;
   readonly expiresAt?: number | null;
@@ -1133,11 +1134,11 @@ export interface WorkspaceListResult {
   readonly workspaces: readonly WorkspaceInfo[];
 }
 
-/** Say how far the content of a folder is trusted. */
+/** Say how far the content of a folder is trusted; `unset` forgets what was said. */
 export interface WorkspaceTrustParams {
   readonly clientRequestId: string;
   readonly root: string;
-  readonly trustLevel: "trusted" | "restricted" | "untrusted";
+  readonly trustLevel: "trusted" | "restricted" | "untrusted" | "unset";
 }
 
 export interface Methods {

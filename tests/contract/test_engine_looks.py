@@ -11,6 +11,8 @@ import pytest
 from tests.kit.room import ME, Home, Kit, call, new_home, run, swallow
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.wire.base import Empty
+from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionStartParams
 from gloveport.server.app.daemon import new_id
 from gloveport.server.app.resources import WorkspaceShelf
@@ -281,16 +283,19 @@ async def test_a_damaged_record_leaves_the_session_readable(home: Home) -> None:
         assert not kit.actor(session).stale
 
 
-@pytest.mark.parametrize("place", ["data", "data/sessions", "linked", "/", "/proc", "/sys/kernel", "/dev"])
+@pytest.mark.parametrize("place", ["data", "data/sessions", "linked", "/", "/proc", "/sys/kernel", "/dev", "/etc"])
 async def test_a_root_that_is_no_project_is_refused(home: Home, place: str) -> None:
-    """Our own data, by any name, and the system's folders; with what to do instead."""
+    """Our own data, by any name, and the system's folders; with what to do instead. Nor is a trust in it kept."""
     (home.folder / "linked").symlink_to(home.data)
     root = place if place.startswith("/") else str(home.folder / place.replace("data", home.data.name, 1))
     async with home.room() as kit:
         os.makedirs(home.data / "sessions", exist_ok=True)
-        params = SessionStartParams(client_request_id=new_id("r"), root=root)
-        error = await kit.refused("session/start", params)
-        assert (error.code, "one project" in error.hint) == (ErrorCode.PROTECTED_PATH, True)
+        trusted = WorkspaceTrustParams(client_request_id=new_id("r"), root=root, trust_level="restricted")
+        started = SessionStartParams(client_request_id=new_id("r"), root=root)
+        for method, params in (("workspace/trust", trusted), ("session/start", started)):
+            error = await kit.refused(method, params)
+            assert (error.code, "one project" in error.hint) == (ErrorCode.PROTECTED_PATH, True)
+        assert (await kit.call("workspace/list", Empty())).workspaces == ()
 
 
 def test_the_home_folder_is_no_project_and_those_in_it_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """A text that is taken out of a session's record: gone from every file, its session works on, nothing is loosened."""
 
-from collections.abc import Iterator
+import base64
+import io
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +15,9 @@ from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
 from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
+from gloveport.server.cli import erasing as command_line
 from gloveport.server.engine import erasing
+from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.prompt import model_request
 from gloveport.server.journal.errors import JournalError
 
@@ -32,7 +37,7 @@ def home() -> Iterator[Home]:
 
 def holders(home: Home) -> list[str]:
     """Files of the journal and outputs that hold the text, in any of its spellings."""
-    forms = erasing._forms(SECRET)
+    forms = Search(SECRET).forms
     files = [*home.data.glob("*"), *(home.data / "blobs").rglob("*")]
     return [path.name for path in files if path.is_file() and any(form in path.read_bytes() for form in forms)]
 
@@ -187,6 +192,87 @@ async def test_a_text_that_came_in_pieces_is_found(home: Home) -> None:
         assert done.events == len(pieces)
 
 
+async def test_a_call_whose_result_was_erased_is_told_with_how_it_ended(home: Home) -> None:
+    """Nothing of it is unknown, so that the model has no reason to do it again."""
+    home.play(CATS, {"text": "Done."})
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        await erase(kit, session_id)
+        await kit.send(session_id, "go on")
+        await kit.idle(session_id)
+        told = str(model_request(kit.actor(session_id).state, ()))
+        assert "It had ended: ok" in told
+        assert "effects unknown" not in told
+    async with home.room() as kit:
+        assert str(model_request((await kit.sessions.open(session_id)).state, ())) == told
+
+
+async def test_a_call_that_nobody_knows_can_still_be_settled(home: Home) -> None:
+    """Its proposal and its end held the text and are gone; that its outcome is open is kept."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+        born: dict[str, Any] = {"turn_id": "t9", "goal_revision": 9, "call_id": "t9.c1"}
+        await kit.actor(session_id).record(
+            (
+                ev.TurnStarted(turn_id="t9", goal_revision=9, message_id="m9"),
+                ev.ToolCallProposed(
+                    **born, provider_call_id="p9", tool="run_command", arguments_json=json.dumps({"argv": [SECRET]}),
+                    arguments_digest="0" * 64, label=label,
+                ),
+                ev.ToolExecutionFinished(
+                    **born, tool="run_command", outcome="lost", text=SECRET, evidence="", exit_code=None,
+                    output_blob=None, output_bytes=0, duration_us=None, label=label,
+                ),
+                ev.TurnCompleted(turn_id="t9", goal_revision=9, reason="end"),
+            )
+        )  # fmt: skip
+        open_calls = kit.actor(session_id).state.unknowns
+        assert [one.call_id for one in open_calls] == ["t9.c1"]
+        await erase(kit, session_id)
+        assert (await kit.sessions.open(session_id)).state.unknowns == open_calls
+    assert holders(home) == []
+
+
+async def test_pieces_between_pieces_of_another_are_found(home: Home) -> None:
+    """Two that speak at once: each one's pieces belong together, whoever's stand between them."""
+    home.write(a__txt="nothing\n")
+    read = call("read_file", path="a.txt")
+    home.play({"when": {"turn": 0}, "calls": [read, read]}, {"text": "Done."})
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        one, other = sorted({body["call_id"] for body in await kit.bodies(session_id, "ToolCallProposed")})
+        born: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1}
+        for call_id, offset, text in ((one, 0, SECRET[:9]), (other, 0, "other"), (one, 9, SECRET[9:])):
+            await kit.actor(session_id).record(
+                (ev.ToolExecutionProgress(**born, call_id=call_id, offset=offset, text=text),)
+            )
+        assert (await erase(kit, session_id)).events == 2
+        assert [body.get("text") for body in await kit.bodies(session_id, "ToolExecutionProgress")].count("other") == 1
+
+
+async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:
+    """The text behind a damaged end goes as well; a copy that an upgrade left stays, by its name."""
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        seq = kit.actor(session_id).cursor.seq
+        await kit.send(session_id, f"the key is {SECRET}")
+        await kit.idle(session_id)
+    (home.data / "journal.db.v1.backup").write_bytes(b"as it was")
+    async with home.room() as kit:
+        await kit.journal.set_aside(session_stream(SessionId(session_id)), seq + 1, "damaged")
+        done = await erase(kit, session_id)
+        assert done.events
+        assert any("journal.db.v1.backup" in words for words in done.stays)
+    assert holders(home) == []
+
+
 @pytest.mark.parametrize("way", ["taken back", "delivered with another text"])
 async def test_a_message_that_was_taken_back_does_not_come_back(home: Home, way: str) -> None:
     """Its edit held the text: everything that is known of the message goes, so that no half of it is acted on."""
@@ -229,3 +315,59 @@ async def test_what_is_erased_is_not_in_memory_either_where_a_reader_holds_old_b
         state = (await kit.sessions.open(session_id)).state
         assert SECRET not in str(model_request(state, ()))
         assert await kit.bodies(session_id, "TextErased")
+
+
+BORN: dict[str, Any] = {"turn_id": "t1", "goal_revision": 1, "call_id": "t1.c1"}
+KEY = "-----BEGIN KEY-----\n" + "QUJD/+\n" * 300 + "-----END KEY-----"
+SAYINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON in JSON": lambda text: json.dumps({"argv": ["curl", "-d", json.dumps({"k": [json.dumps(text)]})]}),
+    "upper-case escapes": lambda text: "".join(f"\\u{ord(c):04X}" if ord(c) > 126 else c for c in json.dumps(text)),
+    "escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
+    "other ends of lines": lambda text: text.replace("\n", "\r\n"),
+    "in base64": lambda text: base64.b64encode(b"x" + text.encode()).decode(),
+    "in hexadecimal": lambda text: text.encode().hex(),
+    "within a program": lambda text: f"print({text!r})",
+}
+
+
+@pytest.mark.parametrize("text", [SECRET, 'pa"s/w\U0001f600', KEY], ids=["quoted", "short", "long"])
+@pytest.mark.parametrize("saying", SAYINGS)
+def test_a_text_is_found_however_it_is_spelled(text: str, saying: str) -> None:
+    """In a call's arguments, in a message and in an output; another text is not."""
+    spelled = SAYINGS[saying](text)
+    written = json.dumps({"content": spelled})
+    label = LabelRecord(integrity=0, readers=None, provenance=())
+    proposed = ev.ToolCallProposed(
+        **BORN,
+        provider_call_id="c1",
+        tool="run_command",
+        arguments_json=written,
+        arguments_digest="0" * 64,
+        label=label,
+    )
+    said = ev.UserMessageEdited(message_id="m", text=f"use {spelled} there")
+    for asked, found in ((Search(text), True), (Search("another-" + text[::-1]), False)):
+        assert (asked.in_body(proposed), asked.in_body(said)) == (found, found)
+        assert asked.in_bytes(b"\xff" + written.encode()) is found
+
+
+@pytest.mark.parametrize(
+    "word", ["message", "session", "digest", "arguments", "content", "run_command", "provider_call"]
+)
+def test_names_of_the_record_are_nothing_that_was_said(word: str) -> None:
+    """Keys, ids and fixed words are not searched, so that a plain word does not take the record with it."""
+    label = LabelRecord(integrity=0, readers=None, provenance=("session",))
+    proposed = ev.ToolCallProposed(
+        **BORN, provider_call_id="message-session", tool="run_command", arguments_json='{"content":"x","message":1}',
+        arguments_digest="0" * 64, label=label,
+    )  # fmt: skip
+    assert not Search(word).in_body(proposed)
+    assert not Search(word).in_body(ev.UserMessageEdited(message_id="message-1", text="hello"))
+    assert Search(word).in_body(ev.UserMessageEdited(message_id="m", text=f"the {word} of it"))
+
+
+def test_a_text_of_several_lines_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is more than its first line, by which nothing of it would be found."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(KEY + "\n"))
+    assert command_line._read_text(at_terminal=False) == KEY

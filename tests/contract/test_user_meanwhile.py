@@ -10,6 +10,7 @@ import pytest
 from tests.kit.room import Home, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode
+from gloveport.server.engine.drift import taken_words
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 DONE = {"text": "Done."}
@@ -48,6 +49,15 @@ async def test_an_edit_while_the_turn_runs_is_merged_before_the_next_tool(home: 
         assert len(change.hunks) == 1
         await kit.call("change/accept", kit.decision(session, change))
         assert mine.read_text() == TEXT.replace("line 20\n", "mine\n").replace("line 2\n", "second\n")
+
+
+def test_the_words_of_what_was_taken_over_are_few() -> None:
+    """A folder that somebody builds in changes thousands of files while a turn runs: the first are named."""
+    told = taken_words(tuple(f"{number}.txt" for number in range(3085)))
+    assert told == (
+        "Your edits were taken over: 0.txt, 1.txt, 2.txt, 3.txt, 4.txt and 3080 more (changed while the turn ran)."
+    )
+    assert taken_words(()) == ""
 
 
 async def test_a09_a_touched_file_is_no_change(home: Home) -> None:

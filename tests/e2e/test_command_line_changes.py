@@ -130,7 +130,7 @@ def test_hunks_keep_their_names(cli: Cli, proposed: Path) -> None:
     assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n")
     cli("accept", "a.txt", "--hunk", names[2], cwd=proposed)
     assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n").replace("line 20\n", "")
-    assert "has no hunk" in cli("accept", "a.txt", "--hunk", names[0], cwd=proposed, code=1).stderr
+    assert "has no open hunk" in cli("accept", "a.txt", "--hunk", names[0], cwd=proposed, code=1).stderr
     cli("reject", "a.txt", "--hunk", "1", cwd=proposed)
     assert set(re.findall(rb"hunk (\w{4,})", patch_of(cli, proposed, "a.txt"))) == {names[3].encode()}
 

@@ -14,6 +14,7 @@ from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.cli import hints
 from gloveport.server.cli.root import DECIDE, DEVELOPERS, LOOK, SET_UP, WORK
+from gloveport.server.cli.run import workspace_around
 
 MORE: list[dict[str, Any]] = [
     {"when": {"user_contains": "break", "turn": 0}, "calls": [
@@ -107,6 +108,30 @@ def test_a_run_below_a_workspace_is_of_that_workspace(cli: Cli, root: Path) -> N
         assert (found, "in the workspace" in told) == (str(place), False)
 
 
+def test_a_refused_folder_is_not_trusted_and_a_trust_can_be_forgotten(cli: Cli, root: Path) -> None:
+    """By no option; a folder that is no workspace takes in none below it; what is forgotten is as if never said."""
+    assert "not a project" in cli("run", "hello", "--trust", "restricted", cwd=Path("/"), code=1).stderr
+    assert "/: not chosen" in cli("trust", cwd=Path("/")).stdout
+    assert f"{root}: restricted" in cli("trust", "restricted", cwd=root).stdout
+    assert f"{root}: restricted" in cli("trust", cwd=root / "inner").stdout
+    assert f"{root}: not chosen" in cli("trust", "--forget", cwd=root / "inner").stdout
+    inner = cli("trust", cwd=root / "inner")
+    assert (f"{root / 'inner'}: not chosen" in inner.stdout, inner.stderr) == (True, "")
+    assert "not both" in cli("trust", "restricted", "--forget", cwd=root, code=2).stderr
+
+
+def test_the_whole_system_and_the_home_folder_are_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was said of them earlier; the control: another folder above is one."""
+    below = tmp_path / "home" / "project"
+    below.mkdir(parents=True)
+    known = frozenset({"/", str(tmp_path / "home")})
+    assert workspace_around(below, known) == tmp_path / "home"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert workspace_around(below, known) == below
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    assert workspace_around(below, frozenset("/")) == below
+
+
 def test_sessions_of_a_relative_folder(cli: Cli, root: Path) -> None:
     """`--root .` and `-C ..` mean the folder they name."""
     name = run_json(cli, root, "hello")[-1]["sessionId"][-6:]
@@ -195,7 +220,9 @@ def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
 def test_a_denied_call_is_named_by_what_it_would_have_done(cli: Cli, root: Path) -> None:
     """Its title, one stop at most, and no accept where nothing is proposed."""
     shown = cli("run", "run", "--trust", "trusted", "--approve", "never", cwd=root).stdout
-    assert "⊘ Run python3 -c print('hello from a program'): " in shown
+    assert "⊘ Run python3 -c print('hello from a program'): Refused by an answer that was given before" in shown
+    assert "nobody was asked" in " ".join(shown.split())
+    assert "The user said no" not in shown
     assert ".." not in shown.replace("...", "")
     assert "A call" not in shown
     assert "gloveport accept" not in shown

@@ -447,6 +447,7 @@ class Home:
             sessions=sessions,
             settings=lambda: settings,
             trust=trust,
+            check_fit=shelf.check_fit,
             rungs=Rungs(
                 ("memory",), self.ladder.describe, self.ladder.doctor, self.ladder.find_image, self.ladder.faults
             ),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.recordings import known_bodies
 
-from gloveport.protocol.journal.events import REGISTRY, EventBody, GrantIssued, decode_body
+from gloveport.protocol.journal.events import REGISTRY, EventBody, GrantIssued, OpenCall, TextErased, decode_body
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
 from gloveport.server.engine.erasing import ERASABLE
 from gloveport.server.session.fold import fold_event
@@ -18,8 +18,8 @@ from gloveport.server.session.fold_labels import join_labels
 from gloveport.server.session.fold_steering import goals_with
 from gloveport.server.session.leaving_out import ACTING, OF_A_MESSAGE, choose
 from gloveport.server.session.series import Series
-from gloveport.server.session.state import USER_LABEL, SessionState
-from gloveport.server.session.views.context import context_faults, provider_history
+from gloveport.server.session.state import USER_LABEL, ResultEntry, SessionState
+from gloveport.server.session.views.context import INTERRUPTED_TEXT, context_faults, provider_history
 from gloveport.server.session.views.ops import project_ops
 
 # They change no decision of the machine, so the state does not hold them.
@@ -157,14 +157,28 @@ def test_what_acts_is_the_same_without_what_was_erased(seed: int, share: float, 
         left = left if seq in choice.seqs else fold_event(left, body)
     gone = {body.message_id for seq in choice.seqs if isinstance(body := bodies[seq], OF_A_MESSAGE)}
     ended = {body.grant_id for seq in choice.seqs if isinstance(body := bodies[seq], GrantIssued)}
+    state = whole
+    fact = TextErased(
+        erase_id="e", events=1, outputs=0, label=state.label, by="user", calls=choice.calls,
+        unknowns=tuple(OpenCall(call_id=one.call_id, tool=one.tool) for one in state.unknowns),
+        overflows=state.overflows,
+    )  # fmt: skip
+    whole, left = fold_event(whole, fact), fold_event(left, fact)
     assert left.queue == tuple(one for one in whole.queue if one.message_id not in gone)
     assert left.steering == tuple(one for one in whole.steering if one.message_id not in gone)
     assert dict(left.grants) == {name: one for name, one in whole.grants.items() if name not in ended}
-    for name in set(ACTING) - {"queue", "steering", "grants", "grant_uses"}:
+    kept = {"label", "unknowns", "overflows", "unanswered_look"}
+    for name in set(ACTING).union(kept) - {"queue", "steering", "grants", "grant_uses"}:
         assert getattr(left, name) == getattr(whole, name), name
     assert not gone & {body.message_id for seq, body in bodies.items() if seq not in choice.seqs
                        and isinstance(body, OF_A_MESSAGE)}  # fmt: skip
     assert context_faults(provider_history(left.history)) == ()
+    assert _told_as_unknown(left) <= _told_as_unknown(whole)
+
+
+def _told_as_unknown(state: SessionState) -> set[str]:
+    told = provider_history(state.history)
+    return {one.call_id for one in told if isinstance(one, ResultEntry) and one.text == INTERRUPTED_TEXT}
 
 
 @cache

@@ -105,7 +105,7 @@ async def test_what_is_released_is_sent_as_it_is_stored_and_once(tmp_path: Path)
     assert digest in used[0]
     if stored:
         assert hashlib.sha256(stored).hexdigest() == digest
-    assert any("stored bytes" in note and "no redirect" in note for note in cards[0]["notes"])
+    assert any(" bytes, SHA-256" in note and "no redirect" in note for note in cards[0]["notes"])
 
 
 async def test_a_release_that_was_used_is_not_used_again_after_a_crash(tmp_path: Path) -> None:

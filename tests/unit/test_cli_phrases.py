@@ -9,6 +9,7 @@ from gloveport.server.cli.hints import advice
 from gloveport.server.cli.phrases import (
     NOT_SENT,
     call_title,
+    card_words,
     counted,
     counts_of_tests,
     dollars,
@@ -19,6 +20,7 @@ from gloveport.server.cli.phrases import (
     short_ids,
     since,
     sized,
+    standing_words,
 )
 from gloveport.server.models.contract import ErrorClass
 from gloveport.server.session.views.held import HELD_BACK
@@ -133,3 +135,19 @@ def test_durations_in_words() -> None:
     assert [lasting(n) for n in (0, 999, 12_345, 4_560_000, 125_000_000)] == [
         "0 µs", "999 µs", "12.3 ms", "4.56 s", "2 min 05 s",
     ]  # fmt: skip
+
+
+def test_a_reason_is_never_an_announcement_of_nothing() -> None:
+    """Where the first line announces the places, the first of them is said; a reason of one line stays as it is."""
+    text = "No line is as given. Places that may be meant:\n  line 3: sum\n  line 9: mean"
+    told = reason_of({"state": "invalid", "result": text})
+    assert told == "No line is as given. Places that may be meant: line 3: sum"
+    assert reason_of({"state": "invalid", "result": "There is no such file."}) == "There is no such file"
+
+
+def test_a_proposal_that_ended_by_itself_is_not_told_as_if_a_file_had_gone_back() -> None:
+    """Nothing differed any more, or it was taken back; a decision of the user's is told as such."""
+    assert "reverted" not in standing_words("reverted", ())
+    assert standing_words("reverted", ["accepted"]) == "accepted"
+    assert card_words("superseded") == "no longer asked"
+    assert card_words("denied") == "denied"

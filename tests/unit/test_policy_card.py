@@ -81,7 +81,7 @@ WHOLE: dict[str, Any] = {
         "does_not_hold": [], "statement": "Said.",
     },
     "notes": [
-        f"Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 stored bytes, SHA-256 "
+        f"Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 bytes, SHA-256 "
         f"{'b' * 16}…; no redirect is followed.",
         f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {SHOWN}, c.",
         "The sandbox has no network: what reaches out from it will fail, allowed or not.",

@@ -33,8 +33,8 @@ FAR = replace(BUBBLEWRAP, host="Far\u202e.example")
 SECRET = replace(USER, readers=frozenset({"model:a"}))
 READ = request(effect("read", "a"), tool="read_file")
 STRONGEST = "gVisor, a microVM or a remote machine"
-WEAK = "bubblewrap is bubblewrap or a container"
-PROCESS_IS = "process is the process rung"
+WEAK = "bubblewrap is weaker"
+PROCESS_IS = "process is weaker"
 HIDDEN = "a⟨U+202E⟩"
 SENT = "It runs on Far⟨U+202E⟩.example: the session's copy of the project is sent there, and who runs it can read that."
 NOT_SHOWN = "Confidential data has been read, and what the program would send to"

@@ -211,7 +211,7 @@ class Settings:
             if (provider is None or choice.provider == provider) and (model is None or choice.model == model):
                 return choice
         known = ", ".join(choice.name for choice in self.models)
-        wanted = f"{provider or '*'}/{model or '*'}"
+        wanted = "/".join(filter(None, (provider, model)))
         raise GloveportError(ErrorCode.MODEL_UNKNOWN, f"no model {wanted!r} is set up; there are: {known}")
 
 

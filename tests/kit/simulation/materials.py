@@ -200,7 +200,16 @@ def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody
         ev.BudgetSet(
             turn_tokens=rng.choice((None, None, None, 30)), session_tokens=rng.choice((None, None, 9_000)), by="user"
         ),
-        ev.TextErased(erase_id=f"e{number}", events=3, outputs=0, label=rng.choice(LABELS), by="user"),
+        ev.TextErased(
+            erase_id=f"e{number}",
+            events=3,
+            outputs=0,
+            label=rng.choice(LABELS),
+            by="user",
+            calls=(),
+            unknowns=None,
+            overflows=None,
+        ),
         ev.SnapshotTaken(snapshot_id=f"s{number}", files=2, bytes_total=9, not_covered=("big.bin",)),
         ev.EditsTaken(turn_id=f"t{number}", taken=("a.py",), conflicted=("b.py",), not_covered=(), text="they meet"),
         ev.DriftDetected(paths=("a.py",), paths_total=2),

@@ -38,6 +38,11 @@ def _choice_without_image(payload: Payload) -> Payload:
     return {**payload, "image": ""}
 
 
+def _erasure_without_ends(payload: Payload) -> Payload:
+    """TextErased 2: it keeps what still has to hold of what was erased; until then it kept the label alone."""
+    return {**payload, "calls": [], "unknowns": None, "overflows": None}
+
+
 def _same(payload: Payload) -> Payload:
     """A version that only allows more values than the one before."""
     return dict(payload)
@@ -49,6 +54,7 @@ UPCASTERS: Final[Registry] = MappingProxyType(
         ("RecoverySummarised", 1): _summary_with_items,
         ("ChangeProposed", 1): _proposal_of_one_name,
         ("SandboxChosen", 1): _choice_without_image,
+        ("TextErased", 1): _erasure_without_ends,
         ("ChangeWithdrawn", 1): _same,
         ("ChangeApplyStarted", 1): _same,
         ("ChangeApplied", 1): _same,

@@ -17,10 +17,10 @@ TrustLevelName = Literal["trusted", "restricted", "untrusted"]
 
 
 class WorkspaceTrustParams(Mutation):
-    """Say how far the content of a folder is trusted."""
+    """Say how far the content of a folder is trusted; `unset` forgets what was said."""
 
     root: Path
-    trust_level: TrustLevelName
+    trust_level: TrustLevelName | Literal["unset"]
 
 
 class WorkspaceInfo(WireModel):

@@ -124,11 +124,15 @@ class ApprovalListResult(WireModel):
 
 
 class ApprovalResolveParams(SessionMutation):
-    """Answer a card. `option` is the index of the card's option that is granted; `narrowed_to` may narrow it."""
+    """Answer a card. `option` is the index of the card's option that is granted; `narrowed_to` may narrow it.
+
+    `unasked`: a client was told beforehand to answer so, and nobody saw the card.
+    """
 
     approval_id: Name
     card_digest: Digest
     decision: Literal["allow", "deny"]
+    unasked: bool = False
     option: int = Field(default=0, ge=0, le=32)
     narrowed_to: dict[str, Any] | None = None
     expires_at: int | None = None

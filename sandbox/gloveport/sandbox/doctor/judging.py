@@ -122,7 +122,7 @@ def judge_network(seen: Seen, canaries: Canaries) -> Judged:
 def judge_list(seen: Seen, canaries: Canaries) -> Judged:
     """With a list of one place that place answers and another one does not."""
     if isinstance(seen.asked, str):
-        return f"The list could not be tried: {seen.asked}", ""
+        return f"The list could not be tried: {seen.asked or 'its program ended without a word'}", ""
     faults = [] if seen.answered and seen.asked[:1] == ("204",) else [f"the place on the list answers {seen.asked[:1]}"]
     if seen.refused_reached:
         faults.append("a place that is not on the list was reached")

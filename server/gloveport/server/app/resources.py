@@ -295,9 +295,13 @@ class WorkspaceShelf:
         if self._opened is not None:
             self._opened.close()
 
+    def check_fit(self, root: Path) -> None:
+        """Raise PROTECTED_PATH for a folder that is no project."""
+        refuse_root(root, self._exclude)
+
     async def create(self, root: str, session_id: str) -> SessionWorkspace:
         """Take the snapshot of a new session. Raises PROTECTED_PATH for a folder that is no project."""
-        refuse_root(Path(root), self._exclude)
+        self.check_fit(Path(root))
         target = self._folder / session_id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         (target / UNRECORDED).touch(mode=0o600)

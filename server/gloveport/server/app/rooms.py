@@ -150,6 +150,7 @@ async def open_rooms(front: Front, stack: AsyncExitStack, tasks: TaskGroup) -> O
         sessions=sessions,
         settings=front.settings,
         trust=trust,
+        check_fit=opened.shelf.check_fit,
         rungs=opened.ladder.rungs(),
         audit=opened.audit,
         facts=_facts(front),

@@ -41,7 +41,9 @@ def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     for one in card["unknown_effects"]:
         feed.prose(f"  · something nobody knows: {one}")
     if card["sandbox"] is not None:
-        feed.prose(f"  in {card['sandbox']['name']} ({card['sandbox']['strength_words']})")
+        place = card["sandbox"]
+        weak = f" ({place['needed_words']} is asked for)" if place["strength"] < place["strength_needed"] else ""
+        feed.prose(f"  in {place['name']}{weak}")
     for note in card["notes"]:
         feed.prose(f"  ! {note}", "yellow")
     feed.prose(f"  risk {card['risk']}: {card['reason']}")
@@ -120,8 +122,13 @@ def offered_option(card: Mapping[str, Any], scope: str) -> int:
     return scopes.index(scope)
 
 
-async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: int | None) -> bool:
-    """Send an answer: the option's index, or None for no. False when the card was answered elsewhere meanwhile."""
+async def answer(
+    client: Client, session_id: str, shown: ApprovalInfo, option: int | None, *, unasked: bool = False
+) -> bool:
+    """Send an answer: the option's index, or None for no. False when the card was answered elsewhere meanwhile.
+
+    `unasked`: it was given beforehand, by an option of the command.
+    """
     params = ApprovalResolveParams(
         client_request_id=request_id(),
         session_id=session_id,
@@ -129,6 +136,7 @@ async def answer(client: Client, session_id: str, shown: ApprovalInfo, option: i
         card_digest=shown.card_digest,
         decision="deny" if option is None else "allow",
         option=option or 0,
+        unasked=unasked,
     )
     try:
         await client.call("approval/resolve", params)

@@ -23,6 +23,7 @@ from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_ru
 from gloveport.server.cli.run import Root, checked_level, known_level, naming, workspace_here
 from gloveport.server.cli.steering import print_returned, returned_by_stop
 from gloveport.server.client.connect import Client
+from gloveport.server.settings import UNSET
 
 STOP_WAIT_S: Final = 30.0
 NO_MODEL: Final = (
@@ -35,9 +36,13 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 def trust(
     level: Annotated[str, typer.Argument(help="trusted, restricted or untrusted; empty: only show.")] = "",
     root: Root = None,
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what was said: you are asked again.")] = False,
 ) -> None:
     """Show or set how far you trust the code of this folder, or of the workspace it lies in, as run takes it."""
-    wanted = checked_level(level, "LEVEL")
+    if forget and level:
+        raise typer.BadParameter("give a level or --forget, not both", param_hint="LEVEL")
+    wanted = UNSET if forget else checked_level(level, "LEVEL")
     if root is not None and not placed(root).is_dir():
         fail(f"there is no folder {placed(root)}", "Name an existing folder.")
 

@@ -87,7 +87,7 @@ def demo(
     console.print(
         plain("Green. See also: gloveport show, gloveport why, gloveport undo, gloveport doctor", "bold green")
     )
-    console.print(plain(f"In VS Code: install the extension from client-vscode (make client), then open {root}"))
+    console.print(plain(f"In VS Code: install the extension from client-vscode (make vsix), then open {root}"))
     console.print(plain("The daemon stays for the next command; gloveport daemon stop ends it.", "dim"))
 
 

@@ -106,8 +106,12 @@ def hunk_digest(change: ChangeInfo, name: str) -> str:
     ]
     if len(found) == 1:
         return found[0].digest
-    words = "has no hunk" if not found else f"has {len(found)} hunks that begin with"
-    raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"{change.path} {words} {name!r}", hint="See gloveport diff.")
+    words = "has no open hunk" if not found else f"has {len(found)} hunks that begin with"
+    raise GloveportError(
+        ErrorCode.CHANGE_UNKNOWN,
+        f"{change.path} {words} {name!r}",
+        hint="It may be decided already: gloveport show. What is open: gloveport diff.",
+    )
 
 
 async def decided_digests(client: Client, session: SessionInfo, names: Sequence[str]) -> tuple[str, ...]:

@@ -59,5 +59,6 @@ def erase(
 
 
 def _read_text(at_terminal: bool) -> str:
-    text = getpass.getpass("The text to erase (it is not shown): ") if at_terminal else sys.stdin.readline()
-    return text.rstrip("\n")
+    if at_terminal:
+        return getpass.getpass("The text to erase (it is not shown; one of several lines: --type, and < FILE): ")
+    return sys.stdin.read(ERASED_CHARS_MAX + 2).rstrip("\r\n")

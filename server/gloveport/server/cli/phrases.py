@@ -30,13 +30,22 @@ def change_words(kind: str, path: str, renamed_from: str | None) -> str:
     return f"{kind.replace('_', ' ')} {'' if renamed_from is None else f'{renamed_from} → '}{path}"
 
 
+_ENDED_STATES: Final = MappingProxyType({"reverted": "nothing left to change (as proposed already, or taken back)"})
+_CARD_STATES: Final = MappingProxyType({"superseded": "no longer asked", "withdrawn": "not needed any more"})
+
+
 def standing_words(state: str, ends: Iterable[str]) -> str:
     """Where a proposal stands, by its own state and its hunks that wait no more: `1 accepted, 1 rejected`."""
     counts = Counter(end for end in ends if end in _DECIDED)
     told = ", ".join(f"{counts[end]} {end}" for end in _DECIDED if counts[end])
     if state == "pending":
         return f"{state}, {told}" if told else state
-    return told if len(counts) > 1 else next(iter(counts), state)
+    return told if len(counts) > 1 else next(iter(counts), _ENDED_STATES.get(state, state))
+
+
+def card_words(state: str) -> str:
+    """How a card stands or ended, as people say it."""
+    return _CARD_STATES.get(state, state)
 
 
 def counted(number: int, noun: str) -> str:
@@ -118,6 +127,8 @@ def reason_of(fields: Mapping[str, Any]) -> str:
     ran = bool(fields.get("outputBytes")) or fields["state"] in ("timeout", "oom", "killed", "policy", "lost")
     text = evidence.partition(";")[0] if ran and evidence else result.removesuffix(_FOR_THE_MODEL)
     lines = text.strip().splitlines()
+    if len(lines) > 1 and lines[0].endswith(":"):  # what it announces is said, too
+        lines[0] = f"{lines[0]} {lines[1].strip()}"
     return stopped(lines[0])[:_REASON_CHARACTERS_MAX] if lines else ""
 
 

@@ -42,6 +42,7 @@ from gloveport.server.cli.pick import (
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
+from gloveport.server.settings import UNSET
 
 Root = Annotated[
     Path | None,
@@ -61,8 +62,6 @@ AcceptOption = Annotated[bool, typer.Option("--accept", help="Accept all changes
 
 APPROVE: Final[tuple[Approve, ...]] = ("ask", "never", "once", "turn", "session", "workspace")
 LEVELS: tuple[TrustLevelName, ...] = ("trusted", "restricted", "untrusted")
-UNCHOSEN: Final = "unset"
-"""The level of a session in a folder of which the user has said nothing."""
 TRUST_NOT_CHOSEN: Final = "use --trust restricted"
 
 
@@ -99,9 +98,12 @@ async def workspace_here(client: Client) -> Path:
 def workspace_around(folder: Path, known: Container[str]) -> Path:
     """The nearest of the folder and those above it that is a workspace; none beyond the top of a repository.
 
-    What lies beyond that is another project: it lends this one neither its trust nor its rights.
+    What lies beyond that is another project: it lends this one neither its trust nor its rights. The whole system and
+    the home folder are no workspace, whatever was once said of them.
     """
     for place in (folder, *folder.parents):
+        if place in (Path("/"), Path(os.path.expanduser("~"))):
+            break
         if str(place) in known:
             return place
         if os.path.lexists(place / ".git"):
@@ -141,7 +143,7 @@ async def _ask_level(root: Path) -> TrustLevelName:
     feed.prose(f"How far do you trust the code in {root}?", "bold yellow")
     feed.prose("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
     feed.prose("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
-    feed.prose("  [3] untrusted: nothing of it runs unless a virtual machine is set up", indent="      ")
+    feed.prose("  [3] untrusted: nothing of it runs unless gVisor or another machine is set up", indent="      ")
     while True:
         feed.ask("  answer [1]: ")
         typed = await read_line()
@@ -251,10 +253,10 @@ def run(
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         session = await begin(client, folder, model, sandbox)
         if not as_json:
-            level_words = "trust not chosen" if session.trust_level == UNCHOSEN else session.trust_level
+            level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level
             out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim"))
             await tell_broken(client, named=bool(sandbox))
-        if session.trust_level == UNCHOSEN:
+        if session.trust_level == UNSET:
             err().print(plain(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow"))
         await set_mode(client, session.session_id, chosen_mode)
         if turn_tokens is not None or session_tokens is not None:

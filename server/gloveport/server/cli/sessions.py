@@ -28,6 +28,7 @@ from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
     call_title,
+    card_words,
     change_words,
     counts_of_tests,
     egress_words,
@@ -184,7 +185,7 @@ def _lines(item: ViewItem, ended: Sequence[EndedHunkInfo]) -> list[tuple[str, st
             ends = (hunk.state for hunk in ended if f"change/{hunk.change_id}" == item.id)
             return [(f"± {words}: {standing_words(fields['state'], ends)}", "blue")]
         case "approval":
-            return [(f"? {fields['card']['title']} {fields['state']}", "yellow")]
+            return [(f"? {fields['card']['title']} {card_words(fields['state'])}", "yellow")]
         case "turn":
             return _turn_lines(fields)
         case _:

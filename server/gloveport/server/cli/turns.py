@@ -213,7 +213,7 @@ class TurnFollower:
                 self.feed.line("It waits for your answer: gloveport approve, then gloveport resume", "yellow")
             return False
         option = None if manner == "never" else option_of(shown.card, manner)
-        sent = await answer(self._client, self._session_id, shown, option)
+        sent = await answer(self._client, self._session_id, shown, option, unasked=True)
         if not as_json:
             words = "refused" if option is None else f"allowed ({shown.card['options'][option]['scope']})"
             told = f"  {words} by this command, as it was told; you were not asked" if sent else ELSEWHERE

@@ -58,7 +58,7 @@ async def resolve(house: House, params: ApprovalResolveParams, caller: Caller, o
     by = caller.client_name or "client"
     if params.decision == "deny":
         result = ApprovalResolveResult(grant_id=None, sentence="")
-        given = ApprovalAnswered(params.approval_id, params.card_digest, "denied", None, by)
+        given = ApprovalAnswered(params.approval_id, params.card_digest, "denied", None, by, params.unasked)
     else:
         grant = issue_grant(actor, asked, params.option, params.narrowed_to, params.expires_at)
         result = ApprovalResolveResult(grant_id=grant.grant_id, sentence=grant.sentence)

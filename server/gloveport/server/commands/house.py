@@ -47,11 +47,13 @@ class Rungs:
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """All services. `stop` asks the daemon to end; `clients` counts connections."""
+    """All services. `stop` asks the daemon to end; `clients` counts connections; `check_fit` refuses a folder that is
+    no project."""
 
     sessions: Sessions
     settings: Callable[[], Settings]
     trust: Trust
+    check_fit: Callable[[Path], None]
     rungs: Rungs
     audit: AuditLog
     facts: Facts

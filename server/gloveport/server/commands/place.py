@@ -39,7 +39,7 @@ from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, check_works, checked_root
 from gloveport.server.commands.trust import UNTOLD_APART, adopt_trust
 from gloveport.server.session.state import SessionState
-from gloveport.server.settings import TRUST_LEVELS
+from gloveport.server.settings import TRUST_LEVELS, UNSET
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.identity import folder_identity, has_generation
 
@@ -55,10 +55,15 @@ async def workspaces(house: House, params: Empty, caller: Caller) -> WorkspaceLi
 
 
 async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once: Once) -> WorkspaceInfo:
-    """Say how far a folder is trusted; its sessions take the level over, with the sandbox set for it."""
+    """Say how far a folder is trusted, or forget it; its sessions take the level over, with the sandbox set for it.
+
+    A folder that no session begins in is given no level: one that it had from before is forgotten like any other.
+    """
     root = checked_root(params.root)
+    if params.trust_level != UNSET:
+        house.check_fit(root)
     workspace_id = folder_identity(root)
-    words = "" if has_generation(workspace_id) else UNTOLD_APART
+    words = "" if has_generation(workspace_id) or params.trust_level == UNSET else UNTOLD_APART
     info = WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=params.trust_level, words=words)
     names = {workspace_id, *house.trust.names_before(workspace_id, root)}
     by = caller.client_name or "client"

@@ -27,7 +27,7 @@ from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.records import Append, ClientRequest, StreamAppend
 from gloveport.server.journal.store import Journal
 from gloveport.server.session.state import SessionState
-from gloveport.server.settings import Settings
+from gloveport.server.settings import UNSET, Settings
 from gloveport.server.workspace.errors import WorkspaceError
 from gloveport.server.workspace.identity import (
     folder_identity,
@@ -40,6 +40,7 @@ READ_EVENTS = 500
 READ_BYTES = 1024 * 1024
 PREFIX = "workspace/"
 TRUST_CHANGED = "trust in the workspace changed"
+TRUST_CHOSEN: Final = "the trust you chose"
 UNTOLD_APART: Final = (
     "The file system keeps nothing that tells this folder from one that is made anew in its place: its trust and the "
     "rights for it end with this daemon, and are asked for again after."
@@ -111,13 +112,19 @@ class Trust:
                 if seq <= voided:
                     void_root = body.root if isinstance(body, WorkspaceTrusted) else void_root
                 elif isinstance(body, WorkspaceTrusted):
-                    self._known[workspace_id] = Known(workspace_id, body.root, body.trust_level, event.at)
+                    self._learn(Known(workspace_id, body.root, body.trust_level, event.at))
                 elif body is None:  # erased, or of a newer version: it may have taken the level before it back
                     self._forget(workspace_id)
                 elif has_generation(workspace_id):
                     self._rights.take(workspace_id, body)
         if void_root and workspace_id not in self._known:
             self._tell(f"{void_root}: {VOIDED}")
+
+    def _learn(self, said: Known) -> None:
+        if said.level == UNSET:
+            self._known.pop(said.workspace_id, None)
+        else:
+            self._known[said.workspace_id] = said
 
     def _forget(self, workspace_id: str) -> None:
         self._known.pop(workspace_id, None)
@@ -159,7 +166,7 @@ class Trust:
         return tuple(shown[root] for root in sorted(shown))
 
     async def give(self, workspace_id: str, root: str, level: str, by: str, request: ClientRequest) -> None:
-        """Write a level; durable when this returns. Rights that were given under another level end with it."""
+        """Write a level, or `unset`; durable when this returns. Rights of another level end with it."""
         named = tuple(dict.fromkeys((workspace_id, *self.names_before(workspace_id, Path(root)))))
         parts: list[StreamAppend] = []
         ended: list[tuple[str, GrantRevoked]] = []
@@ -167,7 +174,7 @@ class Trust:
         async with self._rights.lock:
             for name in named:
                 said = storable_body(WorkspaceTrusted(workspace_id=name, root=root, trust_level=level, by=by))
-                issued = self._rights.issued(name) if level != self.level(name) else ()
+                issued = self._rights.issued(name) if level == UNSET or level != self.level(name) else ()
                 revoked = tuple(GrantRevoked(grant_id=one.grant_id, reason=TRUST_CHANGED) for one in issued)
                 ended += [(name, body) for body in revoked]
                 parts += await stream_part(self._journal, name, (said, *revoked))
@@ -176,7 +183,7 @@ class Trust:
             for name, body in ended:
                 self._rights.take(name, body)
         for name in named:
-            self._known[name] = Known(name, root, level, now)
+            self._learn(Known(name, root, level, now))
         self._hold(workspace_id, root)
         await self._auditor.take(written)
 
@@ -213,7 +220,7 @@ async def adopt_trust(actor: Actor, trust: Trust, settings: Settings) -> None:
 
     await actor.record(facts)
     if actor.state.approvals:  # what they say of the sandbox is not so any more
-        start_effects(actor, await recheck_others(actor, "user"))
+        start_effects(actor, await recheck_others(actor, TRUST_CHOSEN))
 
 
 async def void_rights(actor: Actor) -> None:

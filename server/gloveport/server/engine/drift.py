@@ -18,6 +18,7 @@ from gloveport.server.workspace.drift import Refreshed
 from gloveport.server.workspace.walk import NotCovered
 
 PATHS_KEPT_MAX: Final = 100
+NAMED_MAX: Final = 5
 _BOTH: Final = "you and the agent both changed it"
 _IGNORED: Final = "it is ignored here, and you have one of your own"
 
@@ -44,13 +45,21 @@ async def _tell(actor: Actor, refreshed: Refreshed) -> None:
         return
     meeting = [NotCovered(path, _IGNORED if path in refreshed.ignored else _BOTH) for path in refreshed.conflicted]
     words = [
-        told("Your edits were taken over", [NotCovered(path, "changed while the turn ran") for path in taken]),
+        taken_words(taken),
         told("Your edits were not taken over here", meeting) if is_new else "",
         told("Not looked at in your folder", left_out) if is_new else "",
     ]
     text = " ".join(filter(None, words))
     if text:
         await actor.record((_taken(actor, refreshed, left_out, text),))
+
+
+def taken_words(taken: tuple[str, ...]) -> str:
+    """The first few by name: a folder that somebody builds in changes thousands while a turn runs."""
+    if not taken:
+        return ""
+    more = f" and {len(taken) - NAMED_MAX} more" if len(taken) > NAMED_MAX else ""
+    return f"Your edits were taken over: {', '.join(taken[:NAMED_MAX])}{more} (changed while the turn ran)."
 
 
 def _taken(actor: Actor, refreshed: Refreshed, left_out: tuple[NotCovered, ...], text: str) -> EditsTaken:

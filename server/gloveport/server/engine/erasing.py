@@ -7,7 +7,6 @@ Must never: erase what takes a right, a freeze, a limit or a message back, an ou
 write the text anywhere.
 """
 
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -17,18 +16,23 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import (
+    ErasedCall,
     EventBody,
+    ModelResponseReceived,
+    ModelStreamInterrupted,
     ModelTextDelta,
+    OpenCall,
     TextErased,
+    ToolExecutionFinished,
     ToolExecutionProgress,
     encode_body,
 )
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.retention import refuse_busy
 from gloveport.server.engine.sessions import READ_BYTES, READ_EVENTS, Sessions
 from gloveport.server.journal.records import Append, ClientRequest, Erasure, StreamAppend
-from gloveport.server.secrets.encodings import spell
 from gloveport.server.session.leaving_out import PIECES, choose
 from gloveport.server.turn.draft import read_only_refusal
 
@@ -65,6 +69,10 @@ class _Found:
     seqs: tuple[int, ...]
     kept: Counter[str]
     """Events that hold the text and are not erased, by their type."""
+    calls: tuple[ErasedCall, ...]
+    """Calls whose results are erased, and how they ended."""
+    aside: tuple[int, ...]
+    """Rows that were set aside of it and hold the text."""
 
 
 async def erase_text(
@@ -75,35 +83,26 @@ async def erase_text(
     Raises GloveportError: SESSION_UNKNOWN, TURN_BUSY, SESSION_READ_ONLY, INVALID_PARAMS (its title holds the text),
     NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again).
     """
-    forms = _forms(text)
+    search = Search(text)
     done: list[Erased] = []
 
     async def write(actor: Actor) -> None:
         refuse_busy(actor)
         if actor.state.read_only:
             raise read_only_refusal(actor.state)
-        if text in actor.state.title or text in actor.state.root:
+        if search.in_text(actor.state.title) or search.in_text(actor.state.root):
             words = "the session's title or folder holds this text"
             raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Give it another title, or delete the session.")
-        found = await _find(actor, forms)
-        outputs, shared = await _erase_outputs(actor, forms)
-        done.append(Erased(len(found.seqs), outputs, (*await _beside(actor, forms, found, shared), *STAYS)))
+        found = await _find(actor, search)
+        outputs, shared = await _erase_outputs(actor, search)
+        count = len(found.seqs) + len(found.aside)
+        done.append(Erased(count, outputs, (*await _beside(actor, search, found, shared), *STAYS)))
         await _write(actor, found, done[0], by, request(done[0]))
 
     actor = await sessions.open(session_id)
     await actor.retire(write)
     await sessions.open(session_id)  # what is known of it in memory is read anew
     return done[0]
-
-
-def _forms(text: str) -> frozenset[bytes]:
-    """How the text may stand in a record: as it is, in common encodings, and as JSON within JSON."""
-    escaped = (json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
-    return frozenset(form for one in (text, *escaped) for form in spell(one.encode("utf-8", "surrogatepass")))
-
-
-def _holds(data: bytes, forms: frozenset[bytes]) -> bool:
-    return any(form in data for form in forms)
 
 
 async def _events(actor: Actor, stream: str) -> AsyncIterator[StoredEvent]:
@@ -114,20 +113,22 @@ async def _events(actor: Actor, stream: str) -> AsyncIterator[StoredEvent]:
             yield event
 
 
-async def _find(actor: Actor, forms: frozenset[bytes]) -> _Found:
+async def _find(actor: Actor, search: Search) -> _Found:
     """Events that hold the text, also where it came in pieces, and what is known of the same messages."""
     seqs: set[int] = set()
     kept: Counter[str] = Counter()
-    pieces = _Pieces(forms)
+    pieces = _Pieces(search)
     bodies: dict[int, EventBody] = {}
     async for event in _events(actor, actor.stream):
         if event.erased is not None:
             continue
         body = body_of(event)
-        if body is not None and not isinstance(body, PIECES):
+        if body is None:
+            continue
+        if not isinstance(body, PIECES):
             bodies[event.seq] = body
-        seqs |= pieces.take(event)
-        if _holds(event.payload, forms):
+        seqs |= pieces.take(event.seq, body)
+        if search.in_body(body):
             if event.type in ERASABLE:
                 seqs.add(event.seq)
             else:
@@ -135,44 +136,57 @@ async def _find(actor: Actor, forms: frozenset[bytes]) -> _Found:
     seqs |= pieces.end()
     choice = choose(bodies, seqs & bodies.keys())
     kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
-    return _Found(tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))), kept)
+    return _Found(
+        tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))),
+        kept,
+        choice.calls,
+        await _find_aside(actor, search),
+    )
 
 
 class _Pieces:
-    """Text that arrives piece by piece: those of an answer or an output belong together."""
+    """Text that arrives piece by piece: those of an answer or an output belong together, also between others."""
 
-    def __init__(self, forms: frozenset[bytes]) -> None:
-        self._forms, self._key, self._texts, self._seqs = forms, "", [""], set[int]()
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._open: dict[str, list[tuple[int, str]]] = {}
 
-    def take(self, event: StoredEvent) -> set[int]:
-        """Note a piece; the seqs of the pieces before it, where they ended and hold the text together."""
-        if event.type not in (ModelTextDelta.__name__, ToolExecutionProgress.__name__):
-            return set()
-        body = body_of(event)
+    def take(self, seq: int, body: EventBody) -> set[int]:
+        """Note a piece, or an end; the seqs of the pieces that ended, where they hold the text together."""
         if isinstance(body, ModelTextDelta):
-            key = body.request_id
+            self._open.setdefault(body.request_id, []).append((seq, body.text))
         elif isinstance(body, ToolExecutionProgress):
-            key = body.call_id
-        else:
-            return set()
-        ended = self.end() if key != self._key else set()
-        self._key = key
-        self._texts.append(body.text)
-        self._seqs.add(event.seq)
-        return ended
+            self._open.setdefault(body.call_id, []).append((seq, body.text))
+        elif isinstance(body, ModelResponseReceived | ModelStreamInterrupted):
+            return self._end(body.request_id)
+        elif isinstance(body, ToolExecutionFinished):
+            return self._end(body.call_id)
+        return set()
+
+    def _end(self, key: str) -> set[int]:
+        pieces = self._open.pop(key, [])
+        return {seq for seq, _ in pieces} if self._search.in_text("".join(text for _, text in pieces)) else set()
 
     def end(self) -> set[int]:
-        """The seqs of the pieces at hand, where they hold the text."""
-        joined, seqs = "".join(self._texts).encode("utf-8", "surrogatepass"), self._seqs
-        self._texts, self._seqs = [], set()
-        return seqs if _holds(joined, self._forms) else set()
+        """The seqs of those that did not end, where they hold the text."""
+        return set[int]().union(*(self._end(key) for key in tuple(self._open)))
 
 
-async def _erase_outputs(actor: Actor, forms: frozenset[bytes]) -> tuple[int, int]:
+async def _find_aside(actor: Actor, search: Search) -> tuple[int, ...]:
+    """Rows set aside of the session's stream that hold the text; nobody reads them, so their bytes are searched."""
+    found: list[int] = []
+    after = 0
+    while rows := await actor.room.journal.aside(actor.stream, after):
+        after = rows[-1][0]
+        found += (number for number, payload in rows if search.in_bytes(payload))
+    return tuple(found)
+
+
+async def _erase_outputs(actor: Actor, search: Search) -> tuple[int, int]:
     """How many outputs that hold the text were erased, and how many stay since another session holds them."""
     room, erased, shared = actor.room, 0, 0
     for digest, is_shared in await room.journal.blobs_used(actor.stream):
-        if not await room.blobs.has(digest) or not _holds(await room.blobs.get(digest), forms):
+        if not await room.blobs.has(digest) or not search.in_bytes(await room.blobs.get(digest)):
             continue
         if is_shared:
             shared += 1
@@ -181,29 +195,42 @@ async def _erase_outputs(actor: Actor, forms: frozenset[bytes]) -> tuple[int, in
     return erased, shared
 
 
-async def _beside(actor: Actor, forms: frozenset[bytes], found: _Found, shared: int) -> tuple[str, ...]:
+async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> tuple[str, ...]:
     """What holds the text and is not erased, in words."""
     told = [f"{count} record(s) of the kind {kind}, which the session needs" for kind, count in found.kept.items()]
     if shared:
         told.append(f"{shared} output(s) that another session holds too: erase it there, or delete that session")
     rights = workspace_stream(WorkspaceId(actor.state.workspace_id))
-    count = sum([_holds(event.payload, forms) async for event in _events(actor, rights)])
+    count = 0
+    async for event in _events(actor, rights):
+        body = body_of(event)
+        count += body is not None and search.in_body(body)
     if count:
         told.append(f"{count} record(s) of rights of this folder")
+    if copies := await actor.room.journal.copies():
+        told.append(f"copies of earlier data ({', '.join(copies)}): remove them yourself where you need them no more")
     return tuple(told)
 
 
 async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
     room, cursor = actor.room, actor.cursor
+    state = actor.state
     body = TextErased(
-        erase_id=room.new_id("erase"), events=done.events, outputs=done.outputs, label=actor.state.label, by=by
+        erase_id=room.new_id("erase"),
+        events=done.events,
+        outputs=done.outputs,
+        label=state.label,
+        by=by,
+        calls=found.calls,
+        unknowns=tuple(OpenCall(call_id=one.call_id, tool=one.tool) for one in state.unknowns),
+        overflows=state.overflows,
     )
     news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
     batch = Append(
         streams=(StreamAppend(actor.stream, cursor.seq + 1, news),),
         at=room.now_us(),
         request=request,
-        erased=(Erasure(actor.stream, found.seqs),) if found.seqs else (),
+        erased=(Erasure(actor.stream, found.seqs, found.aside),) if found.seqs or found.aside else (),
     )
     appended = await room.journal.append(batch)
     actor.poison()  # what is known of the session in memory holds the text

@@ -89,10 +89,14 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """Events of a stream whose payloads go with an append; their hashes stay, so the chain still verifies."""
+    """Events of a stream whose payloads go with an append; their hashes stay, so the chain still verifies.
+
+    `aside` are the numbers of rows that were set aside of it (`Journal.aside`).
+    """
 
     stream: str
     seqs: tuple[int, ...]
+    aside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

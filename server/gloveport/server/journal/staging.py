@@ -15,6 +15,7 @@ from gloveport.protocol.journal.envelope import (
     chain_digest,
     payload_hash,
 )
+from gloveport.server.journal.aside import erase_aside
 from gloveport.server.journal.blob_uses import note_uses
 from gloveport.server.journal.burial import bury, refuse_buried
 from gloveport.server.journal.errors import conflict
@@ -93,6 +94,8 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
     for erasure in batch.erased:
         for seq in erasure.seqs:
             erase_one(connection, erasure.stream, seq)
+        for number in erasure.aside:
+            erase_aside(connection, erasure.stream, number)
     for removal in batch.removed:
         bury(connection, removal, batch.at)
     for update in batch.index:

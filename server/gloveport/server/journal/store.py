@@ -19,6 +19,7 @@ import anyio
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import burial, losses, reader, voids
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.aside import copies_beside, read_aside
 from gloveport.server.journal.blob_uses import used_among, uses_of
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
 from gloveport.server.journal.door import Door, open_door
@@ -146,6 +147,14 @@ class Journal:
     ) -> tuple[StoredEvent, ...]:
         """Events after `after_seq`, oldest first; both budgets are capped; at least one when there is one."""
         return await self._read(lambda c: reader.read_events(c, stream, after_seq, limit, bytes_max))
+
+    async def aside(self, stream: str, after: int) -> tuple[tuple[int, bytes], ...]:
+        """Number and payload of some rows that were set aside of a stream, after a number, oldest first."""
+        return await self._read(lambda c: read_aside(c, stream, after))
+
+    async def copies(self) -> tuple[str, ...]:
+        """Names of files in the data directory that hold what the journal held at some earlier time."""
+        return await anyio.to_thread.run_sync(copies_beside, self._directory)
 
     async def head(self, stream: str) -> Head | None:
         """The end of a stream; None when nothing was ever appended to it (the next append expects seq 1 then)."""

@@ -210,7 +210,7 @@ def _release(request: Request) -> dict[str, Any] | None:
 def _release_words(leaving: Leaving) -> str:
     place = escape_display(f"{leaving.scheme}://{leaving.host}:{leaving.port}")
     return (
-        f"Allowed once, exactly what is shown goes to {place}: {leaving.size} stored bytes, SHA-256 "
+        f"Allowed once, exactly what is shown goes to {place}: {leaving.size} bytes, SHA-256 "
         f"{leaving.sha256[:SHOWN_HASH_CHARACTERS]}…; no redirect is followed."
     )
 

@@ -110,7 +110,7 @@ def _rung(request: Request, effects: Effects, context: Context) -> Iterator[Find
     needed = minimum_strength(level)
     if sandbox.strength >= needed:
         return
-    place = f"{sandbox.name} is {strength_words(sandbox.strength)}"
+    place = f"{sandbox.name} is weaker"
     if sandbox.strength >= chosen and sandbox.strength > STRENGTH_PROCESS:
         words = f"Untrusted text has been read; that asks for {strength_words(needed)}, and {place}."
         yield ask("rung", words)

@@ -136,6 +136,10 @@ def _class_level(effect: Effect, mark: Mark) -> Level:
     return Level.low if plain else CLASS_LEVELS[mark.cls]
 
 
+def _lies_outside(effect: Effect) -> bool:
+    return any(mark.cls is PathClass.outside for mark in marks(effect.target))
+
+
 def _changes(effect: Effect) -> bool:
     return effect.kind in {EffectKind.write, EffectKind.delete}
 
@@ -146,6 +150,8 @@ def _reversibility(request: Request, effects: tuple[Effect, ...]) -> Factor:
         return Factor("reversibility", Level.high, "it can't be undone")
     if gone is not None:
         return Factor("reversibility", Level.high, "what has left can't be called back")
+    if any(_changes(effect) and _lies_outside(effect) for effect in effects):
+        return Factor("reversibility", Level.high, "what lies outside the workspace is no proposal")
     return Factor("reversibility", Level.low, "it stays a proposal until you accept it")
 
 
@@ -180,7 +186,7 @@ def _intent(request: Request, effects: tuple[Effect, ...]) -> Factor:
     sink = any(effect.kind in SINK_KINDS for effect in effects)
     chosen = {
         Integrity.USER: (Level.low, "only your words led here"),
-        Integrity.WORKSPACE: (Level.low, "the project's own text led here too"),
+        Integrity.WORKSPACE: (Level.low, "the project's own text may have led here, too"),
         Integrity.UNTRUSTED: (Level.high if sink else Level.medium, "untrusted text may have chosen the arguments"),
     }[request.label.integrity]
     absent = [(Level.medium, "nothing you wrote for this goal asks for it")] if request.intent == "absent" else []

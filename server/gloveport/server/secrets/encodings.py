@@ -19,9 +19,9 @@ SPELLED_BYTES_MAX: Final = 1024
 """Longer ones, too: nobody retypes them, and every spelling costs memory."""
 
 
-def spell(value: bytes) -> frozenset[bytes]:
-    """All spellings of a value, itself included."""
-    fits = SPELLED_BYTES_MIN <= len(value) <= SPELLED_BYTES_MAX
+def spell(value: bytes, bytes_max: int = SPELLED_BYTES_MAX) -> frozenset[bytes]:
+    """All spellings of a value, itself included; none but itself where it is longer than `bytes_max`."""
+    fits = SPELLED_BYTES_MIN <= len(value) <= bytes_max
     return frozenset({value, *_encoded(value)}) if fits else frozenset({value})
 
 

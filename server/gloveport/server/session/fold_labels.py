@@ -6,7 +6,7 @@ is open no more.
 Must never: lower a label, or keep one for a file that is no more than the workspace's own text.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,10 +22,19 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
 from gloveport.server.session.evolve import evolve
-from gloveport.server.session.state import USER_LABEL, SessionState
+from gloveport.server.session.series import Series
+from gloveport.server.session.state import (
+    USER_LABEL,
+    AssistantEntry,
+    Entry,
+    ResultEntry,
+    SessionState,
+    Unknown,
+)
 
 _UNTRUSTED: Final = 2
 UNSEEN_KEPT_MAX: Final = 5
+ERASED_RESULT: Final = "[The user had the result of this call erased from the record. It had ended: {outcome}.]"
 
 
 def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
@@ -79,7 +88,24 @@ def _unseen(state: SessionState, body: CopyUnseen) -> SessionState:
 
 
 def _erased(state: SessionState, body: TextErased) -> SessionState:
-    return evolve(state, label=join_labels(state.label, body.label), unanswered_look="")
+    """What still holds of what was erased; a call whose result is gone is told, in its place, with how it ended."""
+    state = evolve(state, label=join_labels(state.label, body.label), unanswered_look="")
+    if body.unknowns is not None:
+        state = evolve(state, unknowns=tuple(Unknown(one.call_id, one.tool) for one in body.unknowns))
+    if body.overflows is not None:
+        state = evolve(state, overflows=body.overflows)
+    told = {entry.call_id for entry in state.history if isinstance(entry, ResultEntry)} if body.calls else set()
+    ends = {one.call_id: one.outcome for one in body.calls if one.call_id not in told}
+    return evolve(state, history=Series(_with_ends(state.history, ends))) if ends else state
+
+
+def _with_ends(history: Iterable[Entry], ends: Mapping[str, str]) -> Iterator[Entry]:
+    for entry in history:
+        yield entry
+        for call in entry.calls if isinstance(entry, AssistantEntry) else ():
+            if (outcome := ends.get(call.call_id)) is not None:
+                words = ERASED_RESULT.format(outcome=outcome)
+                yield ResultEntry(call.call_id, call.provider_call_id, words, is_error=outcome != "ok")
 
 
 LABEL_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionState]]] = MappingProxyType(

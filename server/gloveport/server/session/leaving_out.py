@@ -11,10 +11,12 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from gloveport.protocol.journal.events import (
+    ErasedCall,
     EventBody,
     GrantIssued,
     ModelTextDelta,
     SteeringDecided,
+    ToolExecutionFinished,
     ToolExecutionProgress,
     UserMessageAdded,
     UserMessageEdited,
@@ -22,7 +24,7 @@ from gloveport.protocol.journal.events import (
     UserMessageUnqueued,
 )
 from gloveport.server.session.fold import fold_event
-from gloveport.server.session.state import SessionState
+from gloveport.server.session.state import AssistantEntry, ResultEntry, SessionState
 
 Bodies = Mapping[int, EventBody]
 """What a session's log holds, by seq, in its order."""
@@ -31,18 +33,23 @@ OF_A_MESSAGE: Final = (UserMessageQueued, UserMessageEdited, SteeringDecided, Us
 """What is known of one message stands in these: one of them alone would bring it back, or deliver another text."""
 PIECES: Final = (ModelTextDelta, ToolExecutionProgress)
 """They change nothing of a session at rest but its history."""
-_TELLS_ONLY: Final = frozenset({"history", "label", "user_messages", "unanswered_look", "plan"})
-"""What the model or the user is told. The label and the one look are kept by the fact that says what was erased."""
-ACTING: Final = tuple(one.name for one in fields(SessionState) if one.name not in _TELLS_ONLY)
+_TELLS_ONLY: Final = frozenset({"history", "user_messages", "plan"})
+_KEPT_BY_THE_FACT: Final = frozenset({"label", "unanswered_look", "unknowns", "overflows"})
+"""What the fact that says what was erased puts back (`TextErased`)."""
+ACTING: Final = tuple(one.name for one in fields(SessionState) if one.name not in _TELLS_ONLY | _KEPT_BY_THE_FACT)
 """Fields that must be the same, but for what goes whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is erased, and what is kept since the session would do something else without it; sorted."""
+    """What is erased, and what is kept since the session would do something else without it; sorted.
+
+    `calls` are those that the model is still told of, and whose results are among what is erased.
+    """
 
     seqs: tuple[int, ...]
     kept: tuple[int, ...]
+    calls: tuple[ErasedCall, ...]
 
 
 def fold_without(bodies: Bodies, out: Collection[int]) -> SessionState:
@@ -64,7 +71,20 @@ def choose(bodies: Bodies, wanted: Collection[int]) -> Choice:
 
     gone = _largest(frozenset(), groups, is_same)
     every = frozenset().union(*groups)
-    return Choice(tuple(sorted(gone)), tuple(sorted(every - gone)))
+    return Choice(tuple(sorted(gone)), tuple(sorted(every - gone)), _ends(bodies, today, fold_without(bodies, gone)))
+
+
+def _ends(bodies: Bodies, today: SessionState, left: SessionState) -> tuple[ErasedCall, ...]:
+    """How calls ended that have a result today and none in what is left, though the call is in it."""
+    ends = {body.call_id: body.outcome for body in bodies.values() if isinstance(body, ToolExecutionFinished)}
+    lost = _results(today) - _results(left)
+    entries = (entry for entry in left.history if isinstance(entry, AssistantEntry))
+    calls = (call.call_id for entry in entries for call in entry.calls)
+    return tuple(ErasedCall(call_id=name, outcome=ends[name]) for name in calls if name in lost and name in ends)
+
+
+def _results(state: SessionState) -> set[str]:
+    return {entry.call_id for entry in state.history if isinstance(entry, ResultEntry)}
 
 
 def _groups(bodies: Bodies, wanted: Collection[int]) -> tuple[frozenset[int], ...]:

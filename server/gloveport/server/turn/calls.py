@@ -28,6 +28,9 @@ from gloveport.server.turn.stopping import stop_running
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
 STOPPED_TEXT: Final = "Stopped by the user before it began."
+REFUSED_UNASKED: Final = (
+    "Refused by an answer that was given beforehand for every question of this run; nobody was asked."
+)
 FROZEN_BY: Final = "the freeze"
 UNKNOWN_TEXT: Final = "Not run: the outcome of the call before it is unknown."
 OWN_LABEL: Final = LabelRecord(integrity=0, readers=None, provenance=("gloveport",))
@@ -293,7 +296,8 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
     resolve_card(draft, approval, given.decision, None, given.by)
     call = draft.state.call(approval.call_id)
     if call is not None:
-        text = "The user said no." if given.decision == "denied" else "Nobody answered in time."
+        refused = REFUSED_UNASKED if given.unasked else "The user said no."
+        text = refused if given.decision == "denied" else "Nobody answered in time."
         finish_unrun(draft, call.call_id, call.tool, "denied", text)
         flow.advance(draft)
 

@@ -256,13 +256,15 @@ class CallRejected:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
-    """A card was answered, or expired. `grant` is set exactly when the answer allows."""
+    """A card was answered, or expired. `grant` is set exactly when the answer allows; `unasked`: by an answer that was
+    given beforehand, and nobody saw the card."""
 
     approval_id: str
     card_digest: str
     decision: Literal["allowed", "denied", "expired"]
     grant: GrantIssued | None
     by: str
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ from gloveport.server.workspace.state import folder_keys
 
 SYSTEM_ROOT: Final = Path("/")
 SYSTEM_FOLDERS: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
+MACHINE_FOLDERS: Final = (
+    Path("/usr"), Path("/etc"), Path("/bin"), Path("/sbin"), Path("/lib"), Path("/lib64"),
+)  # fmt: skip
+"""Each a folder that a sandbox has of its own at this very place; a project below one is like any other."""
 _HINT: Final = "Begin the session in the folder of one project."
 
 
@@ -31,6 +35,9 @@ def refuse_root(root: Path, own: Iterable[Path]) -> None:
         raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} is the whole system, not a project", hint=_HINT)
     if folder_keys((real,)) & folder_keys((Path(os.path.expanduser("~")),)):
         raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} is your home folder, not a project", hint=_HINT)
+    if folder_keys((real,)) & folder_keys(MACHINE_FOLDERS):
+        words = f"{root} holds the machine's own programs and settings, not a project"
+        raise WorkspaceError(ErrorCode.PROTECTED_PATH, words, hint=_HINT)
     for folder in chain:
         if folder in SYSTEM_FOLDERS and not _is_memory_disk(real):
             raise WorkspaceError(ErrorCode.PROTECTED_PATH, f"{root} lies in {folder}, which holds no files", hint=_HINT)

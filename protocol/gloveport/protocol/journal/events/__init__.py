@@ -63,7 +63,7 @@ from gloveport.protocol.journal.events.recovery import (
     RecoverySummarised,
     ToolReconciled,
 )
-from gloveport.protocol.journal.events.retention import SessionDeleted, TextErased
+from gloveport.protocol.journal.events.retention import ErasedCall, OpenCall, SessionDeleted, TextErased
 from gloveport.protocol.journal.events.retry import (
     BreakerClosed,
     BreakerOpened,
@@ -159,6 +159,7 @@ __all__ = [
     "EditsTaken",
     "EgressPlace",
     "EgressRecorded",
+    "ErasedCall",
     "EventBody",
     "FaultsFound",
     "GoalRevised",
@@ -178,6 +179,7 @@ __all__ = [
     "ModelSelected",
     "ModelStreamInterrupted",
     "ModelTextDelta",
+    "OpenCall",
     "OutcomeTold",
     "PathState",
     "PlanUpdated",

@@ -18,7 +18,8 @@ class DaemonStarted(EventBody):
 
 
 class WorkspaceTrusted(EventBody):
-    """The user chose how far this workspace's content is trusted: trusted, restricted or untrusted."""
+    """The user chose how far this workspace's content is trusted: trusted, restricted or untrusted;
+    `unset`: what was said before is forgotten."""
 
     workspace_id: str
     root: str

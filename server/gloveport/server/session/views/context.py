@@ -178,7 +178,7 @@ NO_HISTORY: Final = frozenset(
         "HunkDecided", "ModelRequestAccepted", "PlanUpdated", "PolicyDecided", "RecoverySummarised", "SnapshotTaken",
         "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
         "UsageRecorded", "ContentLabelled", "ReleaseIssued", "ReleaseUsed", "InjectionSuspected",
-        "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen", "TextErased",
+        "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen",
         "SessionRulesSet", "CopyUnseen",
     }
 )  # fmt: skip

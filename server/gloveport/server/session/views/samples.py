@@ -109,7 +109,7 @@ class SampleProjection:
         self._trace.take(event)
         if event.type not in NO_HISTORY:
             self._folded.take(event)
-        if event.type == "ContextCompacted":
+        if event.type in ("ContextCompacted", "TextErased"):
             self._digest = RunningDigest()
         body = event.body
         if isinstance(body, ev.UserMessageAdded):

@@ -18,6 +18,7 @@ Format = Literal["markdown", "plain"]
 RESULT_CHARS_MAX: Final = 2_000
 """Of a longer result head and tail are shown."""
 _TICKS: Final = re.compile("`{3,}")
+_ANSWERS: Final = MappingProxyType({"superseded": "no longer asked", "withdrawn": "not needed any more"})
 _MARKS: Final = MappingProxyType({"done": "x", "running": "~", "dropped": "-", "superseded": "-"})
 _APPLIED: Final = MappingProxyType(
     {
@@ -207,7 +208,8 @@ class TranscriptProjection:
         yield f"? {body.card.get('title', 'May it?')}"
 
     def _resolved(self, body: ev.ApprovalResolved) -> Iterable[str]:
-        yield f"→ {body.decision}{f' ({body.scope})' if body.scope else ''} (by {body.by})"
+        words = _ANSWERS.get(body.decision, body.decision)
+        yield f"→ {words}{f' ({body.scope})' if body.scope else ''} (by {body.by})"
 
     def _tests(self, body: ev.TestRunFinished) -> Iterable[str]:
         counts = f"{body.passed} passed, {body.failed} failed, {body.errors} errors, {body.skipped} skipped"
