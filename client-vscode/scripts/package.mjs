@@ -40,6 +40,7 @@ const vsix = `<?xml version="1.0" encoding="utf-8"?>
   <Dependencies/>
   <Assets>
     <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md" Addressable="true"/>
     <Asset Type="Microsoft.VisualStudio.Services.Content.License" Path="extension/LICENSE.txt" Addressable="true"/>
   </Assets>
 </PackageManifest>
@@ -58,6 +59,7 @@ add(vsix, "extension.vsixmanifest");
 add(types, "[Content_Types].xml");
 add(`${JSON.stringify(shipped, null, 2)}\n`, "extension/package.json");
 add(await readFile("../LICENSE"), "extension/LICENSE.txt");
+add(await readFile("README.md"), "extension/README.md");
 for (const folder of ["dist", "media"]) {
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     if (/\.[a-zA-Z]+$/.test(name)) {

@@ -69,6 +69,7 @@ def test_rights_are_listed_and_taken_back(cli: Cli, root: Path) -> None:
     asked = cli("run", "play", "--root", str(root), "--approve", "session").stdout
     assert "played" in asked
     given, details, _more = cli("grants", cwd=root).stdout.splitlines()
+    assert given in cli("grants", cli("show", cwd=root).stdout.splitlines()[1].split()[0]).stdout
     name, scope, sentence = given.split("  ", 2)
     assert scope == "session"
     assert "python3 play.py" in sentence

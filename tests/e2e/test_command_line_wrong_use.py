@@ -24,6 +24,7 @@ BEYOND = "99999999999999999999999"
         (f"run hello --turn-tokens {BEYOND}", "1000000000000"),
         ("run hello --sandbox nope", "there is no sandbox 'nope'"),
         ("run hello --model a/b", "no model 'a/b' is set up"),
+        ("run hello --model x", "no model 'x' is set up"),
         ("models use a/b", "no model 'a/b' is set up"),
         ("doctor --sandbox nope", "there is no sandbox 'nope'"),
         ("replay --view nope", "there is no view 'nope'"),

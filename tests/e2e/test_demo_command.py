@@ -50,7 +50,7 @@ def test_the_demo_ends_green_each_time_and_says_what_is_what(run: Run, home: Pat
     for _ in range(2):
         done = run("demo")
         assert done.returncode == 0, done.stdout + done.stderr
-        for told in ("(no model)", "you were not asked", "accepted: tinystat/stats.py", "Green."):
+        for told in ("(no model)", "trust: trusted", "you were not asked", "accepted: tinystat/stats.py", "Green."):
             assert told in done.stdout
         for record in ("journal.db", "audit.jsonl"):
             path = home / ".local" / "state" / "gloveport" / record

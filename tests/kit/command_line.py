@@ -66,6 +66,7 @@ STEPS: list[dict[str, Any]] = [
         "wait_for_file": "never",
     },
     {"when": {"result_contains": "said no"}, "text": "Then not."},
+    {"when": {"result_contains": "nobody was asked"}, "text": "Then not."},
     {"text": "Done."},
 ]
 

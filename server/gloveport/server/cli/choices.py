@@ -27,8 +27,8 @@ from gloveport.server.settings import UNSET
 
 STOP_WAIT_S: Final = 30.0
 NO_MODEL: Final = (
-    "No model of yours is set up: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a [[models]] entry into "
-    "config.toml (the README shows one); then gloveport daemon stop."
+    "No model of yours is set up: write a [[models]] entry into config.toml (the README shows one), which is read "
+    "again by itself; or set OPENAI_API_KEY or ANTHROPIC_API_KEY, then gloveport daemon stop."
 )
 _ENDED: Final = ("completed", "failed", "cancelled")
 

@@ -68,6 +68,7 @@ def demo(
         session = await begin(client, root, chosen, await _sandbox(client))
         console.print(plain(f"model: {session.model_label} ({_why_model(model, chosen)})"))
         console.print(plain(f"sandbox: {session.sandbox}"))
+        console.print(plain("trust: trusted, for this folder of the demo's own"))
         Feed(console).prose(_WHO_ANSWERS[ask], "bold yellow", indent="  ")
         turn_id = await send(client, session.session_id, TASK)
         manner = Manner(approve="ask" if ask else "once", compact=True)

@@ -16,15 +16,16 @@ from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.turn import GrantInfo, GrantRevokeParams
 from gloveport.server.cli.link import out, plain, request_id, with_client
 from gloveport.server.cli.phrases import counted, local_time, short_id, short_ids
-from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
+from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 
 
-def grants(session: Session = "", root: Folder = HERE) -> None:
+def grants(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
     """List the rights in force that your answers gave, in a session and its folder."""
+    wanted = once_named(session, named)
 
     async def work(client: Client) -> None:
-        info = await pick_session(client, session, root)
+        info = await pick_session(client, wanted, root)
         found = await _in_force(client, info)
         short = short_ids(one.grant_id for one in found)
         for one in found:

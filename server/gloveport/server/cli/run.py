@@ -5,6 +5,7 @@ Invariant: nothing is trusted but what the user trusts, here or earlier.
 Must never: accept a change by itself unless `--accept` says so.
 """
 
+import asyncio
 import os
 import shlex
 import sys
@@ -26,6 +27,7 @@ from gloveport.server.cli.cards import Approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
 from gloveport.server.cli.feed import Feed
+from gloveport.server.cli.first_copy import copy_words
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
@@ -251,6 +253,8 @@ def run(
     async def work(client: Client) -> Exit:
         folder = await workspace_here(client) if root is None else placed(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
+        if not as_json and (size_words := await asyncio.to_thread(copy_words, folder)):
+            err().print(plain(size_words, "yellow"))
         session = await begin(client, folder, model, sandbox)
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level

@@ -19,6 +19,7 @@ RESULT_CHARS_MAX: Final = 2_000
 """Of a longer result head and tail are shown."""
 _TICKS: Final = re.compile("`{3,}")
 _ANSWERS: Final = MappingProxyType({"superseded": "no longer asked", "withdrawn": "not needed any more"})
+_LEVELS: Final = MappingProxyType({"unset": "trust not chosen yet"})
 _MARKS: Final = MappingProxyType({"done": "x", "running": "~", "dropped": "-", "superseded": "-"})
 _APPLIED: Final = MappingProxyType(
     {
@@ -150,7 +151,8 @@ class TranscriptProjection:
 
     def _created(self, body: ev.SessionCreated) -> Iterable[str]:
         yield self._head(body.title or "Session", 1)
-        yield f"{body.root} · {body.model_label} · sandbox {body.sandbox} · {body.trust_level}"
+        level = _LEVELS.get(body.trust_level, body.trust_level)
+        yield f"{body.root} · {body.model_label} · sandbox {body.sandbox} · {level}"
 
     def _message(self, body: ev.UserMessageAdded) -> Iterable[str]:
         yield self._head("You")
