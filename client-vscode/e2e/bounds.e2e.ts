@@ -107,6 +107,8 @@ test("calls that are asked about together are one question of two parts, answere
   const row = window.panel.getByRole("group", { name: "2 questions together" });
   await row.getByText("2 of 2").waitFor();
   expect(await row.locator(".ap").count()).toBe(2);
+  await row.locator(".difft .ins", { hasText: "+first = 1" }).waitFor();
+  expect(await row.locator(".difft .rem, .difft .ins", { hasText: /^(---|\+\+\+) / }).count()).toBe(0); // a file's name is no line of it
   await window.shot("12-together");
   expect(await violationsInEveryTheme(window, "together")).toEqual([]);
   await window.answerBy("Allow each once (2)", row);

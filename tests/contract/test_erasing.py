@@ -200,6 +200,8 @@ async def test_a_call_whose_result_was_erased_is_told_with_how_it_ended(home: Ho
         await kit.send(session_id, "look")
         await kit.idle(session_id)
         await erase(kit, session_id)
+        (shown,) = [one for one in kit.actor(session_id).view.items() if one["kind"] == "tool"]
+        assert shown["fields"]["state"] == "ok"
         await kit.send(session_id, "go on")
         await kit.idle(session_id)
         told = str(model_request(kit.actor(session_id).state, ()))

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from gloveport.server.workspace.removing import remove_tree
 
 DEPTH = 2_500
 SOME = 1 << 20
+FEW = 5
 
 
 @pytest.fixture
@@ -111,6 +113,31 @@ def test_folders_moved_or_removed_while_they_are_looked_at_hide_no_other(
     assert taken_by(str(top), SOME, 8) == "more than 8 files"
 
 
+def test_a_folder_that_is_given_another_name_before_it_is_entered_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its number, as often as it is looked for; what was removed ends nothing."""
+    scan, names = os.scandir, ["first", "second", "third"]
+    (tmp_path / "first").mkdir()
+    (tmp_path / "removed").mkdir()
+    for number in range(FEW * 2):
+        (tmp_path / "first" / str(number)).touch()
+
+    @contextmanager
+    def renaming(fd: int) -> Iterator[object]:
+        """As soon as the top was listed its folder has the next name."""
+        with scan(fd) as listing:
+            yield listing
+        if Path(os.readlink(f"/proc/self/fd/{fd}")) == tmp_path and len(names) > 1:
+            (tmp_path / names.pop(0)).rename(tmp_path / names[0])
+            if (tmp_path / "removed").exists():
+                (tmp_path / "removed").rmdir()
+
+    monkeypatch.setattr(os, "scandir", renaming)
+    assert taken_by(str(tmp_path), SOME, FEW) == f"more than {FEW} files"
+    assert names == ["third"]
+
+
 def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,9 +156,6 @@ def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
     monkeypatch.setattr(os, "scandir", moving)
     for moves[0], words in ((1, ""), (1_000, MOVED)):
         assert taken_by(str(tmp_path), SOME, SOME) == words
-
-
-FEW = 5
 
 
 def test_many_names_of_one_file_hide_no_set_id_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ class NotApart(ProcessSandbox):
 
     def _plan(self, profile: Profile, command: Command, folder: Path) -> RunRequest:
         request = super()._plan(profile, command, folder)
-        return request if profile.label == "trial" else replace(request, apart=False)
+        return request if profile.label == "trial" else replace(request, domain=None)
 
 
 async def test_runs_that_are_not_kept_apart_are_found() -> None:

@@ -160,7 +160,9 @@ class Card {
     if (lines.length === 0) {
       return null;
     }
-    const rows = lines.map((line) => h("div", { class: line.startsWith("+") ? "ins" : line.startsWith("-") ? "rem" : "" }, written(line)));
+    const begin = lines.findIndex((line) => line.startsWith("@@")); // what stands before it names the file
+    const kind = (line: string, at: number): string => (at < begin ? "q" : line.startsWith("+") ? "ins" : line.startsWith("-") ? "rem" : "");
+    const rows = lines.map((line, at) => h("div", { class: kind(line, at) }, written(line)));
     return h("div", { class: "cmd difft", tabindex: 0, label: "What would change" }, ...rows);
   }
 

@@ -23,6 +23,8 @@ _LOOKS: Final = stat.S_IRUSR | stat.S_IXUSR
 _AS_IT_IS: Final = -1
 LOOKS_MAX: Final = 5
 """Of one folder, one after the other, while somebody moves folders in it."""
+LISTS_MAX: Final = 3
+"""Of one folder, further ones, while what lies in it is given other names."""
 MOVED: Final = "more than can be looked at: its folders are moved about meanwhile, each time"
 """Stands where a size would: what nobody can look at has no limit."""
 
@@ -43,7 +45,7 @@ def descend(
     for as long as it is gone through, so that nobody may run there. Where somebody moves or removes the folders
     meanwhile it goes on with what is still in its place; `course` is told.
     """
-    waiting: list[list[str]] = []
+    waiting: list[_Waiting] = []
     places: list[tuple[int, int, int]] = []
     names = [top]
     fd = -1
@@ -52,9 +54,9 @@ def descend(
         while True:
             folders, others = _listed(fd)
             yield fd, others
-            waiting.append(folders)
+            waiting.append(_Waiting(folders))
             places.append((*_place(fd), mode))
-            while (below := _entered(fd, waiting[-1], opens=opens)) is None:
+            while (below := waiting[-1].enter(fd, opens=opens)) is None:
                 waiting.pop()
                 names.pop()
                 left, left_mode = fd, places.pop()[2]
@@ -129,27 +131,45 @@ def _above(fd: int, places: list[tuple[int, int, int]], names: list[str], course
     return found
 
 
-def _listed(fd: int) -> tuple[list[str], list[os.DirEntry[str]]]:
-    folders: list[str] = []
+class _Waiting:
+    """Folders of one folder that are still to be gone through, by name and number."""
+
+    def __init__(self, folders: list[tuple[str, int]]) -> None:
+        self.folders = folders
+        self.gone: set[int] = set()
+        self.lists_left = LISTS_MAX
+
+    def enter(self, fd: int, *, opens: bool) -> tuple[int, int, str] | None:
+        """The next that can be looked into, by its name, taken from here; None after the last one.
+
+        What is no longer there by its name is looked for once more by its number: it may have another name.
+        """
+        while True:
+            while self.folders:
+                name, number = self.folders.pop()
+                try:
+                    return (*_opened(name, fd, opens=opens), name)
+                except FileNotFoundError:
+                    self.gone.add(number)
+                except OSError:
+                    continue
+            if not self.gone or self.lists_left == 0:
+                return None
+            self.lists_left -= 1
+            self.folders = [each for each in _listed(fd)[0] if each[1] in self.gone]
+            self.gone.clear()
+
+
+def _listed(fd: int) -> tuple[list[tuple[str, int]], list[os.DirEntry[str]]]:
+    folders: list[tuple[str, int]] = []
     others: list[os.DirEntry[str]] = []
     with os.scandir(fd) as listing:
         for entry in listing:
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                folders.append((entry.name, entry.inode()))
             else:
                 others.append(entry)
     return folders, others
-
-
-def _entered(fd: int, names: list[str], *, opens: bool) -> tuple[int, int, str] | None:
-    """The next of these folders that can be looked into, taken from the list, by its name; None after the last one."""
-    while names:
-        name = names.pop()
-        try:
-            return (*_opened(name, fd, opens=opens), name)
-        except OSError:
-            continue
-    return None
 
 
 def _opened(name: str, above: int | None, *, opens: bool) -> tuple[int, int]:

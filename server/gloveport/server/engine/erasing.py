@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
+import anyio.to_thread
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
@@ -49,6 +51,7 @@ ERASABLE: Final = frozenset(
 what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
+    "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
     "your files, and the session's copy of your folder",
     "what a model's provider, another program or another session was given",
     "the digests of what was erased, which prove the rest of the record",
@@ -134,7 +137,7 @@ async def _find(actor: Actor, search: Search) -> _Found:
             else:
                 kept[event.type] += 1
     seqs |= pieces.end()
-    choice = choose(bodies, seqs & bodies.keys())
+    choice = await anyio.to_thread.run_sync(choose, bodies, seqs & bodies.keys())  # a long record takes a while
     kept.update(type(bodies[seq]).__name__ for seq in choice.kept)
     return _Found(
         tuple(sorted(seqs.difference(choice.kept).union(choice.seqs))),

@@ -34,7 +34,6 @@ from gloveport.server.session.state import (
 
 _UNTRUSTED: Final = 2
 UNSEEN_KEPT_MAX: Final = 5
-ERASED_RESULT: Final = "[The user had the result of this call erased from the record. It had ended: {outcome}.]"
 
 
 def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
@@ -99,12 +98,17 @@ def _erased(state: SessionState, body: TextErased) -> SessionState:
     return evolve(state, history=Series(_with_ends(state.history, ends))) if ends else state
 
 
+def erased_result(outcome: str) -> str:
+    """What stands in the place of a result that was erased."""
+    return f"[The user had the result of this call erased from the record. It had ended: {outcome}.]"
+
+
 def _with_ends(history: Iterable[Entry], ends: Mapping[str, str]) -> Iterator[Entry]:
     for entry in history:
         yield entry
         for call in entry.calls if isinstance(entry, AssistantEntry) else ():
             if (outcome := ends.get(call.call_id)) is not None:
-                words = ERASED_RESULT.format(outcome=outcome)
+                words = erased_result(outcome)
                 yield ResultEntry(call.call_id, call.provider_call_id, words, is_error=outcome != "ok")
 
 

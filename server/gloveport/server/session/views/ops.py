@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.fold_labels import erased_result
 from gloveport.server.session.views.ops_retry import RETRY_PROJECTORS
 
 Op = dict[str, Any]
@@ -329,7 +330,9 @@ def _faults(body: ev.FaultsFound) -> tuple[Op, ...]:
 
 
 def _erased(body: ev.TextErased) -> tuple[Op, ...]:
-    return (upsert(f"erasure/{body.erase_id}", "erasure", events=body.events, outputs=body.outputs, by=body.by),)
+    told = upsert(f"erasure/{body.erase_id}", "erasure", events=body.events, outputs=body.outputs, by=body.by)
+    ends = {one.call_id: one.outcome for one in body.calls}
+    return (told, *(upsert(f"tool/{name}", "tool", state=end, result=erased_result(end)) for name, end in ends.items()))
 
 
 def _frozen(body: ev.SessionFrozen) -> tuple[Op, ...]:
