@@ -21,7 +21,7 @@ def test_changes_are_decided_hunk_by_hunk(cli: Cli, root: Path) -> None:
     assert shown.count(" hunk ") == 3
     assert "+second" in shown
     assert "+++ b.txt" in shown or "b.txt" in shown
-    assert "no hunk" in cli("accept", "a.txt", "--hunk", "9", code=1, cwd=root).stderr
+    assert "no open hunk" in cli("accept", "a.txt", "--hunk", "9", code=1, cwd=root).stderr
     assert "exactly one path" in cli("accept", "--hunk", "1", code=1, cwd=root).stderr
     assert "nothing is proposed" in cli("accept", "none.txt", code=1, cwd=root).stderr
     assert "accepted: a.txt" in cli("accept", "a.txt", "--hunk", "1", cwd=root).stdout
