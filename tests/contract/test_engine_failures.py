@@ -12,6 +12,7 @@ from tests.kit.room import KEY_LINES, ME, SECRET, Home, Kit, call, new_home, run
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
+from gloveport.protocol.wire.policy import PolicyShowParams
 from gloveport.protocol.wire.session import (
     ItemListParams,
     SessionExportParams,
@@ -113,7 +114,8 @@ async def test_a_stopped_journal_that_does_not_open_is_told_by_the_status(home: 
         data = (await kit.call("daemon/status", Empty())).data
         assert (data.sessions, data.events_bytes, data.accepting) == (None, None, False)
         assert any("Nothing can be saved now" in words for words in data.told), refused
-        for method in ("policy/show", "model/list", "sandbox/list", "audit/verify", "workspace/list"):
+        await kit.call("policy/show", PolicyShowParams())
+        for method in ("model/list", "sandbox/list", "audit/verify", "workspace/list"):
             await kit.call(method, Empty())
         database.rmdir()
         away.rename(database)
