@@ -361,11 +361,15 @@ def test_every_kind_has_a_verb_of_its_own(kind: EffectKind) -> None:
         ({"data": "x\ty"}, " (sending x⟨TAB⟩y)"),
         ({"data": ""}, " (sending )"),
         ({"count": "3", "recursive": "true", "data": "z"}, " (3 files, with everything in it, sending z)"),
-        ({"test_class": "pytest", "from": "rm"}, ""),
+        ({"test_class": "pytest"}, ""),
     ],
 )
 def test_facts_stand_behind_the_target(detail: dict[str, str], words: str) -> None:
     assert effect_words(Effect(EffectKind.delete, "d", tuple(detail.items()))) == f"delete `d`{words}"
+
+
+def test_what_a_command_deletes_is_not_named_as_the_command() -> None:
+    assert effect_words(Effect(EffectKind.delete, "make clean", (("from", "rm"),))) == "delete files by `make clean`"
 
 
 def test_a_key_of_no_known_kind_is_shown_as_it_is() -> None:

@@ -105,6 +105,24 @@ def test_a_whole_report_gives_every_test(framework: str) -> None:
     assert cases_of(framework, text, code) == expected
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("src/lib.rs:9:9:\nno", "src/lib.rs:9:9:"),
+        ("'no', src/lib.rs:9:9", "src/lib.rs:9:9: no"),
+        (
+            "'failed: `(a == b)`\n  left: `1`,\n right: `2`', src/lib.rs:9:9\nnote: run",
+            "src/lib.rs:9:9: failed: `(a == b)`",
+        ),
+        ("'no\n---- tests::other stdout ----\nx', src/lib.rs:1:1", "'no"),
+    ],
+)
+def test_a_panic_of_any_rust_tells_its_place(told: str, said: str) -> None:
+    """It stands before the words since 1.73, and behind them, some lines below, in the versions before."""
+    found = READERS["cargo"](CARGO.replace("src/lib.rs:9:9:\nno", told))
+    assert {name: words for name, _, _, words in found or ()}["tests::breaks"] == said
+
+
 def test_messages_and_durations_are_kept() -> None:
     """Where the format has them."""
     found = {name: (took, said) for name, _, took, said in READERS["node"](TAP) or ()}

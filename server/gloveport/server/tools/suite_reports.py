@@ -34,6 +34,10 @@ _CARGO_TEST: Final = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAI
 _CARGO_BEGIN: Final = re.compile(r"^running \d+ tests?$")
 _CARGO_RESULT: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
 _CARGO_PANIC: Final = re.compile(r"^thread '([^']+)'.* panicked at (.*)$")
+_CARGO_PLACE: Final = re.compile(r"', (\S+:\d+:\d+)$")
+"""Before Rust 1.73 the place stands behind the words, often some lines below."""
+_CARGO_WORDS_LINES_MAX: Final = 50
+_CARGO_NEXT: Final = ("thread '", "---- ")
 _JEST: Final = MappingProxyType({"passed": "passed", "failed": "failed", "pending": "skipped", "skipped": "skipped",
                                  "todo": "skipped", "disabled": "skipped"})  # fmt: skip
 _GO: Final = MappingProxyType({"pass": "passed", "fail": "failed", "skip": "skipped"})
@@ -155,7 +159,8 @@ def read_cargo(text: str) -> Iterator[Case] | None:
     told: Counter[str] = Counter()
     panics: dict[str, str] = {}
     results = 0
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
         results -= bool(_CARGO_BEGIN.match(line))
         if test := _CARGO_TEST.match(line):
             how = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[test.group(2)]
@@ -165,11 +170,23 @@ def read_cargo(text: str) -> Iterator[Case] | None:
             for status, count in zip(("passed", "failed", "skipped"), result.groups(), strict=True):
                 told[status] += int(count)
         elif panic := _CARGO_PANIC.match(line):
-            panics.setdefault(panic.group(1), panic.group(2))
+            panics.setdefault(panic.group(1), _panic_words(panic.group(2), lines[at : at + _CARGO_WORDS_LINES_MAX]))
     counted = Counter(how for _, how, _, _ in found)
     if results or not told or any(counted[status] != told[status] for status in ("passed", "failed", "skipped")):
         return None
     return ((name, how, took, panics.get(name, "")) for name, how, took, _ in found)
+
+
+def _panic_words(words: str, lines: list[str]) -> str:
+    """What a panic said, its place first; `lines` begin with the one that tells of it."""
+    if not words.startswith("'"):
+        return words
+    for at, line in enumerate(lines):
+        if at and line.startswith(_CARGO_NEXT):
+            break
+        if place := _CARGO_PLACE.search(line):
+            return place.group(1) + ": " + words.removesuffix(place.group(0)).removeprefix("'")
+    return words
 
 
 def _microseconds(value: Any, scale: int) -> int:
