@@ -152,7 +152,7 @@ async def test_where_births_are_missing_the_inodes_version_tells(root: Path, mon
 async def test_an_earlier_record_holds_where_its_folder_is_older(tmp_path: Path, root: Path) -> None:
     """The inode is the same and was made before the user spoke, so it is that folder; its rights are asked for anew."""
     async with opened(tmp_path / "data") as books:
-        name = await write_as_before(books, root, moment=now_us())
+        name = await write_as_before(books, root, moment=now_us() + identity.TICK_US)
     async with opened(tmp_path / "data") as books:
         assert (books.level(root), books.trust.level(name), books.trust.told) == ("trusted", "trusted", [])
         assert not books.rights.holds(name, "g")

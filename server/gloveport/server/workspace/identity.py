@@ -22,6 +22,8 @@ _BORN: Final = "born-"
 _PLAIN: Final = "ws-"
 _DIGEST_CHARACTERS: Final = 32
 _NS_PER_US: Final = 1_000
+TICK_US: Final = 10_000
+"""A file system's clock stands still between two ticks of the kernel's, so a birth may be told as early as this."""
 _ABSENT: Final = frozenset({2, 20})
 """ENOENT, ENOTDIR."""
 
@@ -55,7 +57,7 @@ def stood_at(root: Path, identity: str, moment_us: int) -> bool:
     """
     with suppress(WorkspaceError):
         born = birth_ns(root)
-        return is_folder(root, identity) and born is not None and born // _NS_PER_US <= moment_us
+        return is_folder(root, identity) and born is not None and born // _NS_PER_US + TICK_US <= moment_us
     return False
 
 
