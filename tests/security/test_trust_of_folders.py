@@ -124,6 +124,16 @@ async def test_without_generations_the_new_folder_has_the_old_ones_trust(tmp_pat
         assert books.level(root) == "trusted"
 
 
+@pytest.mark.parametrize(("late_us", "older"), [(-1, False), (0, True)])
+def test_a_birth_within_a_tick_of_the_clock_proves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, late_us: int, older: bool
+) -> None:
+    """A file system's clock stands still between ticks: what was made just after may be told as made just before."""
+    name, born_us = identity_without_generation(root), 10**15
+    monkeypatch.setattr(identity, "birth_ns", lambda _path: born_us * 1_000)
+    assert identity.stood_at(root, name, born_us + identity.TICK_US + late_us) is older
+
+
 @pytest.mark.usefixtures("no_generation")
 async def test_where_nothing_tells_folders_apart_trust_ends_with_the_daemon(tmp_path: Path, root: Path) -> None:
     """While it lives the folder is held open, so that nobody gets its inode; then the user is asked again, and told."""
