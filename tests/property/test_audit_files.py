@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.test_audit_damage import begin
@@ -19,7 +20,7 @@ from gloveport.server.audit.line import Link, canonical, line_digest
 from gloveport.server.audit.log import AuditLog
 from gloveport.server.audit.reading import Damage, export_lines, verify_log
 from gloveport.server.audit.seen import seen_path
-from gloveport.server.engine.reckoning import _read_known
+from gloveport.server.engine.reckoning import SEQ_MAX, _read_known
 
 LINES: Final = 6
 DEEP: Final = 4_000
@@ -92,6 +93,14 @@ def test_any_line_is_followed_or_told(place: int, name: str, odd: str, follows: 
         list(export_lines(path))
         _read_known(path, {"session/x": 1}, 0)
         anyio.run(begin, path)
+
+
+@pytest.mark.parametrize(("seq", "known"), [(SEQ_MAX, True), (SEQ_MAX + 1, False), (-1, False), (True, False)])
+def test_a_line_tells_of_no_event_that_a_journal_cannot_hold(tmp_path: Path, seq: int, known: bool) -> None:
+    path = tmp_path / "audit.jsonl"
+    values = {**json.loads(files()["audit.jsonl"].splitlines()[-1]), "task_id": "session/x", "params": {"seq": seq}}
+    path.write_bytes(canonical(values) + b"\n")
+    assert (_read_known(path, {}, 0) == {"session/x": seq}) is known
 
 
 @given(st.data(), st.sampled_from(list(BESIDE)), st.sampled_from(WRITTEN), st.booleans())
