@@ -9,7 +9,9 @@ from gloveport.server.cli.hints import advice
 from gloveport.server.cli.phrases import (
     NOT_SENT,
     call_title,
+    answered_words,
     card_words,
+    local_time,
     counted,
     counts_of_tests,
     dollars,
@@ -151,3 +153,7 @@ def test_a_proposal_that_ended_by_itself_is_not_told_as_if_a_file_had_gone_back(
     assert standing_words("reverted", ["accepted"]) == "accepted"
     assert card_words("superseded") == "no longer asked"
     assert card_words("denied") == "denied"
+    answered = {"by": "vscode", "answeredAt": 1_700_000_000_000_000, "answeredSeq": 1302}
+    assert answered_words(answered) == f"vscode · {local_time(1_700_000_000_000_000)} · #1,302"
+    assert answered_words({**answered, "answeredAt": 0}) == "vscode · #1,302"
+    assert answered_words({"by": "vscode"}) == ""

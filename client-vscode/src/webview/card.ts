@@ -8,6 +8,7 @@
  */
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { answeredLine } from "../common/answered.ts";
 import {
   FIRST,
   SCOPES,
@@ -26,17 +27,17 @@ import {
   variantsOf,
 } from "../common/cardModel.ts";
 import type { Choice, Line } from "../common/cardModel.ts";
+import { Deaf, LOOK_MS } from "../common/deaf.ts";
 import type { FileRow } from "../common/panel.ts";
 import { suspectedOf } from "../common/suspicion.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
+import { clock } from "./clock.ts";
 import { button, fill, h, revealed, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
-/** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
-export const DEAF_MS = 600;
 /** Told to cards in the page when the picture around the conversation changed. */
 export const STATE_TOLD = "gloveport-state";
 const USES = [1, 5, 20] as const;
@@ -61,7 +62,7 @@ class Card {
   private readonly digest: string;
   private readonly card: Fields;
   private choice: Choice = FIRST;
-  private readonly born = performance.now();
+  private readonly hears: () => boolean;
   private readonly narrow = h("div", { class: "sec" });
   private readonly decision = h("div", { class: "sec decide" });
   private readonly suspects = h("ul", { class: "fx suspects" });
@@ -95,6 +96,7 @@ class Card {
     );
     this.draw();
     this.drawSuspects();
+    this.hears = listening(this.decision);
   }
 
   private head(): HTMLElement {
@@ -337,7 +339,7 @@ class Card {
   }
 
   private decide(allow: boolean): void {
-    if (this.sent || performance.now() - this.born < DEAF_MS) {
+    if (this.sent || !this.hears()) {
       return;
     }
     const answer = answerOf(this.card, this.id, this.digest, allow, this.choice);
@@ -375,6 +377,25 @@ class Card {
   }
 }
 
+/** Whether buttons hear: not in the first moments in which they stand where they stand. Looks as long as they are in the page. */
+export function listening(buttons: Element): () => boolean {
+  const deaf = new Deaf(performance.now());
+  const hears = (): boolean => {
+    const { left, top, width, height } = buttons.getBoundingClientRect();
+    return deaf.hears([left, top, width, height], performance.now());
+  };
+  let was = false;
+  const timer = setInterval(() => {
+    if (was && !buttons.isConnected) {
+      clearInterval(timer);
+    } else if (buttons.isConnected) {
+      was = true;
+      hears();
+    }
+  }, LOOK_MS);
+  return hears;
+}
+
 function focusTold(focused: boolean): void {
   send({ type: "cardFocus", focused });
 }
@@ -407,32 +428,19 @@ export function tellState(below: Element): void {
   below.querySelectorAll(".ap").forEach((card) => card.dispatchEvent(new Event(STATE_TOLD)));
 }
 
-const ANSWERS: Readonly<Record<string, readonly [string, string, string]>> = {
-  allowed: ["check", "ok", "Allowed"],
-  denied: ["block", "q", "Denied"],
-  expired: ["clock", "q", "Expired. Nothing ran."],
-  superseded: ["history", "q", "Asked again: something changed."],
-  withdrawn: ["history", "q", "Not needed any more."],
-};
-
-/** An answered card: one line. */
-export function answeredView(item: ViewItem): HTMLElement {
-  const state = str(item.fields, "state");
-  const card = sub(item.fields, "card") ?? {};
-  const [sign, tone, words] = ANSWERS[state] ?? ["info", "q", capital(state)];
-  const scope = SCOPES.find((one) => one === str(item.fields, "scope"));
-  const scoped = state === "allowed" && scope !== undefined ? `${words} ${SCOPE_WORDS[scope].toLowerCase()}` : words;
-  const summary = str(card, "summary");
-  const by = str(item.fields, "by");
+/** An answered card: one line. `elsewhere`: another window answered it. */
+export function answeredView(item: ViewItem, elsewhere: boolean): HTMLElement {
+  const summary = str(sub(item.fields, "card") ?? {}, "summary");
+  const line = answeredLine(item.fields, elsewhere, (at) => clock(at, Date.now()));
   return h(
     "div",
     { class: "pad" },
     h(
       "div",
       { class: "done" },
-      icon(sign, `s ${tone}`),
-      h("span", { class: "ell" }, scoped, summary !== "" && ": ", written(summary)),
-      h("span", { class: "xs q nw" }, by === "vscode" ? "you" : by),
+      icon(line.icon, `s ${line.tone}`),
+      h("span", { class: "ell", title: summary }, line.words, summary === "" ? "." : ": ", written(summary)),
+      h("span", { class: "xs q nw who" }, line.meta),
     ),
   );
 }

@@ -27,6 +27,7 @@ from gloveport.protocol.wire.session import (
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
+    answered_words,
     call_title,
     card_words,
     change_words,
@@ -185,7 +186,8 @@ def _lines(item: ViewItem, ended: Sequence[EndedHunkInfo]) -> list[tuple[str, st
             ends = (hunk.state for hunk in ended if f"change/{hunk.change_id}" == item.id)
             return [(f"± {words}: {standing_words(fields['state'], ends)}", "blue")]
         case "approval":
-            return [(f"? {fields['card']['title']} {card_words(fields['state'])}", "yellow")]
+            how = [card_words(fields["state"]), *filter(None, [answered_words(fields)])]
+            return [(f"? {fields['card']['title']} {' · '.join(how)}", "yellow")]
         case "turn":
             return _turn_lines(fields)
         case _:
