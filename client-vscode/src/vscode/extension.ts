@@ -24,6 +24,7 @@ import { Notifier } from "./notify.ts";
 import { PanelView, VIEW_ID } from "./panelView.ts";
 import { Pickers, keptKeys } from "./pickers.ts";
 import type { Pictured } from "./picture.ts";
+import { Records } from "./records.ts";
 import { Reports } from "./reports.ts";
 import { Review } from "./review.ts";
 import { Status } from "./status.ts";
@@ -44,8 +45,9 @@ export function activate(context: vscode.ExtensionContext): void {
   const status = new Status(daemon, sessions, actions);
   const reports = new Reports(extensionUri, daemon, actions, status, log);
   const pickers = new Pickers(daemon, sessions, actions, secrets);
+  const records = new Records(daemon, sessions, actions, documents);
   const pictured: Pictured = { daemon, sessions, standing: "", model: "" };
-  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, review, reports });
+  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, records, review, reports });
   const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
   const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
   commands.panel = panel;
@@ -54,7 +56,7 @@ export function activate(context: vscode.ExtensionContext): void {
   daemon.environment = () => keptKeys(secrets);
 
   context.subscriptions.push(
-    ...[log, daemon, sessions, documents, review, status, panel, marks],
+    ...[log, daemon, sessions, documents, records, review, status, panel, marks],
     new Buffers(daemon),
     new Notifier(sessions, actions, panel, log),
     new TestResults(sessions),
