@@ -19,6 +19,7 @@ import type { Daemon } from "./daemon.ts";
 import { SCHEME, openLink } from "./documents.ts";
 import type { Documents } from "./documents.ts";
 import type { HunkCommands } from "./hunkCommands.ts";
+import type { OwnRules } from "./ownRules.ts";
 import type { PanelDoors, PanelView } from "./panelView.ts";
 import type { Pickers } from "./pickers.ts";
 import type { Records } from "./records.ts";
@@ -26,7 +27,7 @@ import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { tellError } from "./tell.ts";
-import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
+import type { GrantNode, RuleNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
   readonly log: vscode.LogOutputChannel;
@@ -36,6 +37,7 @@ export interface Rooms {
   readonly documents: Documents;
   readonly pickers: Pickers;
   readonly records: Records;
+  readonly rules: OwnRules;
   readonly review: Review;
   readonly reports: Reports;
 }
@@ -68,7 +70,14 @@ export class Commands {
   }
 
   register(): readonly vscode.Disposable[] {
-    return [...this.sessionCommands(), ...this.approvalCommands(), ...this.recordCommands(), ...this.changeCommands(), ...this.choiceCommands()];
+    return [
+      ...this.sessionCommands(),
+      ...this.approvalCommands(),
+      ...this.recordCommands(),
+      ...this.ruleCommands(),
+      ...this.changeCommands(),
+      ...this.choiceCommands(),
+    ];
   }
 
   private sessionCommands(): readonly vscode.Disposable[] {
@@ -111,6 +120,15 @@ export class Commands {
       this.command("eraseText", async (node?: Partial<SessionNode>) =>
         records.erase(node?.session?.sessionId ?? actions.currentOrFail.id, node?.session === undefined ? await this.selected() : ""),
       ),
+    ];
+  }
+
+  private ruleCommands(): readonly vscode.Disposable[] {
+    const { rules, actions } = this.rooms;
+    return [
+      this.command("addRule", () => rules.add()),
+      this.command("removeRule", (node?: RuleNode) => node !== undefined && rules.remove(node.sessionId, node.ruleId)),
+      this.command("editRules", (node?: Partial<SessionNode>) => rules.edit(node?.session?.sessionId ?? actions.currentOrFail.id)),
     ];
   }
 
