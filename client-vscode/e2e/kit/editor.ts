@@ -219,7 +219,7 @@ export class Editor {
   }
 }
 
-const BROWSER_FLAGS = [
+export const BROWSER_FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",

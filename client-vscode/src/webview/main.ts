@@ -295,6 +295,9 @@ function receive(message: ToPanel): void {
     case "hello":
       send({ type: "ready" });
       break;
+    case "selection":
+      send({ type: "selection", text: document.getSelection()?.toString() ?? "" });
+      break;
     case "sent":
       composer.sent(message.ok, message.text);
       break;
