@@ -8,14 +8,14 @@ from gloveport.server.cli.cards import common_end
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.phrases import (
     NOT_SENT,
-    call_title,
     answered_words,
+    call_title,
     card_words,
-    local_time,
     counted,
     counts_of_tests,
     dollars,
     lasting,
+    local_time,
     phase_words,
     reason_of,
     retry_words,
