@@ -232,6 +232,15 @@ function takeState(now: PanelState): void {
   schedule();
 }
 
+function clear(): void {
+  sessionId = "";
+  own = [];
+  view.load([], 0);
+  list.clear();
+  restructure = true;
+  schedule();
+}
+
 function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
@@ -241,12 +250,7 @@ function receive(message: ToPanel): void {
       load(message);
       break;
     case "clear":
-      sessionId = "";
-      own = [];
-      view.load([], 0);
-      list.clear();
-      restructure = true;
-      schedule();
+      clear();
       break;
     case "events":
       if (message.sessionId === sessionId) {
