@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
+from gloveport.protocol.text import counted
 from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.placed import Placed, all_but
 
@@ -256,7 +257,7 @@ class TranscriptProjection:
             yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, {where}): {hint.excerpt}"
 
     def _unseen(self, body: ev.CopyUnseen) -> Iterable[str]:
-        yield f"⚠ {body.files} file(s) left in ignored folders were not looked through: {', '.join(body.paths)}"
+        yield f"⚠ {counted(body.files, 'file')} left in ignored folders and not looked through: {', '.join(body.paths)}"
 
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
@@ -294,7 +295,8 @@ class TranscriptProjection:
         yield f"[rules of this session: {', '.join(body.ids) or 'none any more'}, by {body.by}]"
 
     def _erased(self, body: ev.TextErased) -> Iterable[str]:
-        yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
+        places = f"{counted(body.events, 'event')} and {counted(body.outputs, 'output')}"
+        yield f"[a text was erased from {places}, by {body.by}]"
 
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
