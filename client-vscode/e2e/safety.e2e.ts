@@ -227,7 +227,7 @@ test("b10: what is pressed while a card appears or moves decides nothing", async
   expect(await card.getAttribute("class")).not.toContain("sent");
   const moved = await card.evaluate(async (element) => {
     await new Promise((resolve) => setTimeout(resolve, 1_500)); // by now it hears, where nothing moved
-    (element as HTMLElement).style.marginTop = "40px";
+    (element as HTMLElement).style.marginLeft = "12px";
     element.querySelector<HTMLElement>(".act .btn")?.click();
     return element.classList.contains("sent");
   });
