@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
-import { Editor, PROGRAM } from "./kit/editor.ts";
+import { Editor, PROGRAM, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
@@ -62,8 +62,9 @@ test("without a mouse: a message and the folder's trust", async () => {
   await window.page.keyboard.type("tidy the shop");
   await window.page.keyboard.press("Enter");
   await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.locator(".quick-input-widget input:focus").waitFor();
   await window.page.keyboard.type("Restricted");
-  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.locator(".quick-input-widget .monaco-list-row").nth(1).waitFor({ state: "detached" });
   await window.page.keyboard.press("Enter");
   const card = window.panel.locator(".ap");
   await card.waitFor();
@@ -111,8 +112,10 @@ test("the whole conversation, with its results and files", async () => {
 
 test("a link that is lost, while the conversation stays", async () => {
   editor.useProgram({ command: "/nowhere/gloveport", arguments: [] });
-  await home.killDaemon();
-  await window.panel.locator(".note", { hasText: "There is no program /nowhere/gloveport here." }).waitFor();
+  await until("the program to be missed", async () => {
+    await home.killDaemon(); // once more where the settings were not read yet, and it was started again
+    return shown(window.panel.locator(".note", { hasText: "There is no program /nowhere/gloveport here." }));
+  });
   await inEveryTheme("lost");
   editor.useProgram(PROGRAM);
   await until("the settings to be read", async () => {

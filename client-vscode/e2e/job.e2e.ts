@@ -90,6 +90,7 @@ test("one hunk is accepted by its lens, one rejected by the keyboard; the file i
     .first()
     .click({ position: { x: 200, y: 10 } });
   await window.page.keyboard.press("Alt+F5");
+  await window.page.locator(".statusbar-item", { hasText: "Ln 19, " }).waitFor();
   await window.page.keyboard.press("Alt+n");
   await lenses
     .filter({ hasText: /Gloveport/ })

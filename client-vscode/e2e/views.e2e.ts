@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { Editor, shown } from "./kit/editor.ts";
+import { Editor } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
@@ -48,10 +48,10 @@ test("a grant in force is listed with its end, and is gone when it is revoked", 
   await window.show("Gloveport Rights");
   const grant = window.page.getByRole("treeitem", { name: /Run the tests of this workspace/ });
   await grant.waitFor();
-  await window.page.getByRole("treeitem", { name: /bubblewrap/ }).waitFor();
+  await window.page.getByRole("treeitem", { name: /^bubblewrap/ }).waitFor();
   await grant.hover();
   await window.shot("40-trees");
-  await grant.getByRole("button", { name: /Revoke/ }).click();
+  await window.rowAction(grant, /Revoke/);
   await grant.waitFor({ state: "detached" });
   const { connection } = await home.connect();
   const [session] = (await connection.call("session/list", {})).sessions;
@@ -62,8 +62,7 @@ test("a grant in force is listed with its end, and is gone when it is revoked", 
 test("the folder's points are listed, and what putting it back would do is shown first", async () => {
   const point = window.page.locator(".pane", { hasText: "Snapshots" }).getByRole("treeitem").first();
   await point.waitFor();
-  await point.hover();
-  await point.getByRole("button", { name: /Preview/ }).click();
+  await window.rowAction(point, /Preview/);
   await window.page.locator(".tab.active", { hasText: ".diff" }).waitFor();
   await window.shot("40-snapshot");
 });
@@ -100,16 +99,7 @@ test("a session is found by what was said in it, in the panel and by the keyboar
 
 /** Open the file of tests in the Test Explorer, and wait for each test's result. */
 async function results(of: Window, wanted: readonly RegExp[]): Promise<void> {
-  await of.show("Testing");
-  const file = of.page.getByRole("treeitem", { name: /test_shop\.py/ });
-  await file.first().waitFor();
-  await until("the tests of the file", async () => {
-    if ((await file.first().getAttribute("aria-expanded")) !== "true") {
-      await file.first().click();
-      await of.page.keyboard.press("ArrowRight");
-    }
-    return shown(of.page.getByRole("treeitem", { name: /^test_total/ }));
-  });
+  await of.openTests(/test_shop\.py/, /^test_total/);
   for (const name of wanted) {
     await of.page.getByRole("treeitem", { name }).waitFor();
   }
