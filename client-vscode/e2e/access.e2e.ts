@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, PROGRAM, shown } from "./kit/editor.ts";
-import type { Window } from "./kit/editor.ts";
+import type { Panel, Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
-import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
+import { LAST, ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
 
 const TABS_MAX = 40;
 
@@ -38,7 +38,8 @@ afterEach(async ({ task }) => {
 
 const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
 
-const inEveryTheme = async (name: string): Promise<void> => expect(await violationsInEveryTheme(window, name)).toEqual([]);
+const inEveryTheme = async (name: string, page: Panel = window.panel): Promise<void> =>
+  expect(await violationsInEveryTheme(window, name, page)).toEqual([]);
 
 /** Press Tab, or Shift+Tab, until the element with the focus matches. */
 async function tabTo(selector: string, key = "Tab"): Promise<void> {
@@ -84,7 +85,7 @@ test("without a mouse: the card is narrowed and allowed", async () => {
     .and(window.panel.locator(":checked"))
     .waitFor();
   await window.answer(() => window.page.keyboard.press("Control+Enter"));
-  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.getByText(LAST).waitFor();
 });
 
 test("without a mouse: rows are walked and opened, the sessions listed", async () => {
@@ -108,6 +109,16 @@ test("the whole conversation, with its results and files", async () => {
   await window.panel.locator(".files").waitFor();
   await window.panel.locator("body").evaluate((body) => body.querySelectorAll("details").forEach((one) => (one.open = true)));
   await inEveryTheme("done");
+});
+
+test("the report of a turn, with the audit chain verified", async () => {
+  await window.command("Gloveport: Show Trace of the Newest Turn");
+  const { report } = window;
+  await report.getByRole("button", { name: "Verify the audit chain" }).click();
+  await report.getByText("Audit chain verified").waitFor();
+  await inEveryTheme("report", report);
+  await window.command("View: Close All Editors");
+  await until("the panel's page to be the only one", async () => (await window.page.locator("iframe.webview").count()) === 1);
 });
 
 test("a link that is lost, while the conversation stays", async () => {

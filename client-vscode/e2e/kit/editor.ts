@@ -235,6 +235,7 @@ export type Panel = FrameLocator;
 /** One window. */
 export class Window {
   private shots = 0;
+  private trust: "yes" | "no" | null = null;
 
   constructor(
     readonly page: Page,
@@ -246,11 +247,20 @@ export class Window {
     const { page } = this;
     await page.locator(".monaco-workbench .part.statusbar").waitFor({ timeout: START_MS });
     if (trust !== null) {
-      const dialog = page.locator(".monaco-dialog-box");
-      await dialog.waitFor({ timeout: START_MS });
-      await dialog.getByRole("button", { name: trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" }).click();
-      await dialog.waitFor({ state: "detached" });
+      this.trust = trust;
+      await page.locator(".monaco-dialog-box").waitFor({ timeout: START_MS });
+      await until("the trust to be answered", () => this.answerTrust());
     }
+  }
+
+  /** Answer the question of trust where it stands: at the beginning, and once more when a folder came later. True: none stands. */
+  private async answerTrust(): Promise<boolean> {
+    const dialog = this.page.locator(".monaco-dialog-box");
+    const answer = dialog.getByRole("button", { name: this.trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" });
+    if (this.trust !== null && (await answer.isVisible())) {
+      await press(answer);
+    }
+    return (await answer.count()) === 0;
   }
 
   /**
@@ -303,11 +313,12 @@ export class Window {
     const item = this.page.locator(".activitybar .action-item").filter({ has: this.page.locator(`a[aria-label^="${name}"]`) });
     const chosen = async (): Promise<boolean> => (await item.first().getAttribute("class"))?.split(" ").includes("checked") ?? false;
     await until(`the side bar to show ${name}`, async () => {
-      if (await chosen()) {
+      if ((await this.answerTrust()) && (await chosen())) {
         await this.page.waitForTimeout(SETTLE_MS);
         return chosen();
       }
-      await item.first().click(); // not its link: over a part of that a number may stand
+      await this.answerTrust();
+      await press(item.first()); // not its link: over a part of that a number may stand
       return false;
     });
   }

@@ -21,6 +21,7 @@ export const SETTINGS = {
   "extensions.ignoreRecommendations": true,
   "chat.disableAIFeatures": true,
   "window.commandCenter": false,
+  "window.title": "${activeEditorShort}${separator}${rootName}",
   "window.confirmBeforeClose": "never",
   "editor.minimap.enabled": false,
   "diffEditor.codeLens": true,

@@ -10,7 +10,7 @@ import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Answer } from "./panel.ts";
 import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
-import { lifetime } from "./words.ts";
+import { capital, lifetime } from "./words.ts";
 
 export const SCOPES = ["once", "turn", "session", "workspace"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -143,10 +143,11 @@ export function touches(card: Fields): readonly Line[] {
   }
   for (const effect of subs(card, "effects")) {
     const notes = texts(effect, "notes");
+    const target = str(effect, "target");
     if (str(effect, "kind") !== "execute" || notes.length > 0) {
       lines.push({
         term: TERMS[str(effect, "kind")] ?? "Does",
-        words: [plain(str(effect, "words").replace(SAID_BY_TERM, "")), ...notes.map((one) => plain(one, true))],
+        words: [plain(str(effect, "words").replace(SAID_BY_TERM, "")), ...notes.map((one) => plain(withoutTarget(one, target), true))],
       });
     }
   }
@@ -166,6 +167,12 @@ export function touches(card: Fields): readonly Line[] {
     lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(sandbox["network"] === true ? "network open" : "no network", true)] });
   }
   return lines;
+}
+
+/** A note on a path without the path's name in front: it stands just before. */
+function withoutTarget(note: string, target: string): string {
+  const name = note.slice(0, Math.max(0, note.indexOf(": ")));
+  return name !== "" && `/${target}`.endsWith(`/${name}`) ? capital(note.slice(name.length + 2)) : note;
 }
 
 /** Verbs of effects that the term beside them says already. */
