@@ -145,7 +145,7 @@ class Table:
     def _after_restart(self, random: Random, cell: str, most: int) -> tuple[Aim, ...]:
         """Die in a running command, then at the cell in the daemon that finds it; and again."""
         steps = sum(1 for labels in self.traces["runs"] if _ATTACHED_AFTER in labels)
-        first = Aim(_ATTACHED_AFTER, random.randint(max(1, steps // 8), max(1, steps // 4)), cell.startswith(TOLD))
+        first = Aim(_ATTACHED_AFTER, random.randint(max(1, steps // 8), max(1, steps // 4)))
         last = 3 if cell.endswith("performing") else 1
         return (first, *(Aim(cell, random.randint(1, last)) for _ in range(most - 1)))
 

@@ -63,6 +63,8 @@ def turns_of(record: Record, house: House) -> dict[str, list[Any]]:
         body = json.loads(event.payload)
         if body.get("outcome") in _STOPPED and body["call_id"] in reconciled & stopped:
             body["outcome"] = "cancelled"  # the stop was the last daemon's, or its supervisor died; the record tells
+        if body.get("outcome") == "unknown":
+            body["outcome"] = "lost"  # who looks for the supervisor says one, who waited for it the other
         if event.type == "UserMessageAdded":
             name, _, attempt = str(body["text"]).partition(" try ")
             current = found[name] = []

@@ -278,6 +278,8 @@ class User:
                 lambda name: SessionRulesParams(client_request_id=name, session_id=session_id, text=RULES),
                 f"rules-{act.name}-{attempt}",
             )
+        if act.lost:
+            self.house.lose_runs()
         (self.house.gates / f"{act.name}-{attempt}").touch()
 
     def _judged(self, act: Say, state: str) -> bool:
@@ -287,6 +289,8 @@ class User:
         """
         reasons = self._reasons(act) - self.memory.excused
         self.memory.excused |= reasons
+        if act.lost and state == act.ends and any(name.startswith("tool/") for name in reasons):
+            return True
         if not reasons and state != act.ends:
             raise ProofFailedError(f"the turn of {act.name!r} ended {state} without a reason: {self._words()}")
         return not reasons or (state == act.ends == "cancelled")

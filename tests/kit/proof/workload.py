@@ -63,7 +63,7 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 Step = dict[str, Any]
-Ending = Literal["completed", "cancelled"]
+Ending = Literal["completed", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Say:
     """A message whose turn is followed to `ends`; `stop` presses stop once the view shows this text.
 
     `steered` are the replies after a word in between, `queued` those to a message that waits for the end; both are
-    said while the command of this message runs, and with `ruled` the session is given `RULES` then. `beside` is typed
-    behind the message.
+    said while the command of this message runs, and with `ruled` the session is given `RULES` then; with `lost` the
+    run's supervisor is killed, so that nobody knows what became of the call. `beside` is typed behind the message.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Say:
     steered: tuple[Step, ...] = ()
     queued: tuple[Step, ...] = ()
     ruled: bool = False
+    lost: bool = False
     beside: str = ""
 
 
@@ -245,7 +246,19 @@ RULED_JOB: Final = Job(
         ),
     ),
 )
-JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, STEERS, TESTS, ERASES, RULED_JOB)
+SETTLES: Final = Job(
+    "settles",
+    (
+        Say(
+            "lose",
+            ({"text": "Running.", "calls": [run("{try}-one")]}, {"text": "Who knows."}),
+            ends="failed",
+            lost=True,
+        ),
+        Say("after", ({"text": "Good."},)),
+    ),
+)
+JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, STEERS, TESTS, ERASES, RULED_JOB, SETTLES)
 
 
 def job_named(name: str) -> Job:
