@@ -1,5 +1,7 @@
 """What was erased or deleted is in no file, wherever SQLite had moved it, and whatever comes between."""
 
+import ctypes
+import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -9,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.crash.test_journal_disk_full import tiny_disk
 from tests.kit.journal_kit import batch, open_journal, opened, write
 
 from gloveport.protocol.errors import ErrorCode
@@ -19,6 +22,8 @@ from gloveport.server.journal.store import Journal
 SECRET = "tok-93Q7-xyzzy-42"
 OTHER = "tok-somethingelse"
 SIZES = (10, 50, 300, 900, 3_000, 6_000)
+DISK_BYTES, ROOM_BYTES = 2 * 1024 * 1024, 16 * 1024 * 1024
+READ_ONLY, REMOUNT = 1, 32
 MOVING, MOVING_WHOLE = 1, 2
 """Seeds under which SQLite leaves a copy of a row in the gap of another page."""
 
@@ -122,3 +127,38 @@ async def test_a_reader_of_old_bytes_is_told_and_the_next_start_goes_on(tmp_path
         await write(journal, "session/a", "on")
     async with opened(directory):
         assert holders(directory) == []
+
+
+def remount(disk: Path, flags: int, size_bytes: int) -> None:
+    """Change a small disk that is mounted."""
+    done = ctypes.CDLL(None).mount(b"x", os.fsencode(disk), b"tmpfs", REMOUNT | flags, f"size={size_bytes}".encode())
+    assert done == 0
+
+
+async def test_without_room_the_journal_goes_on_and_the_bytes_go_at_a_later_start(tmp_path: Path) -> None:
+    """Refused with words, the text is out of the record all the same; a start without the right to write is typed."""
+    with tiny_disk(tmp_path / "disk", DISK_BYTES) as disk:
+        directory = disk / "data"
+        async with opened(directory, ballast_bytes=0) as journal:
+            await write(journal, "session/a", f"the key is {SECRET}", *["f" * 10_000] * 60)
+            filler = disk / "filler"
+            filler.write_bytes(bytes(DISK_BYTES // 4))
+            await journal.append(await erasure(journal, "session/a", 1))
+            with pytest.raises(JournalError) as caught:
+                await journal.erase("session/a", ())
+            assert caught.value.code is ErrorCode.DATA_FULL
+            assert "it is erased" in caught.value.message
+            assert journal.health().accepting
+            await write(journal, "session/a", "on")
+            assert (await journal.verify("session/a")).erased == (1,)
+        filler.unlink()
+        remount(disk, READ_ONLY, ROOM_BYTES)
+        with pytest.raises(JournalError) as refused:
+            await open_journal(directory)
+        assert refused.value.code in (ErrorCode.NOT_SAVED, ErrorCode.UNSAFE_DIRECTORY)
+        remount(disk, 0, ROOM_BYTES)
+        async with opened(directory, ballast_bytes=0) as again:
+            assert again.report.lost == ()
+            assert holders(directory) == []
+            with closing(sqlite3.connect(directory / "journal.db")) as looked:
+                assert looked.execute("SELECT * FROM meta WHERE key='residue'").fetchall() == []

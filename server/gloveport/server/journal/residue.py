@@ -23,7 +23,7 @@ DELETED_BYTES_MAX: Final = 512 * 1024 * 1024
 _KEY: Final = "residue"
 _COPIES: Final = 2
 """The new pages lie in a temporary file and in the log before they take the place of the old ones."""
-_SPARE_BYTES: Final = 4 * 1024 * 1024
+_SPARE_BYTES: Final = 256 * 1024
 
 
 def note_residue(connection: sqlite3.Connection) -> None:
