@@ -4,19 +4,21 @@ import { describe, expect, test } from "vitest";
 import { Elsewhere, answeredLine } from "../src/common/answered.ts";
 import { DEAF_MS, Deaf } from "../src/common/deaf.ts";
 import type { Place } from "../src/common/deaf.ts";
+import { grouped } from "../src/common/words.ts";
 import { clock } from "../src/webview/clock.ts";
 
 const AT = Date.UTC(2026, 10, 30, 9, 41) * 1000;
 const TODAY = AT / 1000 + 3_600_000;
+const SEQ = `#${grouped(1302)}`;
 const CLOCK = new Date(AT / 1000).toLocaleTimeString("de", { hour: "2-digit", minute: "2-digit" });
 const line = (state: string, by: string, more = {}, elsewhere = false) =>
   answeredLine({ state, by, answeredAt: AT, answeredSeq: 1302, ...more }, elsewhere, (at) => clock(at, TODAY, "de"));
 
 describe("an answered card", () => {
   test("says who, when and where in the log", () => {
-    expect(line("allowed", "vscode", { scope: "once" })).toMatchObject({ words: "Allowed once", meta: `you · ${CLOCK} · #1,302` });
-    expect(line("denied", "gloveport-cli").meta).toBe(`you, in a terminal · ${CLOCK} · #1,302`);
-    expect(line("allowed", "neovim", { scope: "session" })).toMatchObject({ words: "Allowed this session", meta: `neovim · ${CLOCK} · #1,302` });
+    expect(line("allowed", "vscode", { scope: "once" })).toMatchObject({ words: "Allowed once", meta: `you · ${CLOCK} · ${SEQ}` });
+    expect(line("denied", "gloveport-cli").meta).toBe(`you, in a terminal · ${CLOCK} · ${SEQ}`);
+    expect(line("allowed", "neovim", { scope: "session" })).toMatchObject({ words: "Allowed this session", meta: `neovim · ${CLOCK} · ${SEQ}` });
   });
 
   test("on another day, its day too", () => {
@@ -26,7 +28,7 @@ describe("an answered card", () => {
   });
 
   test("that nobody answered says why, and names nobody", () => {
-    expect(line("superseded", "steering")).toMatchObject({ words: "The goal changed. Nothing ran", meta: `${CLOCK} · #1,302` });
+    expect(line("superseded", "steering")).toMatchObject({ words: "The goal changed. Nothing ran", meta: `${CLOCK} · ${SEQ}` });
     expect(line("withdrawn", "stop").words).toBe("Stopped. Nothing ran");
     expect(line("expired", "vscode").words).toBe("Expired. Nothing ran");
     expect(line("superseded", "vscode").words).toBe("Asked again: something changed");

@@ -3,17 +3,8 @@
 import { describe, expect, test } from "vitest";
 import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
-import {
-  FIRST,
-  allowSentence,
-  answerOf,
-  answersForAll,
-  isApprovable,
-  refusedReason,
-  touches,
-  variantWords,
-  variantsOf,
-} from "../src/common/cardModel.ts";
+import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import { touches } from "../src/common/cardFacts.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
@@ -177,12 +168,12 @@ describe("approval cards", () => {
 
   test("a term says the verb once, and what it can't say stays", () => {
     const effects = [
-      { kind: "write", words: "write `a.py`", notes: ["a.py: Python runs it"] },
+      { kind: "write", words: "write `lib/a.py`", target: "lib/a.py", notes: ["a.py: python runs it", "b.py: is another"] },
       { kind: "secret_read", words: "read the secret `.env`", notes: [] },
       { kind: "execute", words: "run `pytest`", notes: [] },
     ];
     expect(touches({ effects }).map((line) => [line.term, ...line.words.map((one) => one.text)])).toEqual([
-      ["Writes", "`a.py`", "a.py: Python runs it"],
+      ["Writes", "`lib/a.py`", "Python runs it", "b.py: is another"],
       ["Reads", "read the secret `.env`"],
     ]);
   });

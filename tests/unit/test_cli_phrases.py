@@ -154,6 +154,6 @@ def test_a_proposal_that_ended_by_itself_is_not_told_as_if_a_file_had_gone_back(
     assert card_words("superseded") == "no longer asked"
     assert card_words("denied") == "denied"
     answered = {"by": "vscode", "answeredAt": 1_700_000_000_000_000, "answeredSeq": 1302}
-    assert answered_words(answered) == f"vscode · {local_time(1_700_000_000_000_000)} · #1,302"
-    assert answered_words({**answered, "answeredAt": 0}) == "vscode · #1,302"
+    assert answered_words(answered) == f"vscode · {local_time(1_700_000_000_000_000)} · #{1302:,}"
+    assert answered_words({**answered, "answeredAt": 0}) == f"vscode · #{1302:,}"
     assert answered_words({"by": "vscode"}) == ""

@@ -10,10 +10,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { FromPanel, PanelState, SessionPicture, ToPanel } from "../../src/common/panel.ts";
-import { BROWSER_FLAGS } from "./editor.ts";
+import { BROWSER_FLAGS } from "./given.ts";
 import { CLIENT } from "./home.ts";
 import { until } from "./processes.ts";
 
@@ -63,13 +63,14 @@ async function script(): Promise<string> {
 
 export class PanelPage {
   private seq = 1;
-  /** What axe looks at needs no frame here. */
-  readonly locator = (selector: string): Locator => this.page.locator(selector);
+  readonly locator: Page["locator"];
 
   private constructor(
     readonly browser: Browser,
     readonly page: Page,
-  ) {}
+  ) {
+    this.locator = page.locator.bind(page);
+  }
 
   static async open(): Promise<PanelPage> {
     const code = await script();

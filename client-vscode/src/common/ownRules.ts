@@ -56,7 +56,7 @@ function ruleTable(id: string, verdict: RuleVerdict, subject: RuleSubject, named
     `effects = ${listed(subject.effects)}`,
     ...(subject.names === null ? [] : [names[subject.names]]),
     `verdict = ${quoted(verdict)}`,
-    `justification = ${quoted(`You said so for this session: ${subject.label.toLowerCase()}${named === "" ? "" : ` (${named})`}.`)}`,
+    `justification = ${quoted(`${subject.label}${named === "" ? "" : ` (${named})`}: you said so for this session.`)}`,
     `match = [{ effect = ${quoted(effect)}, ${example} }]`,
     "",
   ].join("\n");

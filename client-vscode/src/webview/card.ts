@@ -9,6 +9,7 @@
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { answeredLine } from "../common/answered.ts";
+import { releaseOf, sendsOf, touches } from "../common/cardFacts.ts";
 import {
   FIRST,
   SCOPES,
@@ -22,17 +23,17 @@ import {
   sub,
   subs,
   texts,
-  touches,
   variantWords,
   variantsOf,
 } from "../common/cardModel.ts";
-import type { Choice, Line } from "../common/cardModel.ts";
+import type { Choice } from "../common/cardModel.ts";
 import { Deaf, LOOK_MS } from "../common/deaf.ts";
 import type { FileRow } from "../common/panel.ts";
 import { suspectedOf } from "../common/suspicion.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
+import { factsView, payloadView, releaseView, ticks } from "./cardParts.ts";
 import { clock } from "./clock.ts";
 import { button, fill, h, revealed, written } from "./dom.ts";
 import { icon } from "./icons.ts";
@@ -61,6 +62,7 @@ class Card {
   private readonly id: string;
   private readonly digest: string;
   private readonly card: Fields;
+  private readonly askedAt: number;
   private choice: Choice = FIRST;
   private readonly hears: () => boolean;
   private readonly narrow = h("div", { class: "sec" });
@@ -75,6 +77,7 @@ class Card {
     this.id = item.id.slice(item.id.indexOf("/") + 1);
     this.digest = str(item.fields, "cardDigest");
     this.card = sub(item.fields, "card") ?? {};
+    this.askedAt = num(item.fields, "askedAt") ?? 0;
     this.element = h(
       "div",
       {
@@ -91,6 +94,7 @@ class Card {
       },
       this.head(),
       this.facts(),
+      releaseView(this.card),
       this.narrow,
       this.decision,
     );
@@ -107,7 +111,9 @@ class Card {
     const binding = sub(card, "binding");
     const agent = str(card, "agent");
     const who = agent === "main" || agent === "" ? "Main agent" : `Sub-agent “${agent}”`;
-    const about = [who, binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`].filter((one) => one !== "").join(" · ");
+    const goal = binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`;
+    const about = [who, goal, this.askedAt > 0 ? `asked ${clock(this.askedAt, Date.now())}` : ""].filter((one) => one !== "").join(" · ");
+    const isHeldBack = releaseOf(card)?.isHeldBack === true;
     const level = h(
       "span",
       { class: `risk r${bars}` },
@@ -119,7 +125,9 @@ class Card {
       { class: "sec first" },
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
+      isHeldBack && h("p", { class: "q about why" }, ticks(`Held back: ${str(card, "reason")}`)),
       this.command(),
+      payloadView(card),
       this.diff(),
       this.suspects,
       this.warnings(),
@@ -136,7 +144,7 @@ class Card {
   private command(): HTMLElement | null {
     const command = sub(this.card, "command");
     if (command === null) {
-      const summary = str(this.card, "summary");
+      const summary = sendsOf(this.card) === null ? str(this.card, "summary") : ""; // else it is shown whole
       return summary === "" ? null : h("div", { class: "cmd", tabindex: 0 }, written(summary));
     }
     const hidden = num(command, "hidden_characters") ?? 0;
@@ -176,6 +184,9 @@ class Card {
     if (hidden > 0) {
       lines.push(["warnt", "warn", "Hidden characters conceal part of the command."]);
     }
+    if ((sendsOf(this.card)?.hidden ?? 0) > 0) {
+      lines.push(["warnt", "warn", "Hidden characters conceal part of what leaves."]);
+    }
     if (provenance !== null && str(provenance, "integrity") === "untrusted") {
       lines.push(["warnt", "warn", str(provenance, "words")]);
     }
@@ -189,10 +200,6 @@ class Card {
   }
 
   private facts(): HTMLElement {
-    const list = h("dl", { class: "kv" });
-    for (const line of touches(this.card)) {
-      list.append(h("dt", {}, line.term), valueOf(line));
-    }
     const factors = subs(this.card, "factors").map((one) =>
       h("li", {}, h("span", { class: "q" }, `${str(one, "name")}: ${str(one, "level")}`), h("span", {}, str(one, "words"))),
     );
@@ -202,7 +209,7 @@ class Card {
       h("summary", { class: "xs q" }, `Why ${str(this.card, "risk")} risk: ${str(this.card, "reason")}`),
       h("ul", { class: "factors xs" }, ...factors),
     );
-    return h("div", { class: "sec" }, list, why);
+    return h("div", { class: "sec" }, factsView(touches(this.card)), why);
   }
 
   private draw(): void {
@@ -316,7 +323,8 @@ class Card {
   private drawDecision(): void {
     const approvable = isApprovable(this.card);
     const high = riskBars(str(this.card, "risk")) > 2;
-    const once = this.choice.scope === "once" ? "Allow once" : `Allow for ${SCOPE_WORDS[this.choice.scope].toLowerCase()}`;
+    const [doOnce, refuse] = decisionWords(this.card);
+    const once = this.choice.scope === "once" ? doOnce : `Allow for ${SCOPE_WORDS[this.choice.scope].toLowerCase()}`;
     const allow = button(
       high ? "btn tall grow" : "btn tall grow pri",
       () => this.decide(true),
@@ -324,7 +332,7 @@ class Card {
       once,
       h("kbd", {}, "Ctrl ⏎"),
     );
-    const deny = button("btn tall grow", () => this.decide(false), {}, "Deny", h("kbd", {}, "Ctrl ⌫"));
+    const deny = button("btn tall grow", () => this.decide(false), {}, refuse, h("kbd", {}, "Ctrl ⌫"));
     fill(
       this.decision,
       h(
@@ -377,6 +385,12 @@ class Card {
   }
 }
 
+/** The verbs of the question: those of one answer, and of none. */
+function decisionWords(card: Fields): readonly [string, string] {
+  const release = releaseOf(card);
+  return release === null ? ["Allow once", "Deny"] : release.isHeldBack ? ["Release once", "Keep blocked"] : ["Send once", "Deny"];
+}
+
 /** Whether buttons hear: not in the first moments in which they stand where they stand. Looks as long as they are in the page. */
 export function listening(buttons: Element): () => boolean {
   const deaf = new Deaf(performance.now());
@@ -398,24 +412,6 @@ export function listening(buttons: Element): () => boolean {
 
 function focusTold(focused: boolean): void {
   send({ type: "cardFocus", focused });
-}
-
-/** A sentence whose quoted commands are set as code. */
-function ticks(sentence: string): DocumentFragment {
-  const made = document.createDocumentFragment();
-  for (const [at, part] of sentence.split("`").entries()) {
-    made.append(at % 2 === 1 ? h("code", {}, written(part)) : written(part));
-  }
-  return made;
-}
-
-function valueOf(line: Line): HTMLElement {
-  const value = h("dd");
-  line.words.forEach((word, at) => {
-    value.append(at === 0 ? "" : " ");
-    value.append(word.code ? h("code", {}, written(word.text)) : h("span", { class: word.quiet ? "q" : "" }, ticks(word.text)));
-  });
-  return value;
 }
 
 /** A card that waits. `files`: the proposals of its session; of those that it names it tells what was found in them. */

@@ -173,7 +173,7 @@ function drawOutput(details: HTMLDetailsElement, id: string, row: ToolRow): void
       "div",
       { class: "ft" },
       h("span", { class: "grow ell", title: row.note }, words),
-      button("btn ghost sm", () => send({ type: "why", callId: callIdOf(id) }), { label: "Why it was allowed and how it ended" }, "Why"),
+      !live && button("btn ghost sm", () => send({ type: "why", callId: callIdOf(id) }), { label: "Why it was allowed and how it ended" }, "Why"),
       row.body !== "" && button("btn ghost sm", () => send({ type: "openOutput", itemId: id }), {}, "Open output"),
       live && button("btn ghost sm", () => send({ type: "verb", verb: "cancel" }), {}, icon("stop", "xs"), "Stop"),
     ),
