@@ -44,7 +44,7 @@ async def test_what_keeps_the_rooms_from_opening_is_told_and_ends_the_daemon() -
 
 
 def test_a_command_tells_of_a_daemon_of_another_build(tmp_path: Path) -> None:
-    """Its files changed under it: each command says so on standard error and works; the one that it names needs no word."""
+    """Its files changed under it: each command says so on standard error and works, but the one that it names."""
     roots = []
     for name in ("protocol", "sandbox", "server"):
         source = next(Path(root) for root in gloveport.__path__ if (Path(root) / name).is_dir())
