@@ -13,7 +13,7 @@ from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.cli import hints
 from gloveport.server.cli.root import DECIDE, DEVELOPERS, LOOK, SET_UP, WORK
-from gloveport.server.cli.run import workspace_around
+from gloveport.server.cli.trusting import workspace_around
 
 PLAYED: list[dict[str, Any]] = [
     {"when": {"user_contains": "break", "turn": 0}, "calls": [
