@@ -64,6 +64,7 @@ describe("rows", () => {
     expect(turnWords({ state: "retrying", retry: { reason: "busy.", backoffUs: 1_500_000, attempt: 2, attemptsMax: 5 } }).words).toBe(
       "busy, trying again in 2 s, attempt 2 of 5",
     );
+    expect(whisperWords(item("erasure/1", "erasure", { events: 1, outputs: 2 }))).toBe("A text was erased from this record: 1 entry, 2 outputs");
     expect(buildRows([item("grant/1", "grant"), item("decision/1", "decision"), item("session", "session")])).toEqual([]);
   });
 });

@@ -49,6 +49,14 @@ def test_the_models_of_the_client(name: str) -> None:
 
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
+def test_the_panel_alone_acts_as_its_keys_and_buttons_say() -> None:
+    """The page by itself: what is said of an unknown outcome, live output, a long list by keys, chips, steps."""
+    require(Path("/usr/bin/chromium").exists(), "Chromium is not installed (client-vscode/e2e/install)")
+    run_vitest("--config", "e2e/vitest.config.ts", "e2e/page.e2e.ts", limit_s=SCENARIOS_S)
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
 def test_the_main_job_in_a_window() -> None:
     """Trust, a narrowed answer, tests in the sandbox, one hunk accepted, one rejected, the file exact on disk."""
     run_scenarios("job")

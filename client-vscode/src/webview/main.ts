@@ -232,6 +232,15 @@ function takeState(now: PanelState): void {
   schedule();
 }
 
+function clear(): void {
+  sessionId = "";
+  own = [];
+  view.load([], 0);
+  list.clear();
+  restructure = true;
+  schedule();
+}
+
 function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
@@ -241,12 +250,7 @@ function receive(message: ToPanel): void {
       load(message);
       break;
     case "clear":
-      sessionId = "";
-      own = [];
-      view.load([], 0);
-      list.clear();
-      restructure = true;
-      schedule();
+      clear();
       break;
     case "events":
       if (message.sessionId === sessionId) {
@@ -294,6 +298,9 @@ function receive(message: ToPanel): void {
       break;
     case "hello":
       send({ type: "ready" });
+      break;
+    case "selection":
+      send({ type: "selection", text: document.getSelection()?.toString() ?? "" });
       break;
     case "sent":
       composer.sent(message.ok, message.text);
