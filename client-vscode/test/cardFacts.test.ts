@@ -77,12 +77,27 @@ describe("what leaves", () => {
     const rows = said(touches(REQUEST));
     expect(Object.values(rows).join()).not.toContain("sending all of it");
     expect("Connects" in rows).toBe(false);
-    expect(rows).toMatchObject({ Secrets: "None found. A scan can miss one.", Sandbox: "bubblewrap no network but what is named" });
+    expect(rows).toMatchObject({ Secrets: "None found. A scan can miss one.", Sandbox: "bubblewrap · no network but what is named" });
     expect(rows["SHA-256"]).toBe("aaaaaaaaaaaa…bbbbbbbb of the stored request, 1,412 bytes");
     expect(said(requestLines(REQUEST))).toMatchObject({ To: "https://api.example.org:443", Request: "POST /a", "": "X: y" });
     expect(sendsOf(REQUEST)).toMatchObject({ bytes: 21, hidden: 1, isScanned: true, sources: ["`retry.py`, as it was read"] });
     const sends = sendsOf(REQUEST);
     expect(sends === null ? -1 : linesOf(sends, 0)).toBe(2);
+  });
+
+  test("an effect that only repeats the command says what it does, and not the command again", () => {
+    const command = { text: "pip install 'a b'", words: ["pip", "install", "a b"], cwd: "." };
+    const effects = [
+      { kind: "install", target: "pip install a b", words: "install what others wrote: `pip install a b`", notes: [] },
+      { kind: "git_history", target: "pip install 'a b'", words: "rewrite history: `pip install 'a b'`", notes: [] },
+      { kind: "install", target: "b", words: "install what others wrote: `b`", notes: [] },
+    ];
+    const rows = touches({ command, effects }).map((line) => [line.term, line.words.map((one) => one.text).join(" ")]);
+    expect(rows.slice(1)).toEqual([
+      ["Installs", "what others wrote"],
+      ["Rewrites", "history"],
+      ["Installs", "what others wrote: `b`"],
+    ]);
   });
 
   test("another place than the one of the payload keeps its row", () => {
