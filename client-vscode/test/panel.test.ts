@@ -3,17 +3,8 @@
 import { describe, expect, test } from "vitest";
 import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
-import {
-  FIRST,
-  allowSentence,
-  answerOf,
-  answersForAll,
-  isApprovable,
-  refusedReason,
-  touches,
-  variantWords,
-  variantsOf,
-} from "../src/common/cardModel.ts";
+import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import { touches } from "../src/common/cardFacts.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";

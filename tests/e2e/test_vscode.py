@@ -92,6 +92,13 @@ def test_the_bounds_of_a_session_in_a_window() -> None:
 
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
+def test_what_cards_show_in_a_window() -> None:
+    """Where words come from, what leaves to the byte, what is held back, and all of it in a narrow panel too."""
+    run_scenarios("cards")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
 def test_what_the_panel_tells_in_a_window() -> None:
     """What looks planted or secret, a session that waits beside the shown one, a hit far before what is loaded."""
     run_scenarios("panel")

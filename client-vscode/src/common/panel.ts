@@ -156,6 +156,8 @@ export type ToPanel =
   | { readonly type: "events"; readonly sessionId: string; readonly events: readonly Pick<WireEvent, "seq" | "ops" | "at">[] }
   | { readonly type: "older"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number }
   | { readonly type: "olderDone"; readonly sessionId: string }
+  /** This window answers a card, from wherever; told before the answer is sent. */
+  | { readonly type: "answering"; readonly itemId: string }
   | { readonly type: "whisper"; readonly sessionId: string; readonly words: string }
   | { readonly type: "told"; readonly words: string; readonly bad: boolean }
   | { readonly type: "focus"; readonly what: "composer" | "approval" }

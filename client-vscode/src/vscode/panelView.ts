@@ -65,6 +65,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     this.parts = [
       sessions.onSwitch((session) => this.follow(session)),
       sessions.onList(() => this.refresh()),
+      actions.onAnswering((itemId) => this.post({ type: "answering", itemId })),
       sessions.onChange(() => this.refresh()),
       pictured.daemon.link.onState(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.refresh()),

@@ -36,6 +36,8 @@ export interface Source {
   readonly files: () => readonly FileRow[];
   /** What would let the session go on after this turn; null for a turn that is not the newest. */
   raise(turn: string): Raise | null;
+  /** Whether another window answered this card while it waited here. */
+  isElsewhere(itemId: string): boolean;
 }
 
 const ASK_CHARS_MAX = 20_000;
@@ -82,7 +84,7 @@ export class Rows implements RowMaker {
       case "card":
         return row.parts === undefined ? cardView(item, this.source.files) : cardRowView(this.itemsOf(row.parts), this.source.files);
       case "answered":
-        return answeredView(item);
+        return answeredView(item, this.source.isElsewhere(item.id));
       case "notice":
         return noticeView(item, this.source);
       case "recovery":
