@@ -72,4 +72,5 @@ async function chooseTheme(window: Window, page: Panel, theme: string, mark: str
   const row = window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme });
   await window.pick("Control+Alt+t", "Select Color Theme", theme, row);
   await page.locator(mark).waitFor();
+  await window.page.locator(".quick-input-widget").waitFor({ state: "hidden" }); // or the next keys would meet it
 }
