@@ -336,6 +336,7 @@ export class Window {
       await this.page.mouse.down();
       await this.page.mouse.move(box.x + width, y, { steps: 4 });
       await this.page.mouse.up();
+      await this.page.mouse.move(box.x + 2 * width, y);
     }
   }
 
