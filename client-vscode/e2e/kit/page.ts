@@ -13,7 +13,7 @@ import { chromium } from "playwright-core";
 import type { Browser, Page } from "playwright-core";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { FromPanel, PanelState, SessionPicture, ToPanel } from "../../src/common/panel.ts";
-import { BROWSER_FLAGS } from "./editor.ts";
+import { BROWSER_FLAGS } from "./given.ts";
 import { CLIENT } from "./home.ts";
 import { until } from "./processes.ts";
 

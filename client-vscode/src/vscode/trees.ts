@@ -91,9 +91,9 @@ export function grantRows(daemon: Daemon, sessions: Sessions, rules: OwnRules): 
     }
     const connection = await daemon.connect();
     const found: (readonly [string, GrantNode])[] = [];
-    for (const { id, beside } of sessions.all) {
+    for (const { id } of sessions.all) {
       const { grants } = await connection.call("grant/list", { sessionId: id });
-      found.push(...grants.map((one) => [one.scope, grantRow(id, beside.detail?.info.title ?? "", one)] as const));
+      found.push(...grants.map((one) => [one.scope, grantRow(id, sessions.title(id), one)] as const));
     }
     const granted = SCOPES.flatMap((scope) => {
       const rows = found.filter(([of]) => of === scope).map(([, node]) => node);
@@ -154,7 +154,7 @@ export function sessionRows(sessions: Sessions): () => readonly Node[] {
     sessions.list.map((session): SessionNode => {
       const look = phaseLook(session.phase);
       const elsewhere = sessions.isHere(session) ? "" : ` · ${basename(session.root)}`;
-      const made = row(session.title || basename(session.root), {
+      const made = row(session.title, {
         id: session.sessionId,
         description: `${phaseWords(session.phase).toLowerCase()}${elsewhere}`,
         tooltip: `${session.root}\n${session.modelLabel}\n${session.sandbox} (${session.trustLevel})`,
