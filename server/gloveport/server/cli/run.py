@@ -260,7 +260,7 @@ def run(
         session = await begin(client, folder, model, sandbox)
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level
-            say(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim")
+            say(f"{session.model_label} · {await _place_words(client, session)} · {level_words}", "dim")
             await tell_broken(client, named=bool(sandbox))
         if session.trust_level == UNSET:
             warn(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow")
@@ -271,6 +271,15 @@ def run(
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))
+
+
+async def _place_words(client: Client, session: SessionInfo) -> str:
+    """Where programs run; that none does, where the folder's trust asks for more than its sandbox holds."""
+    if session.trust_level == "untrusted":
+        rungs = (await client.call("sandbox/list", Empty())).sandboxes
+        if not any(rung.name == session.sandbox and "untrusted" in rung.trust_levels for rung in rungs):
+            return f"no program runs ({session.sandbox} is too weak)"
+    return f"sandbox {session.sandbox}"
 
 
 def _one_task(words: list[str]) -> str:
