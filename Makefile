@@ -126,7 +126,7 @@ schema: bootstrap-dev
 
 # Packages are installed anew only when their lock changed.
 client: client-vscode/node_modules/.package-lock.json
-	@cd client-vscode && npm run --silent test
+	@cd client-vscode && said=$$(NO_COLOR=1 npm run --silent test 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 	@$(MAKE) --no-print-directory vsix
 
 vsix: client-vscode/node_modules/.package-lock.json

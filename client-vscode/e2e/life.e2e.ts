@@ -205,3 +205,27 @@ test("d06: two windows on one folder see the same session grow to the same end",
     await other.close();
   }
 });
+
+test("d06: a card that waits in two windows is answered in one, and the other says where", async () => {
+  const root = await begin("asked twice");
+  await window.say("ask before you run", "Trusted");
+  await window.panel.locator(".ap").waitFor();
+  const other = await editor.open(root);
+  try {
+    await other.openPanel();
+    await other.panel.getByRole("button", { name: /New session/ }).click();
+    await other.panel.locator(".srow").first().click();
+    await other.answerBy(/Allow once/);
+    const [here, there] = [window.panel.locator(".done"), other.panel.locator(".done")];
+    await here.getByText("Allowed in another window").waitFor();
+    await there.getByText("Allowed once").waitFor();
+    const who = await here.locator(".who").innerText();
+    expect(who).toMatch(/^you · .+ · #\d+$/);
+    expect(await there.locator(".who").innerText()).toBe(who);
+    expect(await window.panel.locator(".ap").count()).toBe(0);
+    await window.panel.getByText("It ran.").waitFor();
+    await window.shot("26-answered-elsewhere");
+  } finally {
+    await other.close();
+  }
+});

@@ -202,6 +202,40 @@ test("b10: the whole command is on the card, hidden characters are shown and cou
   expect(() => readFileSync(join(root, "PWN"))).toThrow();
 });
 
+/** In the page: what is done in the very moment in which a card appears; and whether a card that rested took what came with a move. */
+function hasty(body: Element): void {
+  const press = (card: HTMLElement): void => {
+    card.querySelector<HTMLElement>(".act .btn")?.click();
+    card.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true }));
+  };
+  new MutationObserver(() => {
+    const card = body.querySelector<HTMLElement>(".ap:not([data-tried])");
+    if (card !== null) {
+      card.dataset["tried"] = "yes";
+      press(card);
+    }
+  }).observe(body, { subtree: true, childList: true });
+}
+
+test("b10: what is pressed while a card appears or moves decides nothing", async () => {
+  await begin("hasty");
+  await window.composer.waitFor();
+  await window.panel.locator("body").evaluate(hasty);
+  await window.say("hide a command", "Trusted");
+  const card = window.panel.locator(".ap[data-tried]");
+  await card.waitFor();
+  expect(await card.getAttribute("class")).not.toContain("sent");
+  const moved = await card.evaluate(async (element) => {
+    await new Promise((resolve) => setTimeout(resolve, 1_500)); // by now it hears, where nothing moved
+    (element as HTMLElement).style.marginLeft = "12px";
+    element.querySelector<HTMLElement>(".act .btn")?.click();
+    return element.classList.contains("sent");
+  });
+  expect(moved).toBe(false);
+  await window.answerBy(/Deny/);
+  await window.panel.locator(".done", { hasText: "Denied" }).waitFor();
+});
+
 test("h07: a file of an odd name is edited under its own name", async () => {
   const root = await begin("odd", { [ODD]: "one\nmore\n" });
   await window.say("an odd name", "Trusted");

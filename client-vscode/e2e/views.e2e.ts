@@ -48,7 +48,7 @@ test("a grant in force is listed with its end, and is gone when it is revoked", 
   await window.show("Gloveport Rights");
   const grant = window.page.getByRole("treeitem", { name: /Run the tests of this workspace/ });
   await grant.waitFor();
-  await window.page.getByRole("treeitem", { name: /bubblewrap/ }).waitFor();
+  await window.page.getByRole("treeitem", { name: /^bubblewrap, strength/ }).waitFor();
   await grant.hover();
   await window.shot("40-trees");
   await grant.getByRole("button", { name: /Revoke/ }).click();

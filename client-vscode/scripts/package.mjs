@@ -1,10 +1,12 @@
-// Packs dist/ and media/ as a .vsix: a zip with the extension's files and two small manifests.
+// Packs dist/ and media/ as a .vsix: a zip with the extension's files and two small manifests. A folder in place of dist/
+// and a file in place of gloveport-VERSION.vsix can be named.
 import { createWriteStream } from "node:fs";
 import { readFile, readdir } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 
 const FIXED_TIME = new Date("2020-01-01T00:00:00Z"); // the same tree gives the same bytes
+const [dist = "dist", named] = process.argv.slice(2);
 const manifest = JSON.parse(await readFile("package.json", "utf8"));
 const shipped = structuredClone(manifest);
 for (const key of ["scripts", "devDependencies", "private", "type"]) {
@@ -29,18 +31,22 @@ const vsix = `<?xml version="1.0" encoding="utf-8"?>
     <Identity Language="en-US" Id="${escape(manifest.name)}" Version="${escape(manifest.version)}" Publisher="${escape(manifest.publisher)}"/>
     <DisplayName>${escape(manifest.displayName)}</DisplayName>
     <Description xml:space="preserve">${escape(manifest.description)}</Description>
+    <Tags>${escape(manifest.keywords.join(","))}</Tags>
     <Categories>${escape(manifest.categories.join(","))}</Categories>
     <Properties>
       <Property Id="Microsoft.VisualStudio.Code.Engine" Value="${escape(manifest.engines.vscode)}"/>
       <Property Id="Microsoft.VisualStudio.Code.ExtensionKind" Value="${escape(manifest.extensionKind.join(","))}"/>
     </Properties>
     <License>extension/LICENSE.txt</License>
+    <Icon>extension/${escape(manifest.icon)}</Icon>
   </Metadata>
   <Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>
   <Dependencies/>
   <Assets>
     <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/>
     <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Content.Changelog" Path="extension/CHANGELOG.md" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Icons.Default" Path="extension/${escape(manifest.icon)}" Addressable="true"/>
     <Asset Type="Microsoft.VisualStudio.Services.Content.License" Path="extension/LICENSE.txt" Addressable="true"/>
   </Assets>
 </PackageManifest>
@@ -60,14 +66,18 @@ add(types, "[Content_Types].xml");
 add(`${JSON.stringify(shipped, null, 2)}\n`, "extension/package.json");
 add(await readFile("../LICENSE"), "extension/LICENSE.txt");
 add(await readFile("README.md"), "extension/README.md");
-for (const folder of ["dist", "media"]) {
+add(await readFile("../CHANGELOG.md"), "extension/CHANGELOG.md");
+for (const [folder, packed] of [
+  [dist, "dist"],
+  ["media", "media"],
+]) {
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     if (/\.[a-zA-Z]+$/.test(name)) {
-      add(await readFile(`${folder}/${name}`), `extension/${folder}/${name}`);
+      add(await readFile(`${folder}/${name}`), `extension/${packed}/${name}`);
     }
   }
 }
 zip.end();
-const target = `gloveport-${manifest.version}.vsix`;
+const target = named ?? `gloveport-${manifest.version}.vsix`;
 await pipeline(zip.outputStream, createWriteStream(target));
 console.log(target);

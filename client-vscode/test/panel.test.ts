@@ -3,17 +3,8 @@
 import { describe, expect, test } from "vitest";
 import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
-import {
-  FIRST,
-  allowSentence,
-  answerOf,
-  answersForAll,
-  isApprovable,
-  refusedReason,
-  touches,
-  variantWords,
-  variantsOf,
-} from "../src/common/cardModel.ts";
+import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
+import { touches } from "../src/common/cardFacts.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
 import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
@@ -73,6 +64,7 @@ describe("rows", () => {
     expect(turnWords({ state: "retrying", retry: { reason: "busy.", backoffUs: 1_500_000, attempt: 2, attemptsMax: 5 } }).words).toBe(
       "busy, trying again in 2 s, attempt 2 of 5",
     );
+    expect(whisperWords(item("erasure/1", "erasure", { events: 1, outputs: 2 }))).toBe("A text was erased from this record: 1 entry, 2 outputs");
     expect(buildRows([item("grant/1", "grant"), item("decision/1", "decision"), item("session", "session")])).toEqual([]);
   });
 });

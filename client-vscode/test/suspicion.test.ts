@@ -1,8 +1,10 @@
 /** What was found in results and proposed files, in words; which of it belongs to a card. */
 
 import { expect, test } from "vitest";
+import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import type { FileRow } from "../src/common/panel.ts";
-import { blockedPlaces, resultFindings, suspectedFindings, suspectedOf } from "../src/common/suspicion.ts";
+import { SAYINGS, openCalls, saidWords } from "../src/common/said.ts";
+import { blockedPlaces, resultFindings, suspectedFindings, suspectedOf, unseenWords } from "../src/common/suspicion.ts";
 import { toolRow } from "../src/common/toolRow.ts";
 
 const FOUND = {
@@ -59,4 +61,34 @@ test("a refusal by plan mode is said to be one, and a rule's and the user's own 
   expect(by({ verdict: "deny", rules: ["builtin:x"] })).toBe("by rule");
   expect(by({ verdict: "deny" })).toBe("by rule");
   expect(by({ verdict: "ask", rules: ["mode:plan2"] })).toBe("by you");
+});
+
+test("files that nobody looked through are told by name and number, and what follows from it", () => {
+  const then = "Nothing leaves this session unasked from here on.";
+  expect(unseenWords({})).toBe("");
+  expect(unseenWords({ unseen: 1, unseenPaths: ["node_modules/a.bin"] })).toBe(`Not looked through: node_modules/a.bin. ${then}`);
+  expect(unseenWords({ unseen: 7, unseenPaths: ["a", "b", "c", "d"] })).toBe(`Not looked through: a, b, c and 4 more files. ${then}`);
+  expect(unseenWords({ unseen: 2, unseenPaths: "x" })).toBe(`Not looked through: 2 files. ${then}`);
+});
+
+test("of a call something can be said as long as nobody knows and nobody has said it; then it is that one's word", () => {
+  const call = (id: string, fields: object): ViewItem => ({ id: `tool/${id}`, kind: "tool", fields: { tool: "x", title: id, ...fields } });
+  const items = [
+    call("c1", { state: "lost" }),
+    call("c2", { state: "ok" }),
+    call("c3", { state: "unknown", said: "done" }),
+    call("c4", { state: "unknown" }),
+  ];
+  expect(openCalls(items)).toEqual([
+    { callId: "c1", words: "c1" },
+    { callId: "c4", words: "c4" },
+  ]);
+  expect(SAYINGS.map(({ said }) => saidWords({ said, saidBy: "vscode" }))).toEqual([
+    "You said: it happened. It is your word; nobody else knows.",
+    "You said: it did not happen. It is your word; nobody else knows.",
+  ]);
+  expect(saidWords({ said: "done", saidBy: "gloveport-cli" })).toMatch(/^You said \(gloveport-cli\): it happened/);
+  expect(saidWords({})).toBe("");
+  const row = toolRow({ tool: "x", state: "lost", said: "done" });
+  expect([row.verb, row.figure]).toEqual(["Outcome unknown", "you say it happened"]);
 });

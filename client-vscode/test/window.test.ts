@@ -164,6 +164,16 @@ test("what was asked when the link was lost is refused, not left without an answ
   await assert.rejects(asked);
 });
 
+/** Let turns go by until it is so. */
+async function until(of: World, look: () => boolean): Promise<void> {
+  const end = Date.now() + 5_000;
+  while (!look()) {
+    assert.ok(Date.now() < end);
+    await of.turns(3);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
 test("a window that joins a session at rest knows where it stands", async () => {
   world = new World(1);
   world.daemon.calm = true;
@@ -171,6 +181,19 @@ test("a window that joins a session at rest knows where it stands", async () => 
   await world.sessions.show("1");
   await world.settles();
   assert.equal(world.sessions.current?.view?.watermark, world.daemon.session("1").log.length);
+});
+
+test("what was erased is held by no window, also where no digest tells that it is", async () => {
+  world = new World(6);
+  const session = world.daemon.session("1");
+  world.daemon.calm = true;
+  session.tell([{ op: "upsert", item: "message/1", kind: "message.user", fields: { text: "the secret" } }]);
+  await world.sessions.show("1");
+  await world.settles();
+  session.tellsDigest = false;
+  session.erase("message/1");
+  await until(world, () => world?.sessions.current?.view?.find("message/1") === undefined);
+  assert.equal(world.sessions.current?.view?.items().at(-1)?.id, "erasure/1");
 });
 
 test("what was open comes back when the daemon was away at the start", async () => {

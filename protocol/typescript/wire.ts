@@ -447,10 +447,11 @@ export interface PolicyShowParams {
   readonly sessionId?: string | null;
 }
 
-/** The rules in force and their hash. */
+/** The rules in force and their hash. `own_text`: a session's own rules as it was given them; empty without any. */
 export interface PolicyShowResult {
   readonly rulesHash: string;
   readonly rules: readonly RuleInfo[];
+  readonly ownText?: string;
 }
 
 /** One probe's finding. */

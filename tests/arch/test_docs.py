@@ -151,15 +151,6 @@ def test_one_version_everywhere() -> None:
     assert project["version"] == package["version"] == lock["version"]
 
 
-def test_the_page_of_the_extension_says_how_to_get_the_program() -> None:
-    """A README is packed and named as the page; it tells the program, its setting and the key that begins."""
-    packing = (ROOT / "client-vscode/scripts/package.mjs").read_text(encoding="utf-8")
-    assert 'add(await readFile("README.md"), "extension/README.md")' in packing
-    assert 'Services.Content.Details" Path="extension/README.md"' in packing
-    page = (ROOT / "client-vscode/README.md").read_text(encoding="utf-8")
-    assert all(words in page for words in ("pip install", "`gloveport.command`", "gloveport doctor", "Alt+G"))
-
-
 def test_every_code_has_its_own_number_and_a_hint() -> None:
     """The table of errors is whole: no code without a row, no number twice, no empty hint."""
     assert set(ERRORS) == set(ErrorCode)

@@ -107,6 +107,7 @@ PLANTS: tuple[Plant, ...] = (
     (imports.check_doors, SERVER + "models/__init__.py", DOC + "import numpy\n"),
     (imports.check_doors, SERVER + "models/a.py", DOC + "import sqlite3\n"),
     (imports.check_doors, SERVER + "turn/a.py", DOC + "import anyio\n"),
+    (imports.check_circles, PROTOCOL + "ids.py", DOC + SHORT + "    from gloveport.protocol.errors import X\n"),
     (imports.check_roots, "server/gloveport/extra/__init__.py", DOC),
 )  # fmt: skip
 

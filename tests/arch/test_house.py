@@ -33,6 +33,7 @@ GATES: tuple[Gate, ...] = (
     imports.check_clients,
     imports.check_bounds,
     imports.check_doors,
+    imports.check_circles,
     imports.check_roots,
 )
 

@@ -299,9 +299,7 @@ async def test_a_whole_file_gives_way_as_it_was_shown(is_open: bool, name: str, 
         made.play({"when": {"turns_total": 0}, "calls": calls}, {"text": "Done."})
         mine, words = made.root / name, WHOLE[name]
         async with made.room() as kit:
-            session = await kit.begin()
-            await kit.send(session)
-            await kit.answer(session, await kit.waiting(session))
+            session = await kit.allowed()
             await kit.idle(session)
             mine.write_text(words)
             editor = ShownEditor(kit.house.buffers, "one") if is_open else None

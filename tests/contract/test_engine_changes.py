@@ -178,10 +178,7 @@ async def test_rejecting_waits_for_the_tool_and_accepting_does_not(home: Home) -
         ]}, DONE,
     )  # fmt: skip
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         change = (await kit.changes(session))["b.txt"]
         assert (await kit.refused("change/reject", kit.decision(session, change))).code is ErrorCode.TURN_BUSY
         (home.worktree(session) / "made.txt").write_text("by the program\n")
@@ -208,10 +205,7 @@ async def test_an_older_look_at_the_proposals_never_comes_after_a_newer(home: Ho
     home.play({"when": {"turn": 0}, "calls": [*edits, run("hold")]}, DONE)
     looked, go_on = anyio.Event(), anyio.Event()
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         change = (await kit.changes(session))["a.txt"]
         workspace = kit.actor(session).workspace
         look = workspace.proposals

@@ -69,10 +69,7 @@ async def test_a_full_journal_stops_a_running_turn_and_loses_nothing(home: Home)
     """The refusal is typed; the program runs on and is found again; it runs once; the audit agrees."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         await set_pages(kit, 1)
         assert (await rename_until_refused(kit, session)).code in (ErrorCode.DATA_FULL, ErrorCode.NOT_SAVED)
         assert kit.actor(session).stale
@@ -153,10 +150,7 @@ async def test_a_session_nobody_looks_at_goes_on_after_a_refusal(home: Home) -> 
     """The journal refuses what a running program prints; its followers see the end all the same."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         await set_pages(kit, 1)
         await rename_until_refused(kit, session)
         home.ladder.go.set()
@@ -260,10 +254,7 @@ async def test_what_a_tool_made_cannot_be_looked_at(home: Home) -> None:
     """The worktree is gone when the program ends: the call has an end that says so, and the turn is over."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         shutil.rmtree(home.worktree(session))
         home.worktree(session).write_text("no folder")
         home.ladder.go.set()
@@ -315,10 +306,7 @@ async def test_a_request_that_cannot_be_recorded_disturbs_nothing(home: Home) ->
     """Ids with spaces or other scripts, titles with half characters: refused or mended; the running turn runs on."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         for odd in ("a b", "é", "x\n", "\ud800"):
             params = SessionRenameParams.model_construct(client_request_id=odd, session_id=session, title="t")
             assert (await kit.refused("session/rename", params)).code is ErrorCode.INVALID_PARAMS
@@ -345,9 +333,7 @@ async def test_a_secret_in_pieces_is_not_shown_stored_or_told(home: Home) -> Non
     calls = [run("leak"), call("read_file", path="a.txt"), call("search", pattern="password")]
     home.play({"when": {"turn": 0}, "calls": calls}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
+        session = await kit.allowed()
         await kit.idle(session)
         assert await kit.ends(session) == ["ok"] * 3
         told = str(await kit.events(session))

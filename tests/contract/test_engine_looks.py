@@ -73,10 +73,7 @@ async def test_a_command_that_spoils_the_look(home: Home, act: Callable[[Path], 
     """The call ends as it ended; what was not looked at is told; the session goes on."""
     home.play({"when": {"turns_total": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         act(home.worktree(session))
         home.ladder.go.set()
         assert (await kit.idle(session))[-1] == "TurnCompleted"

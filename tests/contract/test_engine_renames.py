@@ -90,9 +90,7 @@ async def test_a_move_by_a_program_takes_the_deletion_over(home: Home) -> None:
         DONE,
     )
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
+        session = await kit.allowed()
         await kit.idle(session)
         assert (await kit.changes(session))["a.txt"].kind == "delete"
         (home.worktree(session) / "c.txt").write_text(TEXT)

@@ -171,10 +171,7 @@ async def test_a_stopped_turn_is_stopped_over_a_restart(home: Home) -> None:
     """Stop was on disk, the program still ran: the next room stops it and ends the turn as stopped."""
     home.play({"when": {"turn": 0}, "calls": [run("hold"), run("echo", "x")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         kit.actor(session).running.clear()  # the stop reaches nobody: the room ends in that very moment
         await kit.cancel(session)
     async with home.room() as kit:

@@ -34,15 +34,6 @@ def is_running(state: SessionState) -> bool:
     return state.turn is not None and any(one.stage is CallStage.RUNNING for one in state.turn.calls)
 
 
-async def started_call(home: Home, kit: Kit, *argv: str) -> str:
-    """A session in which this program runs."""
-    session = await kit.begin()
-    await kit.send(session)
-    await kit.answer(session, await kit.waiting(session))
-    await home.ladder.began.wait()
-    return session
-
-
 @asynccontextmanager
 async def held_at_its_work(home: Home, kit: Kit, session: str) -> AsyncIterator[None]:
     """The call has begun and waits for its turn in the worktree; leaving lets it go on."""
@@ -68,7 +59,7 @@ async def test_e04_queue_steer_interrupt_in_one_long_turn(home: Home) -> None:
         {"when": {"turn": 0}, "calls": [run("hold")]},
     )  # fmt: skip
     async with home.room() as kit:
-        session = await started_call(home, kit, "hold")
+        session = await kit.held()
         turn_id = kit.turn_id(session)
         queued = await kit.send(session, "queued", queue=True)
         steered = await kit.steer(session, "steered as well")
@@ -93,7 +84,7 @@ async def test_e04_send_now_steers_and_stops_nothing(home: Home) -> None:
     """A queued message is sent now by its id: the program goes on, the same turn takes it, the queue is empty."""
     home.play({"when": {"user_contains": "queued"}, "text": "Both."}, {"when": {"turn": 0}, "calls": [run("hold")]})
     async with home.room() as kit:
-        session = await started_call(home, kit, "hold")
+        session = await kit.held()
         turn_id = kit.turn_id(session)
         queued = await kit.send(session, "queued", queue=True)
         params = TurnSteerParams(
@@ -115,7 +106,7 @@ async def test_a_correction_ends_the_program_and_the_model_goes_on_with_it(home:
         {"when": {"turn": 0}, "calls": [run("hold"), run("echo", "x")]},
     )
     async with home.room() as kit:
-        session = await started_call(home, kit, "hold")
+        session = await kit.held()
         told = await kit.steer(session, "No, only the API")
         assert (told.kind, told.chosen_by) == ("correct", "rule")
         assert "Run hold: is being stopped." in told.words
@@ -136,7 +127,7 @@ async def test_a_migration_is_awaited(home: Home, how: str) -> None:
         DONE,
     )
     async with home.room() as kit:
-        session = await started_call(home, kit, "alembic")
+        session = await kit.held()
         told = await (kit.cancel(session) if how == "stop" else kit.steer(session, "no, only the API"))
         assert "can't be stopped halfway" in told.words
         state = kit.actor(session).state
@@ -231,7 +222,7 @@ async def test_a_stop_rests_also_when_an_executor_does_not(home: Home, monkeypat
     monkeypatch.setattr(perform, "STOP_S_MAX", 0.05)
     home.play({"when": {"turn": 0, "user_contains": "go"}, "calls": [run("stubborn")]}, DONE)
     async with home.room() as kit:
-        session = await started_call(home, kit, "stubborn")
+        session = await kit.held()
         await kit.cancel(session)
         await kit.idle(session)
         assert await kit.ends(session) == ["unknown"]
@@ -326,7 +317,7 @@ async def test_what_waits_outlives_the_daemon(home: Home) -> None:
     """A supplement and the queue are there after a restart, and arrive."""
     home.play({"when": {"turn": 0, "user_contains": "go"}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await started_call(home, kit, "hold")
+        session = await kit.held()
         await kit.steer(session, "and a test", "supplement")
         await kit.send(session, "later", queue=True)
     async with home.room() as kit:

@@ -392,9 +392,7 @@ async def test_a_judgement_does_not_outlive_what_it_stood_on(home: Home) -> None
     """Trust is taken back and the right revoked while calls are judged: no call starts under the old level."""
     home.play({"when": {"turn": 0}, "calls": [run("echo", str(number)) for number in range(6)]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
+        session = await kit.allowed()
         await kit.trust("untrusted")
         await kit.idle(session)
         level = "trusted"

@@ -51,9 +51,7 @@ async def test_an_ignored_file_of_the_users_own_is_no_change_of_both(home: Home)
     """The agent writes a path that a rule ignores and the user has: nobody changed the user's."""
     home.play({"when": {"turns_total": 0}, "calls": [call("write_file", path=".env", content="KEY=x\n")]}, DONE, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
+        session = await kit.allowed()
         await kit.idle(session)
         await kit.send(session)
         await kit.idle(session)
@@ -66,10 +64,7 @@ async def test_what_a_command_left_in_ignored_places_is_counted_and_named(home: 
     """One line, bounded; of caches and installed packages nothing is said, and where there is nothing either."""
     home.play({"when": {"turn": 0}, "calls": [run("hold")]}, DONE)
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         worktree = home.worktree(session)
         for place in ("out", "__pycache__", "node_modules/p"):
             (worktree / place).mkdir(parents=True)

@@ -19,7 +19,7 @@ from gloveport.server.app.daemon import new_id
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 FIRST = TEXT.replace("line 2\n", "second\n").replace("line 29\n", "last but one\n")
-SECOND = FIRST.replace("line 15\n", "middle\n")
+SECOND = FIRST.replace("line 7\n", "middle\n")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def home() -> Iterator[Home]:
             call("edit_file", path="a.txt", old="line 29\n", new="last but one\n"),
         ]
         second = [
-            call("edit_file", path="a.txt", old="line 15\n", new="middle\n"),
+            call("edit_file", path="a.txt", old="line 7\n", new="middle\n"),
             call("write_file", path="b.txt", content="new\n"),
             run("hold"),
         ]
@@ -77,7 +77,7 @@ async def test_a_redo_that_refuses_says_redo(home: Home) -> None:
         await kit.call("change/accept", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
         await kit.call("change/reject", kit.decision(session, (await kit.changes(session))["a.txt"], hunks=(0,)))
         await kit.call("change/undo", back(session, all=True))
-        (home.root / "a.txt").write_text(TEXT.replace("line 15\n", "mine\n"))
+        (home.root / "a.txt").write_text(TEXT.replace("line 7\n", "mine\n"))
         again = ChangeRedoParams(client_request_id=new_id("r"), session_id=session)
         refused = await kit.refused("change/redo", again)
         assert refused.hint.endswith("then redo.")
@@ -121,7 +121,7 @@ async def test_a_turn_is_taken_back_and_again(home: Home) -> None:
         mine = home.root / "a.txt"
         assert mine.read_text() == SECOND
         await kit.call("change/undo", back(session, turn_id=turns[0]))
-        assert mine.read_text() == TEXT.replace("line 15\n", "middle\n")
+        assert mine.read_text() == TEXT.replace("line 7\n", "middle\n")
         assert (home.root / "b.txt").exists()
         await redo(kit, session)
         assert mine.read_text() == SECOND
@@ -181,6 +181,9 @@ async def test_a_restore_shows_what_it_does_and_what_it_cannot(home: Home) -> No
         shown = await kit.call("snapshot/preview", SnapshotPreviewParams(session_id=session, point=turns[1]))
         assert {row.path: row.action for row in shown.files} == {"a.txt": "restore", "b.txt": "remove"}
         assert "-middle" in shown.files[0].diff
+        whole = await kit.call("snapshot/preview", SnapshotPreviewParams(session_id=session, point="start"))
+        heads = [line.partition(",")[0] for line in whole.files[0].diff.splitlines() if line.startswith("@@")]
+        assert heads == ["@@ -1", "@@ -26"], "what is close together stands together"
         assert [(one.title, "ran" in one.words) for one in shown.cannot_undo] == [("Run hold", True)]
         wanted = SnapshotRestoreParams(
             client_request_id=new_id("r"), session_id=session, point=turns[1], digest=shown.digest or ""

@@ -1,6 +1,7 @@
 """Rules of one session: they narrow there, over restarts, and nothing else changes; what cannot be read refuses."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.kit.policy_cases import builtin_text, request
@@ -15,6 +16,7 @@ from gloveport.server.policy.rules.load import load_rules
 from gloveport.server.policy.rules.rule import Source, Verdict, subject_of
 from gloveport.server.policy.rules.ruleset import build_ruleset
 
+PICKED = Path(__file__).resolve().parents[2] / "client-vscode/test/picked.toml"
 NO_NOTES = """
 version = 1
 [[rule]]
@@ -92,6 +94,18 @@ async def test_a_session_rule_never_allows_and_a_wrong_one_changes_nothing(home:
             refused = await kit.refused("session/rules", params(session_id, text, f"wrong{number}"))
             assert refused.code is ErrorCode.RULES_INVALID
         assert await outcome(kit, session_id) == "denied"
+
+
+async def test_the_text_is_shown_as_it_was_given_and_what_the_window_writes_is_taken(home: Home) -> None:
+    """The extension makes a rule of whatever can be picked there, and takes one out of the text that it is shown."""
+    text = PICKED.read_text(encoding="utf-8")
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        assert (await shown(kit, session_id)).own_text == ""
+        done: SessionRulesResult = await kit.call("session/rules", params(session_id, text))
+        assert {one.verdict for one in done.rules} == {"ask", "deny"}
+        assert (await shown(kit, session_id)).own_text == text
+        assert (await shown(kit, None)).own_text == ""
 
 
 async def test_what_a_later_version_cannot_read_refuses_everything_until_it_is_set_again(home: Home) -> None:

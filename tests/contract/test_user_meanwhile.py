@@ -34,10 +34,7 @@ async def test_an_edit_while_the_turn_runs_is_merged_before_the_next_tool(home: 
     )
     mine = home.root / "a.txt"
     async with home.room() as kit:
-        session = await kit.begin()
-        await kit.send(session)
-        await kit.answer(session, await kit.waiting(session))
-        await home.ladder.began.wait()
+        session = await kit.held()
         mine.write_text(TEXT.replace("line 20\n", "mine\n"))
         home.ladder.go.set()
         await kit.idle(session)

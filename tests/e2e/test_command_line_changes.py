@@ -4,15 +4,16 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.command_line import TEXT, Cli, run_json, running_command_line
+from tests.kit.command_line import TEXT, Cli, run_json
 from tests.kit.require import require
 
 CRLF = "one\r\ntwo\r\nthree\r\nfour"
+FILES = {"a.txt": TEXT, "docs/with space.txt": "kept\nold\n", "docs/crlf.txt": CRLF, "src/old.txt": "old\nfile\n"}
+"""Of several kinds, for which many changes are proposed."""
 
 
 def write(path: str, content: str) -> dict[str, Any]:
@@ -36,31 +37,11 @@ MOVES = [
     {"name": "move_file", "arguments": {"path": "a.txt", "to": "docs/moved here.txt"}},
     {"name": "edit_file", "arguments": {"path": "docs/moved here.txt", "old": "line 2\n", "new": "second\n"}},
 ]
-STEPS: list[dict[str, Any]] = [
+PLAYED: list[dict[str, Any]] = [
     {"when": {"user_contains": "many", "turn": 0}, "calls": CALLS},
     {"when": {"user_contains": "move", "turn": 0}, "calls": MOVES},
     {"text": "Done."},
 ]
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line(STEPS) as running:
-        yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with files of several kinds, for which many changes are proposed."""
-    folder = tmp_path / "project"
-    (folder / "docs").mkdir(parents=True)
-    (folder / "src").mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    (folder / "docs" / "with space.txt").write_text("kept\nold\n")
-    (folder / "docs" / "crlf.txt").write_bytes(CRLF.encode())
-    (folder / "src" / "old.txt").write_text("old\nfile\n")
-    return folder
 
 
 @pytest.fixture

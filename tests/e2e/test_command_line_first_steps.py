@@ -1,7 +1,6 @@
 """What a user meets who does not know the commands yet: each wrong or empty step is told in one sentence."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,24 +9,8 @@ from tests.kit.command_line import RUN_S, STEPS, TEXT, Cli, run_json, running_co
 from gloveport.server.cli import cards
 
 PLAY = {"name": "run_command", "arguments": {"argv": ["python3", "play.py"]}}
-PLAYS = {"when": {"user_contains": "play", "turn": 0}, "calls": [PLAY]}
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line([PLAYS, *STEPS]) as running:
-        yield running
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with one file."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(TEXT)
-    (folder / "play.py").write_text("print('played')\n")
-    return folder
+PLAYED = [{"when": {"user_contains": "play", "turn": 0}, "calls": [PLAY]}, *STEPS]
+FILES = {"a.txt": TEXT, "play.py": "print('played')\n"}
 
 
 def test_why_in_a_session_without_calls(cli: Cli, root: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,11 @@ from gloveport.server.cli import hints
 from gloveport.server.cli.root import DECIDE, DEVELOPERS, LOOK, SET_UP, WORK
 from gloveport.server.cli.run import workspace_around
 
-MORE: list[dict[str, Any]] = [
+PLAYED: list[dict[str, Any]] = [
     {"when": {"user_contains": "break", "turn": 0}, "calls": [
         {"name": "run_command", "arguments": {"argv": ["sh", "-c", "echo all is well; exit 3"]}}]},
     *STEPS,
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line(MORE) as running:
-        yield running
 
 
 def folder_of(parent: Path, name: str) -> Path:

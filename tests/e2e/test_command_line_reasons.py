@@ -3,20 +3,19 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-from tests.kit.command_line import STEPS, Cli, run_json, running_command_line
+from tests.kit.command_line import STEPS, Cli, run_json
 
 from gloveport.sandbox.runner import rundir
 
-LOST = [
+PLAYED = [
     {
         "when": {"user_contains": "lose it", "turn": 0},
         "calls": [{"name": "run_command", "arguments": {"argv": ["sleep", "300"]}}],
     },
+    *STEPS,
 ]
 KEEPER_S = 60.0
 RULES = """
@@ -28,13 +27,6 @@ verdict = "deny"
 justification = "No Python here."
 match = [{ effect = "execute", target = "python3" }]
 """
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line([*LOST, *STEPS]) as running:
-        yield running
 
 
 def end_keeper(runs: Path) -> None:

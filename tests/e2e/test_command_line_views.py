@@ -1,25 +1,18 @@
 """usage, trace, plan, task, transcript, samples, metrics as a user types them: beside a daemon and without one."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.command_line import STEPS, Cli, lines_of, run_json, running_command_line
+from tests.kit.command_line import STEPS, Cli, lines_of, run_json
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.methods import METHODS
 
 TOKEN = "ghp_" + "a1B2" * 9
 PLAN = {"name": "update_plan", "arguments": {"items": [{"text": "look", "status": "running"}]}}
-
-
-@pytest.fixture(scope="module")
-def cli() -> Iterator[Cli]:
-    """One daemon for the commands of this module."""
-    with running_command_line([{"when": {"user_contains": "plan", "turn": 0}, "calls": [PLAN]}, *STEPS]) as running:
-        yield running
+PLAYED = [{"when": {"user_contains": "plan", "turn": 0}, "calls": [PLAN]}, *STEPS]
 
 
 def object_of(cli: Cli, *words: str, cwd: Path) -> dict[str, Any]:

@@ -49,6 +49,14 @@ def test_the_models_of_the_client(name: str) -> None:
 
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
+def test_the_panel_alone_acts_as_its_keys_and_buttons_say() -> None:
+    """The page by itself: what is said of an unknown outcome, live output, a long list by keys, chips, steps."""
+    require(Path("/usr/bin/chromium").exists(), "Chromium is not installed (client-vscode/e2e/install)")
+    run_vitest("--config", "e2e/vitest.config.ts", "e2e/page.e2e.ts", limit_s=SCENARIOS_S)
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
 def test_the_main_job_in_a_window() -> None:
     """Trust, a narrowed answer, tests in the sandbox, one hunk accepted, one rejected, the file exact on disk."""
     run_scenarios("job")
@@ -80,6 +88,13 @@ def test_the_views_beside_the_chat() -> None:
 def test_the_bounds_of_a_session_in_a_window() -> None:
     """Plan mode and limits of tokens, set in the composer, held by the daemon, shown where they end a turn."""
     run_scenarios("bounds")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
+def test_what_cards_show_in_a_window() -> None:
+    """Where words come from, what leaves to the byte, what is held back, and all of it in a narrow panel too."""
+    run_scenarios("cards")
 
 
 @pytest.mark.window

@@ -23,7 +23,8 @@ from gloveport.server.policy.card import build_card
 from gloveport.server.policy.decide import decide
 from gloveport.server.policy.explain import explain, show
 from gloveport.server.policy.labels import Integrity, Label
-from gloveport.server.policy.request import Leaving, Request, request_digest
+from gloveport.server.policy.origins import Told
+from gloveport.server.policy.request import Leaving, Request, Sending, request_digest
 from gloveport.server.policy.rung import TrustLevel
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "cards.json"
@@ -49,7 +50,11 @@ def _calls() -> Iterator[tuple[str, Request]]:
     yield "no effect", cases.request(tool="edit_file")
     yield "foreign tool", cases.request(file("write", "a.py"), tool="server__write")
     leaving = Leaving("network", "https", "api.example.org", 443, Sha256(SHA), 12)
-    yield "release", cases.request(file("network", "api.example.org:443"), tool="http_request", payload=leaving)
+    told = Told("file", "src/app.py", "a line of the project that was read\n")
+    sending = Sending(("POST /a\u202e", "X: y"), "It says: a line of the project\nzero\u200bwidth", True, (told,))
+    sent = cases.request(file("network", "api.example.org:443"), tool="http_request", payload=leaving, sending=sending)
+    yield "release", sent
+    yield "release held back", replace(sent, label=Label(Integrity.WORKSPACE, frozenset({"model:a"}), ("secret:.env",)))
     for argv in (
         ("pytest", "-q"), ("python3", "-m", "pytest", "tests/test_a.py"), ("npm", "test"), ("rm", "-rf", "build"),
         ("git", "push"), ("git", "rebase", "main"), ("pip", "install", "x"), ("sudo", "ls"), ("make",), ("./tool",),

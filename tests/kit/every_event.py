@@ -94,7 +94,7 @@ def effects(body: EventBody) -> dict[str, Any]:
     alone = Placed(7, 1_000, type(body).__name__, body)
     states = {"in an answer": answering(), "in a call": busy(), "shortening": shortening(), "in a pause": pausing()}
     return {
-        "operations": project_ops(body, type(body).__name__, 7),
+        "operations": project_ops(body, type(body).__name__, 7, 1_000),
         "told": [project(TranscriptProjection(form), [alone]).finish() for form in ("markdown", "plain")],
         "counted": {
             name: number for name, number in project(MetricsProjection(), [alone]).finish().counts.items() if number

@@ -226,6 +226,19 @@ class Kit:
         params = TurnStartParams(client_request_id=new_id("r"), session_id=session_id, text=text)
         return await self.call("turn/start", params)
 
+    async def allowed(self) -> str:
+        """A session in whose turn the first call was asked about and allowed; its id."""
+        session_id = await self.begin()
+        await self.send(session_id)
+        await self.answer(session_id, await self.waiting(session_id))
+        return session_id
+
+    async def held(self) -> str:
+        """A session whose allowed program has begun and goes on when `ladder.go` is set; its id."""
+        session_id = await self.allowed()
+        await self.home.ladder.began.wait()
+        return session_id
+
     async def steer(self, session_id: str, text: str, kind: SteeringKind | None = None) -> Any:
         """Say something to the running turn."""
         params = TurnSteerParams(

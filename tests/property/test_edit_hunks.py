@@ -26,6 +26,7 @@ from gloveport.server.edit.matching import (
     _Search,
     changed_ranges,
 )
+from gloveport.server.edit.neighbours import grouped
 from gloveport.server.edit.render import diff_rows, unified_diff
 
 
@@ -328,19 +329,25 @@ def test_shown_rows_hold_every_line_of_a_hunk_once(pair: tuple[bytes, bytes]) ->
 TEXT_LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "d e", "é", "+x", "-y", "\\ z"]), max_size=20)
 
 
-@given(TEXT_LINES, TEXT_LINES, st.booleans(), st.booleans())
+@given(TEXT_LINES, TEXT_LINES, st.booleans(), st.booleans(), st.booleans())
 def test_unified_text_is_read_back_by_an_independent_parser(
-    old: list[str], new: list[str], old_ends: bool, new_ends: bool
+    old: list[str], new: list[str], old_ends: bool, new_ends: bool, joined: bool
 ) -> None:
-    """`unidiff` finds the same places and lines, a missing last newline included (A03)."""
+    """`unidiff` finds the same places and lines, also a missing last newline (A03); joined, no line is there twice."""
     base = "\n".join(old).encode() + (b"\n" if old_ends else b"")
     result = "\n".join(new).encode() + (b"\n" if new_ends else b"")
     hunks = diff_hunks(base, result, "f.txt")
-    parsed = unidiff.PatchSet(io.StringIO(unified_diff(("f.txt", "f.txt"), hunks)))
+    parsed = unidiff.PatchSet(io.StringIO(unified_diff(("f.txt", "f.txt"), hunks, joined=joined)))
     assert len(parsed) == (1 if hunks else 0)
     for patched in parsed:
         assert patched.path == "f.txt"
-        assert len(patched) == len(hunks)
+        assert len(patched) == (len(list(grouped(hunks))) if joined else len(hunks))
+        if joined:
+            ends = [shown.source_start + shown.source_length for shown in patched]
+            assert all(end <= after.source_start for end, after in zip(ends, patched[1:], strict=False))
+            assert sum(shown.added for shown in patched) - sum(shown.removed for shown in patched) == len(
+                split_lines(result)
+            ) - len(split_lines(base))
         rebuilt = base.decode().splitlines(keepends=True)
         for shown in reversed(patched):
             source = [line.value for line in shown if line.line_type in " -"]

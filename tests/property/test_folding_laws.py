@@ -45,7 +45,7 @@ def test_pages_and_pieces_give_the_state_of_single_events(seed: int, page: int) 
     for event in events:
         body = body_of(event)
         alone = fold_event(alone, body)
-        view.apply(event.seq, project_ops(body, event.type, event.seq))
+        view.apply(event.seq, project_ops(body, event.type, event.seq, event.at))
     loaded = Loaded()
     for start in range(0, len(events), page):
         fold_stored(loaded, events[start : start + page])
@@ -84,7 +84,7 @@ def test_the_quick_way_to_the_operations_is_the_same(seed: int) -> None:
     events = stored([*bodies, *RECORDED], set(range(1, 200, 7)))
     events += [event._replace(version=99) for event in events[:50]]
     for event in events:
-        assert ops_of(event) == project_ops(body_of(event), event.type, event.seq)
+        assert ops_of(event) == project_ops(body_of(event), event.type, event.seq, event.at)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,36 @@ async def test_what_is_released_is_sent_as_it_is_stored_and_once(tmp_path: Path)
     assert digest in used[0]
     if stored:
         assert hashlib.sha256(stored).hexdigest() == digest
-    assert any(" bytes, SHA-256" in note and "no redirect" in note for note in cards[0]["notes"])
+    assert " bytes, SHA-256" in cards[0]["release"]["words"]
+    assert "no redirect" in cards[0]["release"]["words"]
+
+
+async def test_a_card_says_in_which_file_that_was_read_what_leaves_stands(tmp_path: Path) -> None:
+    """Of the very words; and in no file that is only read beside the request, in the same answer."""
+    line, beside = "floor = parse_retry_after(headers)", "this line is read beside the request"
+    files = {"retry.py": f"{line}\n", "later.py": f"{beside}\n"}
+    replies = (
+        [call("read_file", path="retry.py")],
+        [call("read_file", path="later.py"), http("PORT", f"{line}\n{beside}")],
+    )
+    one = Attack(name="", threat="", plays=(Play(replies),), answers=says_yes, off="", files=files)
+    async with listener() as server, world(tmp_path / "root", one, server, off=False) as daemon:
+        (daemon.home / "rules.toml").unlink()
+        daemon.stop()
+        daemon.start()
+        async with daemon.client() as client:
+            card = (await first_card(client, await begun(client, tmp_path / "root"))).card
+    assert card["sends"] == {
+        "head": ["POST /"],
+        "lines": [[{"text": line, "source": 0}], [{"text": beside, "source": None}]],
+        "sources": [{"kind": "file", "name": "retry.py"}],
+        "bytes": len(f"{line}\n{beside}"),
+        "hidden_characters": 0,
+        "scan": "none_found",
+    }
+    assert {one["kind"]: one["integrity"] for one in card["provenance"]["origins"]} == {
+        "gloveport": "user", "user": "user", "workspace": "workspace",
+    }  # fmt: skip
 
 
 async def test_a_release_that_was_used_is_not_used_again_after_a_crash(tmp_path: Path) -> None:

@@ -26,6 +26,18 @@ def test_an_answer_goes_on_in_its_line_while_a_question_is_open() -> None:
     assert seen.getvalue() == "one \nwhat? \ntwo three four\nwhat? "
 
 
+def test_a_terminal_shows_an_open_question_once() -> None:
+    """What is printed meanwhile takes the place of all its rows, and it stands below again."""
+    seen = StringIO()
+    feed = Feed(Console(file=seen, width=20, force_terminal=True, soft_wrap=True, _environ={}))
+    feed.ask("what shall it be then? ")
+    feed.line("one")
+    feed.take(piece(1, "two\n"))
+    gone = "\r\x1b[2K\x1b[1A\x1b[2K"
+    asked = "what shall it be then? "
+    assert seen.getvalue() == f"{asked}{gone}one\ntwo\n{asked}"
+
+
 def test_a_line_typed_amid_an_answer_ends_it() -> None:
     """What is printed after a person ended the line begins a line of its own."""
     seen = StringIO()

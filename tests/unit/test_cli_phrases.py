@@ -8,12 +8,14 @@ from gloveport.server.cli.cards import common_end
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.phrases import (
     NOT_SENT,
+    answered_words,
     call_title,
     card_words,
     counted,
     counts_of_tests,
     dollars,
     lasting,
+    local_time,
     phase_words,
     reason_of,
     retry_words,
@@ -151,3 +153,7 @@ def test_a_proposal_that_ended_by_itself_is_not_told_as_if_a_file_had_gone_back(
     assert standing_words("reverted", ["accepted"]) == "accepted"
     assert card_words("superseded") == "no longer asked"
     assert card_words("denied") == "denied"
+    answered = {"by": "vscode", "answeredAt": 1_700_000_000_000_000, "answeredSeq": 1302}
+    assert answered_words(answered) == f"vscode · {local_time(1_700_000_000_000_000)} · #{1302:,}"
+    assert answered_words({**answered, "answeredAt": 0}) == f"vscode · #{1302:,}"
+    assert answered_words({"by": "vscode"}) == ""

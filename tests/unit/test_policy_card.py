@@ -81,19 +81,25 @@ WHOLE: dict[str, Any] = {
         "does_not_hold": [], "statement": "Said.",
     },
     "notes": [
-        f"Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 bytes, SHA-256 "
-        f"{'b' * 16}…; no redirect is followed.",
         f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {SHOWN}, c.",
         "The sandbox has no network: what reaches out from it will fail, allowed or not.",
     ],
     "provenance": {
         "integrity": "untrusted",
         "words": "Untrusted text was read before these arguments were chosen, and may have chosen them.",
-        "confidential": False, "readers": None, "sources": ["a⟨U+202E⟩", "z"],
+        "confidential": False, "readers": None, "sources": ["a⟨U+202E⟩", "z"], "origins_left_out": 0,
+        "origins": [
+            {"kind": "other", "name": "a⟨U+202E⟩", "integrity": None},
+            {"kind": "other", "name": "z", "integrity": None},
+        ],
     },
+    "sends": None,
     "release": {
         "effect": "network", "scheme": "https", "host": "api.example\u202e", "port": 443, "sha256": SHA,
-        "bytes": 12, "label": {"integrity": 2, "readers": None, "provenance": ["a\u202e", "z"]},
+        "bytes": 12,
+        "words": "Allowed once, exactly what is shown goes to https://api.example⟨U+202E⟩:443: 12 bytes, SHA-256 "
+        f"{'b' * 16}…; no redirect is followed.",
+        "label": {"integrity": 2, "readers": None, "provenance": ["a\u202e", "z"]},
     },
     "intent": "named",
     "reversible": True,
@@ -164,6 +170,8 @@ def test_a_card_without_a_word_of_the_tools_and_without_a_program() -> None:
         "confidential": True,
         "readers": ["a", "m⟨U+202E⟩"],
         "sources": ["message:1"],
+        "origins": [{"kind": "other", "name": "message:1", "integrity": None}],
+        "origins_left_out": 0,
     }
     assert card["notes"] == []
 

@@ -74,4 +74,5 @@ async function chooseTheme(window: Window, page: Panel, theme: string, mark: str
   await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
   await window.page.keyboard.press("Enter");
   await page.locator(mark).waitFor();
+  await window.page.locator(".quick-input-widget").waitFor({ state: "hidden" }); // or the next keys would meet it
 }

@@ -219,7 +219,7 @@ export class Editor {
   }
 }
 
-const BROWSER_FLAGS = [
+export const BROWSER_FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",
@@ -242,6 +242,14 @@ export function shown(what: Locator): Promise<boolean> {
 /** Click what may go or be drawn anew meanwhile. */
 export function press(button: Locator): Promise<void> {
   return button.click({ timeout: AGAIN_MS }).catch(() => undefined);
+}
+
+/** Whether a box took the words: one that is going takes none. */
+function typedInto(box: Locator, words: string): Promise<boolean> {
+  return box.fill(words, { timeout: AGAIN_MS }).then(
+    () => true,
+    () => false,
+  );
 }
 
 function vsix(): string {
@@ -420,9 +428,8 @@ export class Window {
       if (!(await shown(box))) {
         return false;
       }
-      await box.fill(""); // what was not known yet when it was typed is looked for again
-      await box.fill(typed);
-      return shown(found);
+      // What was not known yet when it was typed is looked for again; a box that was just closing takes no words.
+      return (await typedInto(box, "")) && (await typedInto(box, typed)) && shown(found);
     });
     await found.click();
   }

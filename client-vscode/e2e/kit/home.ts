@@ -7,7 +7,7 @@
  */
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { spawnConnection } from "../../src/node/connection.ts";
 import type { Spawned } from "../../src/node/connection.ts";
@@ -33,13 +33,18 @@ export class Home {
   readonly dir = mkdtempSync("/tmp/gpe-");
   readonly data = join(this.dir, "d");
 
-  constructor(script: Script) {
+  /** `others`: scripts of further models, by their names; `settings`: more of the daemon's settings, as TOML. */
+  constructor(
+    script: Script,
+    { others = {}, settings = "" }: { readonly others?: Readonly<Record<string, Script>>; readonly settings?: string } = {},
+  ) {
     mkdirSync(this.data, { mode: 0o700 });
-    writeFileSync(join(this.data, "script.json"), JSON.stringify(script));
-    writeFileSync(
-      join(this.data, "config.toml"),
-      `[[models]]\nprovider = "scripted"\nmodel = "test"\nscript = "${join(this.data, "script.json")}"\n`,
-    );
+    const models = Object.entries({ test: script, ...others }).map(([model, steps]) => {
+      const path = join(this.data, model === "test" ? "script.json" : `${model}.json`);
+      writeFileSync(path, JSON.stringify(steps));
+      return `[[models]]\nprovider = "scripted"\nmodel = "${model}"\nscript = "${path}"\n`;
+    });
+    writeFileSync(join(this.data, "config.toml"), [...models, settings].join(""));
   }
 
   /** What a process of this home has in its environment. */
@@ -87,6 +92,17 @@ export class Home {
     } catch {
       return null;
     }
+  }
+
+  /** Kill what keeps the only run, so that nobody records its end. */
+  async killKeeper(): Promise<void> {
+    const runs = join(this.data, "runs");
+    const pid = await until("a run to be kept", () => {
+      const found = readdirSync(runs, { recursive: true, encoding: "utf8" }).filter((name) => /\/turn-[^/]*\/status\.json$/.test(name));
+      const pids = found.map((name) => (JSON.parse(readFileSync(join(runs, name), "utf8")) as { readonly supervisor_pid: number }).supervisor_pid);
+      return pids.find((one) => one > 0 && isAlive(one));
+    });
+    process.kill(pid, "SIGKILL");
   }
 
   async killDaemon(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {

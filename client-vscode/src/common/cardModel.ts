@@ -36,11 +36,6 @@ export interface Choice {
 
 export const FIRST: Choice = { scope: "once", variant: 0, uses: null, lifetimeS: null };
 
-export interface Line {
-  readonly term: string;
-  readonly words: readonly { readonly text: string; readonly code: boolean; readonly quiet: boolean }[];
-}
-
 function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -122,67 +117,6 @@ export function isApprovable(card: Fields): boolean {
   const command = sub(card, "command");
   return optionsOf(card).length > 0 && (command === null || texts(command, "words").some((word) => word.trim() !== ""));
 }
-
-/** What the call touches, as pairs of a term and words. */
-export function touches(card: Fields): readonly Line[] {
-  const lines: Line[] = [];
-  const plain = (text: string, quiet = false): Line["words"][number] => ({ text, code: false, quiet });
-  const code = (text: string): Line["words"][number] => ({ text, code: true, quiet: false });
-  const provenance = sub(card, "provenance");
-  if (provenance !== null) {
-    lines.push({ term: "From", words: [plain(str(provenance, "words"))] });
-  }
-  const command = sub(card, "command");
-  if (command !== null) {
-    const where = str(command, "cwd") === "." ? "the project's folder" : str(command, "cwd");
-    lines.push({ term: "Runs", words: [plain(`in ${where}, no shell`)] });
-    const environment = command["environment"];
-    if (Array.isArray(environment) && environment.length > 0) {
-      lines.push({ term: "With", words: environment.flatMap((pair) => (Array.isArray(pair) ? [code(pair.join("="))] : [])) });
-    }
-  }
-  for (const effect of subs(card, "effects")) {
-    const notes = texts(effect, "notes");
-    if (str(effect, "kind") !== "execute" || notes.length > 0) {
-      lines.push({
-        term: TERMS[str(effect, "kind")] ?? "Does",
-        words: [plain(str(effect, "words").replace(SAID_BY_TERM, "")), ...notes.map((one) => plain(one, true))],
-      });
-    }
-  }
-  for (const unknown of texts(card, "unknown_effects")) {
-    lines.push({ term: "Unknown", words: [plain(unknown)] });
-  }
-  const hosts = texts(card, "destinations");
-  if (hosts.length > 0) {
-    lines.push({ term: "Connects", words: hosts.map(code) });
-  }
-  const files = subs(card, "files");
-  if (files.length > 0) {
-    lines.push({ term: "Bound to", words: files.flatMap((one) => [code(str(one, "path")), plain(str(one, "sha256").slice(0, 12), true)]) });
-  }
-  const sandbox = sub(card, "sandbox");
-  if (sandbox !== null) {
-    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(sandbox["network"] === true ? "network open" : "no network", true)] });
-  }
-  return lines;
-}
-
-/** Verbs of effects that the term beside them says already. */
-const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)/;
-
-const TERMS: Readonly<Record<string, string>> = {
-  read: "Reads",
-  search: "Reads",
-  secret_read: "Reads",
-  write: "Writes",
-  delete: "Deletes",
-  network: "Connects",
-  install: "Installs",
-  publish: "Sends",
-  message: "Sends",
-  git_history: "Rewrites",
-};
 
 const RISKS = ["low", "medium", "high"];
 

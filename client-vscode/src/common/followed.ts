@@ -164,6 +164,9 @@ export class Followed implements Disposable {
 
   private take(events: readonly WireEvent[]): void {
     this.happened.fire(events);
+    if (events.some(({ type }) => type === "TextErased")) {
+      this.follower?.anew(); // items that came of erased events are still held here
+    }
     for (const { type } of events) {
       if (DETAIL.test(type)) {
         this.stale.add("detail");

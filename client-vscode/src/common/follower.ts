@@ -226,6 +226,13 @@ export class SessionFollower {
     this.options.onChange();
   }
 
+  /** Begin from a snapshot: what is held is to be held no more, also where the digest does not tell. */
+  anew(): void {
+    this.inSync = false;
+    this.durableCursor = null;
+    this.renew().catch((error: unknown) => this.renewLater(error));
+  }
+
   private resync(cause: unknown): void {
     this.inSync = false;
     this.durableCursor = null;

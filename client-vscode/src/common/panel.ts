@@ -8,6 +8,7 @@
 
 import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 import type { Raise } from "./bounds.ts";
+import type { Said } from "./said.ts";
 import type { Finding } from "./suspicion.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
@@ -32,6 +33,7 @@ export type PanelVerb =
   | "chooseSandbox"
   | "chooseTrust"
   | "renameSession"
+  | "thawSession"
   | "openTrace"
   | "openDoctor"
   | "openTests"
@@ -154,6 +156,8 @@ export type ToPanel =
   | { readonly type: "events"; readonly sessionId: string; readonly events: readonly Pick<WireEvent, "seq" | "ops" | "at">[] }
   | { readonly type: "older"; readonly sessionId: string; readonly items: readonly ViewItem[]; readonly first: number }
   | { readonly type: "olderDone"; readonly sessionId: string }
+  /** This window answers a card, from wherever; told before the answer is sent. */
+  | { readonly type: "answering"; readonly itemId: string }
   | { readonly type: "whisper"; readonly sessionId: string; readonly words: string }
   | { readonly type: "told"; readonly words: string; readonly bad: boolean }
   | { readonly type: "focus"; readonly what: "composer" | "approval" }
@@ -162,6 +166,8 @@ export type ToPanel =
   | { readonly type: "found"; readonly found: Found }
   /** Bring an item of this session into view, as soon as the session is loaded. */
   | { readonly type: "reveal"; readonly sessionId: string; readonly itemId: string }
+  /** Say what is selected. */
+  | { readonly type: "selection" }
   | { readonly type: "sent"; readonly ok: boolean; readonly text: string };
 
 export type SteeringKind = "supplement" | "correct" | "replace" | "ask";
@@ -202,6 +208,9 @@ export type FromPanel =
   | { readonly type: "older" }
   | { readonly type: "broken"; readonly words: string }
   | { readonly type: "why"; readonly callId: string }
+  | { readonly type: "selection"; readonly text: string }
+  /** What the user says of a call whose outcome nobody knows. */
+  | { readonly type: "settle"; readonly callId: string; readonly said: Said }
   | { readonly type: "trace"; readonly turnId: string }
   | { readonly type: "cardFocus"; readonly focused: boolean }
   | { readonly type: "painted"; readonly seq: number; readonly at: number }

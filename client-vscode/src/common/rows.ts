@@ -49,6 +49,7 @@ function kindOf(item: ViewItem): RowKind | null {
     case "edits":
     case "drift":
     case "compaction":
+    case "erasure":
     case "opaque":
       return whisperWords(item) === "" ? null : "whisper";
     case "snapshot":
@@ -89,6 +90,8 @@ export function whisperWords(item: ViewItem): string {
       return "Context compacted, nothing removed from the log";
     case "snapshot":
       return `Snapshot: ${counted(list(fields, "notCovered").length, "file")} not covered`;
+    case "erasure":
+      return `A text was erased from this record: ${counted(num(fields, "events") ?? 0, "entry", "entries")}, ${counted(num(fields, "outputs") ?? 0, "output")}`;
     case "opaque":
       return `An entry of a newer version (${str(fields, "type")})`;
     default:

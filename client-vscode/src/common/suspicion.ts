@@ -44,6 +44,20 @@ export function resultFindings(fields: Fields): readonly Finding[] {
   return [...hints, ...(left > 0 ? [{ words: `${counted(left, "more place")} like this.`, excerpt: "" }] : [])];
 }
 
+const UNSEEN_NAMED_MAX = 3;
+
+/** Files that a call left where nobody looked through them, in words; empty where there are none. */
+export function unseenWords(fields: Fields): string {
+  const files = num(fields, "unseen") ?? 0;
+  if (files === 0) {
+    return "";
+  }
+  const paths = texts(fields, "unseenPaths");
+  const named = paths.slice(0, UNSEEN_NAMED_MAX).join(", ");
+  const more = files > UNSEEN_NAMED_MAX && paths.length > 0 ? ` and ${counted(files - Math.min(UNSEEN_NAMED_MAX, paths.length), "more file")}` : "";
+  return `Not looked through: ${named === "" ? counted(files, "file") : named}${more}. Nothing leaves this session unasked from here on.`;
+}
+
 /** Places that a call was kept from reaching: `example.net:443`, each once. */
 export function blockedPlaces(fields: Fields): readonly string[] {
   const refused = subs(fields, "egress").filter((one) => one["allowed"] === false);

@@ -105,6 +105,12 @@ function deniedBy(fields: Fields): string {
   return isPlanRefusal(fields) ? "plan mode" : str(fields, "verdict") === "deny" ? "by rule" : "by you";
 }
 
+const SAID: Readonly<Record<string, string>> = { done: "you say it happened", not_done: "you say it did not happen" };
+
+function saidFigure(fields: Fields): string {
+  return SAID[str(fields, "said")] ?? "";
+}
+
 function endOf(fields: Fields): End {
   const exit = num(fields, "exitCode");
   const micros = num(fields, "durationUs");
@@ -131,7 +137,7 @@ function endOf(fields: Fields): End {
       return { verb: "Refused", mark: "bad", words: "Invalid arguments", figure: "invalid arguments" };
     case "unknown":
     case "lost":
-      return { verb: "Outcome unknown", mark: "unknown", words: "Outcome unknown", figure: "" };
+      return { verb: "Outcome unknown", mark: "unknown", words: "Outcome unknown", figure: saidFigure(fields) };
     case "waiting":
       return { verb: "Waiting", mark: "waiting", words: "Waits for you", figure: "waits for you" };
     case "running":

@@ -9,8 +9,8 @@
 const BYTES = ["bytes", "KiB", "MiB", "GiB"] as const;
 
 /** `1 file`, `2 files`. */
-export function counted(number: number, noun: string): string {
-  return `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+export function counted(number: number, noun: string, many = `${noun}s`): string {
+  return `${grouped(number)} ${number === 1 ? noun : many}`;
 }
 
 /** `1,284`. */

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts";
 import { withAttachments } from "../common/attach.ts";
+import { Emitter } from "../common/emitter.ts";
 import { foundIn } from "../common/found.ts";
 import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
@@ -24,6 +25,9 @@ import { confirm, show } from "./tell.ts";
 export class Actions {
   private readonly daemon: Daemon;
   private readonly sessions: Sessions;
+  private readonly answering = new Emitter<string>();
+  /** A card is answered from this window, by its item; told before the answer is sent. */
+  readonly onAnswering = this.answering.event;
 
   constructor(daemon: Daemon, sessions: Sessions) {
     this.daemon = daemon;
@@ -195,6 +199,7 @@ export class Actions {
   async answer(sessionId: string, answer: Answer): Promise<string> {
     this.checkTrusted();
     const connection = await this.daemon.connect();
+    this.answering.fire(`approval/${answer.approvalId}`);
     const narrowed = answer.uses === null ? null : { uses: answer.uses };
     const reply = await connection.call("approval/resolve", {
       clientRequestId: randomUUID(),

@@ -16,16 +16,18 @@ import { str } from "../common/toolRow.ts";
 import { phaseWords } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
-import { openLink } from "./documents.ts";
+import { SCHEME, openLink } from "./documents.ts";
 import type { Documents } from "./documents.ts";
 import type { HunkCommands } from "./hunkCommands.ts";
+import type { OwnRules } from "./ownRules.ts";
 import type { PanelDoors, PanelView } from "./panelView.ts";
 import type { Pickers } from "./pickers.ts";
+import type { Records } from "./records.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { tellError } from "./tell.ts";
-import type { GrantNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
+import type { GrantNode, RuleNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
   readonly log: vscode.LogOutputChannel;
@@ -34,6 +36,8 @@ export interface Rooms {
   readonly actions: Actions;
   readonly documents: Documents;
   readonly pickers: Pickers;
+  readonly records: Records;
+  readonly rules: OwnRules;
   readonly review: Review;
   readonly reports: Reports;
 }
@@ -66,7 +70,14 @@ export class Commands {
   }
 
   register(): readonly vscode.Disposable[] {
-    return [...this.sessionCommands(), ...this.approvalCommands(), ...this.changeCommands(), ...this.choiceCommands()];
+    return [
+      ...this.sessionCommands(),
+      ...this.approvalCommands(),
+      ...this.recordCommands(),
+      ...this.ruleCommands(),
+      ...this.changeCommands(),
+      ...this.choiceCommands(),
+    ];
   }
 
   private sessionCommands(): readonly vscode.Disposable[] {
@@ -98,6 +109,34 @@ export class Commands {
       this.command("denyWaiting", () => this.denyWaiting()),
       this.command("revokeGrant", (node?: GrantNode) => node !== undefined && actions.revoke(node.sessionId, node.grantId)),
     ];
+  }
+
+  private recordCommands(): readonly vscode.Disposable[] {
+    const { records, actions } = this.rooms;
+    const idOf = (node?: SessionNode): string => node?.session.sessionId ?? actions.currentOrFail.id;
+    return [
+      this.command("settleCall", () => this.tellOf(records.askAndSettle())),
+      this.command("thawSession", (node?: SessionNode) => records.thaw(idOf(node))),
+      this.command("eraseText", async (node?: Partial<SessionNode>) =>
+        records.erase(node?.session?.sessionId ?? actions.currentOrFail.id, node?.session === undefined ? await this.selected() : ""),
+      ),
+    ];
+  }
+
+  private ruleCommands(): readonly vscode.Disposable[] {
+    const { rules, actions } = this.rooms;
+    return [
+      this.command("addRule", () => rules.add()),
+      this.command("removeRule", (node?: RuleNode) => node !== undefined && rules.remove(node.sessionId, node.ruleId)),
+      this.command("editRules", (node?: Partial<SessionNode>) => rules.edit(node?.session?.sessionId ?? actions.currentOrFail.id)),
+    ];
+  }
+
+  /** Words that are selected in a text of a session, or in the panel; empty where there are none. */
+  private async selected(): Promise<string> {
+    const editor = vscode.window.activeTextEditor;
+    const shown = editor?.document.uri.scheme === SCHEME ? editor.document.getText(editor.selection) : "";
+    return shown === "" ? ((await this.panel?.selection()) ?? "") : shown;
   }
 
   private changeCommands(): readonly vscode.Disposable[] {
@@ -157,6 +196,7 @@ export class Commands {
       addBudget: () => this.addBudget(),
       chooseTrust: () => this.rooms.actions.chooseTrust(),
       renameSession: () => this.rooms.actions.rename(this.rooms.actions.currentOrFail.id),
+      thawSession: () => this.rooms.records.thaw(this.rooms.actions.currentOrFail.id),
       openTrace: () => this.rooms.reports.trace(null),
       openDoctor: () => this.rooms.reports.doctor(null),
       openTests: () => vscode.commands.executeCommand("workbench.view.testing.focus"),
@@ -168,7 +208,16 @@ export class Commands {
     openOutput: (item) => this.openOutput(item),
     openLink: (target) => openLink(target),
     trace: (turnId) => this.rooms.reports.trace(turnId),
+    settle: (callId, said) => this.tellOf(this.rooms.records.settle(callId, said)),
   };
+
+  /** Show in the panel what came of it; nothing where the user turned back. */
+  private async tellOf(done: Promise<string | null>): Promise<void> {
+    const words = await done;
+    if (words !== null) {
+      this.panel?.tell(words, false);
+    }
+  }
 
   /** Show the panel with no session: the first message begins one. */
   private async newSession(): Promise<void> {

@@ -14,6 +14,7 @@ import { Link } from "../common/link.ts";
 import type { Line } from "../common/link.ts";
 import type { LinkState } from "../common/panel.ts";
 import { RpcError } from "../common/rpc.ts";
+import { OWN_NAME } from "../common/said.ts";
 import { StartError, spawnConnection } from "../node/connection.ts";
 import type { Connection } from "../node/connection.ts";
 
@@ -56,7 +57,7 @@ export class Daemon implements vscode.Disposable {
     const command = settings.get<string>("command", "gloveport");
     const args = settings.get<string[]>("commandArguments", ["lsp"]);
     this.log.info(`starting ${command} ${args.join(" ")}`);
-    const identity = { name: "vscode", version: this.version, documents: true };
+    const identity = { name: OWN_NAME, version: this.version, documents: true };
     const { connection, child } = await spawnConnection(command, args, identity, (line) => this.log.info(line), await this.environment());
     connection.onTold((notice) => this.told.fire(notice));
     this.opened.fire(connection);

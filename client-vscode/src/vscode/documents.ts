@@ -10,6 +10,7 @@ import * as vscode from "vscode";
 import { confirm } from "./tell.ts";
 
 export const SCHEME = "gloveport";
+const ERASED = "This held a text that was erased. Open it anew.\n";
 const GONE = "This was shown by a window before this one. Open it anew.\n";
 
 export class Documents implements vscode.TextDocumentContentProvider, vscode.Disposable {
@@ -47,6 +48,15 @@ export class Documents implements vscode.TextDocumentContentProvider, vscode.Dis
     if (this.texts.get(key) !== text) {
       this.texts.set(key, text);
       this.changed.fire(uri);
+    }
+  }
+
+  /** Keep no text that holds these words: they were erased where it came from. */
+  erase(words: string): void {
+    for (const [key, text] of this.texts) {
+      if (text.includes(words)) {
+        this.put(vscode.Uri.parse(key, true), ERASED);
+      }
     }
   }
 

@@ -21,9 +21,11 @@ import { Documents } from "./documents.ts";
 import { HunkCommands } from "./hunkCommands.ts";
 import { HunkMarks } from "./hunkMarks.ts";
 import { Notifier } from "./notify.ts";
+import { OwnRules } from "./ownRules.ts";
 import { PanelView, VIEW_ID } from "./panelView.ts";
 import { Pickers, keptKeys } from "./pickers.ts";
 import type { Pictured } from "./picture.ts";
+import { Records } from "./records.ts";
 import { Reports } from "./reports.ts";
 import { Review } from "./review.ts";
 import { Status } from "./status.ts";
@@ -44,8 +46,10 @@ export function activate(context: vscode.ExtensionContext): void {
   const status = new Status(daemon, sessions, actions);
   const reports = new Reports(extensionUri, daemon, actions, status, log);
   const pickers = new Pickers(daemon, sessions, actions, secrets);
+  const records = new Records(daemon, sessions, actions, documents);
+  const rules = new OwnRules(daemon, sessions, actions);
   const pictured: Pictured = { daemon, sessions, standing: "", model: "" };
-  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, review, reports });
+  const commands = new Commands({ log, daemon, sessions, actions, documents, pickers, records, rules, review, reports });
   const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
   const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
   commands.panel = panel;
@@ -54,7 +58,7 @@ export function activate(context: vscode.ExtensionContext): void {
   daemon.environment = () => keptKeys(secrets);
 
   context.subscriptions.push(
-    ...[log, daemon, sessions, documents, review, status, panel, marks],
+    ...[log, daemon, sessions, documents, records, rules, review, status, panel, marks],
     new Buffers(daemon),
     new Notifier(sessions, actions, panel, log),
     new TestResults(sessions),
@@ -65,7 +69,7 @@ export function activate(context: vscode.ExtensionContext): void {
       pictured.standing = "";
       panel.refresh();
     }),
-    ...trees(daemon, sessions),
+    ...trees(daemon, sessions, rules),
     ...commands.register(),
   );
   log.info(`activated in ${(performance.now() - began).toFixed(1)} ms`);
@@ -92,8 +96,8 @@ export function deactivate(): void {
   // Everything is disposed with the context; the daemon goes on with its turns.
 }
 
-function trees(daemon: Daemon, sessions: Sessions): readonly Disposable[] {
-  const grants = new Tree(grantRows(daemon, sessions));
+function trees(daemon: Daemon, sessions: Sessions, rules: OwnRules): readonly Disposable[] {
+  const grants = new Tree(grantRows(daemon, sessions, rules));
   const list = new Tree(sessionRows(sessions));
   const snapshots = new Tree(snapshotRows(daemon, sessions));
   const sandboxes = new Tree(sandboxRows(daemon));
@@ -107,7 +111,7 @@ function trees(daemon: Daemon, sessions: Sessions): readonly Disposable[] {
     sessions.onList(() => list.refresh()),
     sessions.onSwitch(() => [grants, snapshots].forEach((tree) => tree.refresh())),
     sessions.onEvents(({ events }) => {
-      if (events.some(({ type }) => /^(Grant|Turn)/.test(type))) {
+      if (events.some(({ type }) => /^(Grant|Turn|SessionRulesSet)/.test(type))) {
         grants.refresh();
       }
       if (events.some(({ type }) => /^(SnapshotTaken|TurnStarted|ChangeApplied)/.test(type))) {

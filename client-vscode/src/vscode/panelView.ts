@@ -10,6 +10,7 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Answer, Attachment, FromPanel, ToPanel } from "../common/panel.ts";
+import type { Said } from "../common/said.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Followed } from "../common/followed.ts";
@@ -21,6 +22,10 @@ import type { Sessions } from "../common/sessions.ts";
 export const VIEW_ID = "gloveport.chat";
 const STATE_AFTER_MS = 40;
 const DELAYS_KEPT = 500;
+/** A page that does not say what is selected in it has nothing selected. */
+const SELECTION_WITHIN_MS = 1_000;
+
+type OwnWord = "ready" | "older" | "broken" | "painted" | "selection" | "cardFocus";
 
 /** What the panel's buttons do beyond sending words. */
 export interface PanelDoors {
@@ -29,11 +34,14 @@ export interface PanelDoors {
   openOutput(item: ViewItem): Promise<void>;
   openLink(target: string): Promise<void>;
   trace(turnId: string): Promise<void>;
+  settle(callId: string, said: Said): Promise<void>;
 }
 
 export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable {
   private view: vscode.WebviewView | null = null;
   private ready = false;
+  /** Who waits for what is selected in the page. */
+  private asking: ((words: string) => void) | null = null;
   private timer: NodeJS.Timeout | null = null;
   private waiting: ToPanel[] = [];
   private listening: Disposable[] = [];
@@ -57,6 +65,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     this.parts = [
       sessions.onSwitch((session) => this.follow(session)),
       sessions.onList(() => this.refresh()),
+      actions.onAnswering((itemId) => this.post({ type: "answering", itemId })),
       sessions.onChange(() => this.refresh()),
       pictured.daemon.link.onState(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.refresh()),
@@ -125,6 +134,19 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   async attach(attachment: Attachment): Promise<void> {
     await vscode.commands.executeCommand(`${VIEW_ID}.focus`);
     this.post({ type: "attach", attachment });
+  }
+
+  /** What is selected in the panel; empty where it is hidden, or does not say. */
+  selection(): Promise<string> {
+    this.asking?.("");
+    if (!this.ready || !this.visible) {
+      return Promise.resolve("");
+    }
+    return new Promise((resolve) => {
+      this.asking = resolve;
+      setTimeout(() => resolve(""), SELECTION_WITHIN_MS);
+      this.post({ type: "selection" });
+    });
   }
 
   /** Put words into the composer for the user to send. */
@@ -221,9 +243,6 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
 
   private async run(message: FromPanel): Promise<void> {
     switch (message.type) {
-      case "ready":
-        this.begin();
-        break;
       case "send":
         await this.send(message);
         break;
@@ -263,6 +282,29 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       case "copy":
         await vscode.env.clipboard.writeText(message.text);
         break;
+      case "why":
+        await this.actions.why(message.callId);
+        break;
+      case "settle":
+        await this.doors.settle(message.callId, message.said);
+        break;
+      case "trace":
+        await this.doors.trace(message.turnId);
+        break;
+      case "verb":
+        await this.doors.verbs[message.verb]();
+        break;
+      default:
+        await this.runOwn(message);
+    }
+  }
+
+  /** What the page says of itself. */
+  private async runOwn(message: Extract<FromPanel, { readonly type: OwnWord }>): Promise<void> {
+    switch (message.type) {
+      case "ready":
+        this.begin();
+        break;
       case "older":
         await this.loadOlder();
         break;
@@ -270,20 +312,14 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         this.log.warn(`the panel begins anew: ${message.words}`);
         this.follow(this.sessions.current);
         break;
-      case "why":
-        await this.actions.why(message.callId);
-        break;
-      case "trace":
-        await this.doors.trace(message.turnId);
+      case "selection":
+        this.asking?.(message.text);
         break;
       case "cardFocus":
         await vscode.commands.executeCommand("setContext", "gloveport.cardFocus", message.focused);
         break;
       case "painted":
         this.painted(message.seq, message.at);
-        break;
-      case "verb":
-        await this.doors.verbs[message.verb]();
         break;
     }
   }

@@ -8,12 +8,13 @@
 
 import { basename } from "node:path";
 import * as vscode from "vscode";
-import type { GrantInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
+import type { GrantInfo, RuleInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
 import { reveal } from "../common/hidden.ts";
 import { list } from "../common/rows.ts";
 import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
+import type { OwnRules } from "./ownRules.ts";
 import type { Sessions } from "../common/sessions.ts";
 
 /** A row, and how its children come. */
@@ -82,8 +83,8 @@ function grantRow(sessionId: string, title: string, grant: GrantInfo): GrantNode
   return { ...made, sessionId, grantId: grant.grantId };
 }
 
-/** Rights in force, by their scope. */
-export function grantRows(daemon: Daemon, sessions: Sessions): () => Promise<readonly Node[]> {
+/** Rights in force, by their scope, and the rules that the shown session has of its own. */
+export function grantRows(daemon: Daemon, sessions: Sessions, rules: OwnRules): () => Promise<readonly Node[]> {
   return async () => {
     if (daemon.state.kind !== "ready") {
       return [];
@@ -94,12 +95,40 @@ export function grantRows(daemon: Daemon, sessions: Sessions): () => Promise<rea
       const { grants } = await connection.call("grant/list", { sessionId: id });
       found.push(...grants.map((one) => [one.scope, grantRow(id, beside.detail?.info.title ?? "", one)] as const));
     }
-    return SCOPES.flatMap((scope) => {
+    const granted = SCOPES.flatMap((scope) => {
       const rows = found.filter(([of]) => of === scope).map(([, node]) => node);
       const state = vscode.TreeItemCollapsibleState.Expanded;
       return rows.length === 0 ? [] : [row(SCOPE_WORDS[scope], { description: String(rows.length), collapsibleState: state }, () => rows)];
     });
+    return [...granted, ...(await ownRuleRows(sessions, rules))];
   };
+}
+
+export interface RuleNode extends Node {
+  readonly sessionId: string;
+  readonly ruleId: string;
+}
+
+function ruleRow(sessionId: string, rule: RuleInfo): RuleNode {
+  const made = row(`${capital(rule.verdict)}: ${rule.justification}`, {
+    id: `${sessionId} ${rule.ruleId}`,
+    description: rule.ruleId,
+    tooltip: reveal([`${rule.verdict} ${(rule.effects ?? []).join(", ")}`, ...(rule.conditions ?? [])].join("\n"), true),
+    iconPath: new vscode.ThemeIcon(rule.verdict === "deny" ? "circle-slash" : "question"),
+    contextValue: "sessionRule",
+  });
+  return { ...made, sessionId, ruleId: rule.ruleId };
+}
+
+/** The shown session's own rules, as one row with them below; nothing where it has none. */
+async function ownRuleRows(sessions: Sessions, rules: OwnRules): Promise<readonly Node[]> {
+  const { current } = sessions;
+  if (current === null) {
+    return [];
+  }
+  const own = (await rules.shown(current.id)).rules.filter((one) => one.source === "session").map((one) => ruleRow(current.id, one));
+  const look = { description: String(own.length), collapsibleState: vscode.TreeItemCollapsibleState.Expanded, contextValue: "sessionRules" };
+  return own.length === 0 ? [] : [row("Rules of this session", look, () => own)];
 }
 
 const LOOKS = {

@@ -8,6 +8,8 @@
  */
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { answeredLine } from "../common/answered.ts";
+import { releaseOf, sendsOf, touches } from "../common/cardFacts.ts";
 import {
   FIRST,
   SCOPES,
@@ -21,22 +23,22 @@ import {
   sub,
   subs,
   texts,
-  touches,
   variantWords,
   variantsOf,
 } from "../common/cardModel.ts";
-import type { Choice, Line } from "../common/cardModel.ts";
+import type { Choice } from "../common/cardModel.ts";
+import { Deaf, LOOK_MS } from "../common/deaf.ts";
 import type { FileRow } from "../common/panel.ts";
 import { suspectedOf } from "../common/suspicion.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
+import { factsView, payloadView, releaseView, ticks } from "./cardParts.ts";
+import { clock } from "./clock.ts";
 import { button, fill, h, revealed, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
-/** Keys and clicks in the first moments after a card appears do nothing: they were meant for something else. */
-export const DEAF_MS = 600;
 /** Told to cards in the page when the picture around the conversation changed. */
 export const STATE_TOLD = "gloveport-state";
 const USES = [1, 5, 20] as const;
@@ -60,8 +62,9 @@ class Card {
   private readonly id: string;
   private readonly digest: string;
   private readonly card: Fields;
+  private readonly askedAt: number;
   private choice: Choice = FIRST;
-  private readonly born = performance.now();
+  private readonly hears: () => boolean;
   private readonly narrow = h("div", { class: "sec" });
   private readonly decision = h("div", { class: "sec decide" });
   private readonly suspects = h("ul", { class: "fx suspects" });
@@ -74,6 +77,7 @@ class Card {
     this.id = item.id.slice(item.id.indexOf("/") + 1);
     this.digest = str(item.fields, "cardDigest");
     this.card = sub(item.fields, "card") ?? {};
+    this.askedAt = num(item.fields, "askedAt") ?? 0;
     this.element = h(
       "div",
       {
@@ -90,11 +94,13 @@ class Card {
       },
       this.head(),
       this.facts(),
+      releaseView(this.card),
       this.narrow,
       this.decision,
     );
     this.draw();
     this.drawSuspects();
+    this.hears = listening(this.decision);
   }
 
   private head(): HTMLElement {
@@ -105,7 +111,9 @@ class Card {
     const binding = sub(card, "binding");
     const agent = str(card, "agent");
     const who = agent === "main" || agent === "" ? "Main agent" : `Sub-agent “${agent}”`;
-    const about = [who, binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`].filter((one) => one !== "").join(" · ");
+    const goal = binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`;
+    const about = [who, goal, this.askedAt > 0 ? `asked ${clock(this.askedAt, Date.now())}` : ""].filter((one) => one !== "").join(" · ");
+    const isHeldBack = releaseOf(card)?.isHeldBack === true;
     const level = h(
       "span",
       { class: `risk r${bars}` },
@@ -117,7 +125,9 @@ class Card {
       { class: "sec first" },
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
+      isHeldBack && h("p", { class: "q about why" }, ticks(`Held back: ${str(card, "reason")}`)),
       this.command(),
+      payloadView(card),
       this.diff(),
       this.suspects,
       this.warnings(),
@@ -134,7 +144,7 @@ class Card {
   private command(): HTMLElement | null {
     const command = sub(this.card, "command");
     if (command === null) {
-      const summary = str(this.card, "summary");
+      const summary = sendsOf(this.card) === null ? str(this.card, "summary") : ""; // else it is shown whole
       return summary === "" ? null : h("div", { class: "cmd", tabindex: 0 }, written(summary));
     }
     const hidden = num(command, "hidden_characters") ?? 0;
@@ -174,6 +184,9 @@ class Card {
     if (hidden > 0) {
       lines.push(["warnt", "warn", "Hidden characters conceal part of the command."]);
     }
+    if ((sendsOf(this.card)?.hidden ?? 0) > 0) {
+      lines.push(["warnt", "warn", "Hidden characters conceal part of what leaves."]);
+    }
     if (provenance !== null && str(provenance, "integrity") === "untrusted") {
       lines.push(["warnt", "warn", str(provenance, "words")]);
     }
@@ -187,10 +200,6 @@ class Card {
   }
 
   private facts(): HTMLElement {
-    const list = h("dl", { class: "kv" });
-    for (const line of touches(this.card)) {
-      list.append(h("dt", {}, line.term), valueOf(line));
-    }
     const factors = subs(this.card, "factors").map((one) =>
       h("li", {}, h("span", { class: "q" }, `${str(one, "name")}: ${str(one, "level")}`), h("span", {}, str(one, "words"))),
     );
@@ -200,7 +209,7 @@ class Card {
       h("summary", { class: "xs q" }, `Why ${str(this.card, "risk")} risk: ${str(this.card, "reason")}`),
       h("ul", { class: "factors xs" }, ...factors),
     );
-    return h("div", { class: "sec" }, list, why);
+    return h("div", { class: "sec" }, factsView(touches(this.card)), why);
   }
 
   private draw(): void {
@@ -314,7 +323,8 @@ class Card {
   private drawDecision(): void {
     const approvable = isApprovable(this.card);
     const high = riskBars(str(this.card, "risk")) > 2;
-    const once = this.choice.scope === "once" ? "Allow once" : `Allow for ${SCOPE_WORDS[this.choice.scope].toLowerCase()}`;
+    const [doOnce, refuse] = decisionWords(this.card);
+    const once = this.choice.scope === "once" ? doOnce : `Allow for ${SCOPE_WORDS[this.choice.scope].toLowerCase()}`;
     const allow = button(
       high ? "btn tall grow" : "btn tall grow pri",
       () => this.decide(true),
@@ -322,7 +332,7 @@ class Card {
       once,
       h("kbd", {}, "Ctrl ⏎"),
     );
-    const deny = button("btn tall grow", () => this.decide(false), {}, "Deny", h("kbd", {}, "Ctrl ⌫"));
+    const deny = button("btn tall grow", () => this.decide(false), {}, refuse, h("kbd", {}, "Ctrl ⌫"));
     fill(
       this.decision,
       h(
@@ -337,7 +347,7 @@ class Card {
   }
 
   private decide(allow: boolean): void {
-    if (this.sent || performance.now() - this.born < DEAF_MS) {
+    if (this.sent || !this.hears()) {
       return;
     }
     const answer = answerOf(this.card, this.id, this.digest, allow, this.choice);
@@ -375,26 +385,33 @@ class Card {
   }
 }
 
+/** The verbs of the question: those of one answer, and of none. */
+function decisionWords(card: Fields): readonly [string, string] {
+  const release = releaseOf(card);
+  return release === null ? ["Allow once", "Deny"] : release.isHeldBack ? ["Release once", "Keep blocked"] : ["Send once", "Deny"];
+}
+
+/** Whether buttons hear: not in the first moments in which they stand where they stand. Looks as long as they are in the page. */
+export function listening(buttons: Element): () => boolean {
+  const deaf = new Deaf(performance.now());
+  const hears = (): boolean => {
+    const { left, top, width, height } = buttons.getBoundingClientRect();
+    return deaf.hears([left, top, width, height], performance.now());
+  };
+  let was = false;
+  const timer = setInterval(() => {
+    if (was && !buttons.isConnected) {
+      clearInterval(timer);
+    } else if (buttons.isConnected) {
+      was = true;
+      hears();
+    }
+  }, LOOK_MS);
+  return hears;
+}
+
 function focusTold(focused: boolean): void {
   send({ type: "cardFocus", focused });
-}
-
-/** A sentence whose quoted commands are set as code. */
-function ticks(sentence: string): DocumentFragment {
-  const made = document.createDocumentFragment();
-  for (const [at, part] of sentence.split("`").entries()) {
-    made.append(at % 2 === 1 ? h("code", {}, written(part)) : written(part));
-  }
-  return made;
-}
-
-function valueOf(line: Line): HTMLElement {
-  const value = h("dd");
-  line.words.forEach((word, at) => {
-    value.append(at === 0 ? "" : " ");
-    value.append(word.code ? h("code", {}, written(word.text)) : h("span", { class: word.quiet ? "q" : "" }, ticks(word.text)));
-  });
-  return value;
 }
 
 /** A card that waits. `files`: the proposals of its session; of those that it names it tells what was found in them. */
@@ -407,32 +424,19 @@ export function tellState(below: Element): void {
   below.querySelectorAll(".ap").forEach((card) => card.dispatchEvent(new Event(STATE_TOLD)));
 }
 
-const ANSWERS: Readonly<Record<string, readonly [string, string, string]>> = {
-  allowed: ["check", "ok", "Allowed"],
-  denied: ["block", "q", "Denied"],
-  expired: ["clock", "q", "Expired. Nothing ran."],
-  superseded: ["history", "q", "Asked again: something changed."],
-  withdrawn: ["history", "q", "Not needed any more."],
-};
-
-/** An answered card: one line. */
-export function answeredView(item: ViewItem): HTMLElement {
-  const state = str(item.fields, "state");
-  const card = sub(item.fields, "card") ?? {};
-  const [sign, tone, words] = ANSWERS[state] ?? ["info", "q", capital(state)];
-  const scope = SCOPES.find((one) => one === str(item.fields, "scope"));
-  const scoped = state === "allowed" && scope !== undefined ? `${words} ${SCOPE_WORDS[scope].toLowerCase()}` : words;
-  const summary = str(card, "summary");
-  const by = str(item.fields, "by");
+/** An answered card: one line. `elsewhere`: another window answered it. */
+export function answeredView(item: ViewItem, elsewhere: boolean): HTMLElement {
+  const summary = str(sub(item.fields, "card") ?? {}, "summary");
+  const line = answeredLine(item.fields, elsewhere, (at) => clock(at, Date.now()));
   return h(
     "div",
     { class: "pad" },
     h(
       "div",
       { class: "done" },
-      icon(sign, `s ${tone}`),
-      h("span", { class: "ell" }, scoped, summary !== "" && ": ", written(summary)),
-      h("span", { class: "xs q nw" }, by === "vscode" ? "you" : by),
+      icon(line.icon, `s ${line.tone}`),
+      h("span", { class: "ell", title: summary }, line.words, summary === "" ? "." : ": ", written(summary)),
+      h("span", { class: "xs q nw who" }, line.meta),
     ),
   );
 }

@@ -9,18 +9,19 @@
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { answersForAll } from "../common/cardModel.ts";
 import type { FileRow } from "../common/panel.ts";
-import { DEAF_MS, cardView } from "./card.ts";
+import { cardView, listening } from "./card.ts";
 import { button, fill, h } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
 export function cardRowView(items: readonly ViewItem[], files: () => readonly FileRow[]): HTMLElement {
-  const born = performance.now();
+  const both = h("div", { class: "act pad" });
+  const hears = listening(both);
   const element = h("div", { class: "together", role: "group", label: `${items.length} questions together` });
   const forAll = (allow: boolean, words: string): HTMLElement | false => {
     const answers = answersForAll(items, allow);
     const answer = (): void => {
-      if (answers !== null && performance.now() - born >= DEAF_MS) {
+      if (answers !== null && hears()) {
         send({ type: "answerAll", answers });
         element.classList.add("sent");
       }
@@ -33,11 +34,12 @@ export function cardRowView(items: readonly ViewItem[], files: () => readonly Fi
     const number = h("div", { class: "xs q part" }, `${at + 1} of ${items.length}`);
     return h("div", { class: "partbox" }, number, cardView(item, files));
   });
+  fill(both, allow, deny);
   fill(
     element,
     h("div", { class: "row pad" }, icon("shield"), h("span", { class: "grow" }, `${items.length} of one kind are asked about together. ${how}`)),
     ...parts,
-    (allow !== false || deny !== false) && h("div", { class: "act pad" }, allow, deny),
+    (allow !== false || deny !== false) && both,
   );
   return h("div", {}, element); // the list gives the outer one its place in the set, which a group has none of
 }

@@ -254,18 +254,26 @@ export class Composer {
   }
 
   private drawContext(): void {
-    const chips = this.attachments.map((one) => {
+    const chips = this.attachments.map((one, at) => {
       const drop = (): void => {
         this.attachments = this.attachments.filter((other) => other !== one);
         this.drawContext();
         this.remember();
+        const left = this.context.querySelectorAll("button"); // the cursor goes to the next one, else to the words
+        (left[Math.min(at, left.length - 1)] ?? this.area).focus();
+      };
+      const key = (event: Event): void => {
+        if (["Delete", "Backspace"].includes((event as KeyboardEvent).key)) {
+          event.preventDefault();
+          drop();
+        }
       };
       return h(
         "span",
         { class: "chip", title: one.path },
         icon("file"),
         attachmentLabel(one),
-        button("ib tiny", drop, { label: `Remove ${attachmentLabel(one)}` }, icon("close", "xs")),
+        button("ib tiny", drop, { label: `Remove ${attachmentLabel(one)}`, on: { keydown: key } }, icon("close", "xs")),
       );
     });
     this.context.hidden = chips.length === 0;

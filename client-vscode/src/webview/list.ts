@@ -20,6 +20,8 @@ export interface RowMaker {
 const OVERSCAN_PX = 600;
 /** Who is within this of the end follows it. */
 const PIN_PX = 40;
+/** How much of the window a page key goes on: what stood at the edge is seen again. */
+const PAGE_PART = 0.9;
 const GUESS_PX: Readonly<Record<Row["kind"], number>> = {
   ask: 64,
   say: 72,
@@ -206,6 +208,9 @@ export class VirtualList {
     }
     for (const [key, element] of this.mounted) {
       if (!wanted.has(key)) {
+        if (element.contains(document.activeElement)) {
+          this.element.focus({ preventScroll: true }); // who scrolled on with a wheel goes on from here, not from the page's top
+        }
         element.remove();
         this.mounted.delete(key);
       }
@@ -239,7 +244,11 @@ export class VirtualList {
         return held;
       }
       const anew = this.wrap(row);
+      const hadFocus = held.contains(document.activeElement);
       held.replaceWith(anew);
+      if (hadFocus) {
+        anew.focus({ preventScroll: true }); // the row, not the control in it: nothing is pressed that was not there
+      }
       return anew;
     }
     this.dirty.delete(row.key);
@@ -273,6 +282,15 @@ export class VirtualList {
     return first < this.rows.length;
   }
 
+  /** The row a window further on from one, one row at least and as far as there are any; from what is seen where none has the focus. */
+  private pageFrom(at: number, way: 1 | -1): number {
+    const { scrollTop, clientHeight } = this.element;
+    const begin = at < 0 ? this.rowAt(scrollTop) : at;
+    const there = this.rowAt(Math.max(0, this.offset(begin) + way * clientHeight * PAGE_PART));
+    const moved = way > 0 ? Math.max(begin + 1, there) : Math.min(begin - 1, there);
+    return Math.max(0, Math.min(this.rows.length - 1, moved));
+  }
+
   private key(event: KeyboardEvent): void {
     const from = event.target as HTMLElement;
     const row = from.closest<HTMLElement>(".item");
@@ -285,6 +303,8 @@ export class VirtualList {
       ArrowUp: at < 0 ? this.rows.length - 1 : at - 1,
       Home: 0,
       End: this.rows.length - 1,
+      PageDown: this.pageFrom(at, 1),
+      PageUp: this.pageFrom(at, -1),
     };
     const target = moves[event.key];
     const details = row?.querySelector("details");

@@ -7,6 +7,7 @@
  */
 
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import { Elsewhere } from "../common/answered.ts";
 import type { PanelState, ToPanel } from "../common/panel.ts";
 import { View, ViewGapError } from "../common/reducer.ts";
 import type { ViewOp } from "../common/reducer.ts";
@@ -24,6 +25,7 @@ import { Rows } from "./rows.ts";
 
 /** The panel never compares digests; the extension does. */
 const view = new View(() => "");
+const elsewhere = new Elsewhere();
 const OWN_WORDS_MAX = 50;
 const TOLD_MS = 8_000;
 /** After so many faults of its own the panel does not begin anew any more. */
@@ -55,6 +57,7 @@ const list = new VirtualList(
     turnNumber: (id) => (view.first === 0 ? (turns.get(id) ?? null) : null),
     own: (key) => own.find((one) => one.key === key)?.words ?? null,
     files: () => state?.session?.files ?? [],
+    isElsewhere: (id) => elsewhere.has(id),
     raise: (turn) => ([...turns.keys()].at(-1) === turn ? (state?.session?.raise ?? null) : null),
   }),
   () => {
@@ -107,9 +110,11 @@ function apply(events: readonly { readonly seq: number; readonly ops: readonly R
   try {
     for (const event of events) {
       const ops = event.ops as unknown as readonly ViewOp[];
+      const waited = ops.flatMap((op) => (op.op === "upsert" && op.kind === "approval" ? [[op, view.find(op.item)?.fields] as const] : []));
       if (!view.apply(event.seq, ops)) {
         continue;
       }
+      waited.forEach(([op, before]) => elsewhere.sees(op.item, before, op.fields));
       for (const op of ops) {
         if (op.op !== "append") {
           restructure = true;
@@ -227,6 +232,15 @@ function takeState(now: PanelState): void {
   schedule();
 }
 
+function clear(): void {
+  sessionId = "";
+  own = [];
+  view.load([], 0);
+  list.clear();
+  restructure = true;
+  schedule();
+}
+
 function receive(message: ToPanel): void {
   switch (message.type) {
     case "state":
@@ -236,12 +250,7 @@ function receive(message: ToPanel): void {
       load(message);
       break;
     case "clear":
-      sessionId = "";
-      own = [];
-      view.load([], 0);
-      list.clear();
-      restructure = true;
-      schedule();
+      clear();
       break;
     case "events":
       if (message.sessionId === sessionId) {
@@ -259,6 +268,9 @@ function receive(message: ToPanel): void {
       if (message.sessionId === sessionId) {
         asking = false;
       }
+      break;
+    case "answering":
+      elsewhere.answers(message.itemId);
       break;
     case "whisper":
       if (message.sessionId === sessionId) {
@@ -286,6 +298,9 @@ function receive(message: ToPanel): void {
       break;
     case "hello":
       send({ type: "ready" });
+      break;
+    case "selection":
+      send({ type: "selection", text: document.getSelection()?.toString() ?? "" });
       break;
     case "sent":
       composer.sent(message.ok, message.text);

@@ -36,6 +36,8 @@ export interface Source {
   readonly files: () => readonly FileRow[];
   /** What would let the session go on after this turn; null for a turn that is not the newest. */
   raise(turn: string): Raise | null;
+  /** Whether another window answered this card while it waited here. */
+  isElsewhere(itemId: string): boolean;
 }
 
 const ASK_CHARS_MAX = 20_000;
@@ -82,7 +84,7 @@ export class Rows implements RowMaker {
       case "card":
         return row.parts === undefined ? cardView(item, this.source.files) : cardRowView(this.itemsOf(row.parts), this.source.files);
       case "answered":
-        return answeredView(item);
+        return answeredView(item, this.source.isElsewhere(item.id));
       case "notice":
         return noticeView(item, this.source);
       case "recovery":
@@ -208,14 +210,28 @@ function noticeView(item: ViewItem, source: Source): HTMLElement {
   } else if (item.kind === "freeze") {
     const head =
       str(fields, "state") === "frozen"
-        ? "This session is frozen. Look at what it did; gloveport thaw lets it work again."
+        ? "This session is frozen. Look at what it did before you let it work again."
         : "This session was frozen and may work again.";
-    fill(body, head, h("div", { class: "q" }, revealed(str(fields, "words"))), h("div", { class: "q" }, revealed(str(fields, "evidence"))));
+    fill(
+      body,
+      head,
+      h("div", { class: "q" }, revealed(str(fields, "words"))),
+      h("div", { class: "q" }, revealed(str(fields, "evidence"))),
+      str(fields, "state") === "frozen" && thawButton(),
+    );
   } else {
     fill(body, "The log of this session contradicts itself.", ...list(fields, "findings").map((one) => h("div", { class: "q" }, revealed(one))));
   }
   const tone = sign === "errc" ? "bad" : sign === "spin" ? "live spin" : "warn";
   return h("div", { class: "pad" }, h("div", { class: "note", role: "group" }, icon(sign, tone), body));
+}
+
+function thawButton(): HTMLElement {
+  return h(
+    "div",
+    { class: "act" },
+    button("btn", () => send({ type: "verb", verb: "thawSession" }), {}, "Let it work again"),
+  );
 }
 
 const RECOVERED: Readonly<Record<string, readonly [string, string]>> = {

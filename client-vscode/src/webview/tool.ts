@@ -9,7 +9,8 @@
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { isPlanRefusal, num, str, toolRow } from "../common/toolRow.ts";
 import type { Fields, Mark, ToolRow } from "../common/toolRow.ts";
-import { blockedPlaces, resultFindings } from "../common/suspicion.ts";
+import { SAYINGS, isOpenCall, saidWords } from "../common/said.ts";
+import { blockedPlaces, resultFindings, unseenWords } from "../common/suspicion.ts";
 import { counted, grouped, lasting } from "../common/words.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { findingsView } from "./findings.ts";
@@ -53,11 +54,15 @@ export function toolView(item: ViewItem): HTMLElement {
   const beside = h("div", { class: "beside" });
   const element = h("div", { class: "toolrow" }, details, beside);
   latest.set(details, item.fields);
-  drawBeside(beside, item.fields);
+  drawBeside(beside, callIdOf(item.id), item.fields);
   drawSummary(summary, row);
   details.open = chosen.get(item.id) ?? row.mark === "running";
   drawOutput(details, item.id, row);
   return element;
+}
+
+function callIdOf(itemId: string): string {
+  return itemId.slice(itemId.indexOf("/") + 1);
 }
 
 const latest = new WeakMap<HTMLElement, Fields>();
@@ -70,7 +75,7 @@ export function updateTool(item: ViewItem, element: HTMLElement): boolean {
   }
   const row = toolRow(item.fields);
   latest.set(details, item.fields);
-  drawBeside(element.querySelector(".beside"), item.fields);
+  drawBeside(element.querySelector(".beside"), callIdOf(item.id), item.fields);
   drawSummary(summary, row);
   details.open = chosen.get(item.id) ?? row.mark === "running";
   drawOutput(details, item.id, row);
@@ -78,11 +83,12 @@ export function updateTool(item: ViewItem, element: HTMLElement): boolean {
 }
 
 /** What the user is told of a call outside of what it printed: what was found in it, kept from it, or keeps it. */
-function drawBeside(place: HTMLElement | null, fields: Fields): void {
+function drawBeside(place: HTMLElement | null, callId: string, fields: Fields): void {
   const findings = resultFindings(fields);
   const blocked = blockedPlaces(fields);
   const planned = isPlanRefusal(fields);
-  const key = JSON.stringify([findings, blocked, planned]);
+  const [open, said, unseen] = [isOpenCall(fields), saidWords(fields), unseenWords(fields)];
+  const key = JSON.stringify([findings, blocked, planned, open, said, unseen]);
   if (place === null || place.dataset["drawn"] === key) {
     return; // a passage that is open stays so
   }
@@ -94,6 +100,21 @@ function drawBeside(place: HTMLElement | null, fields: Fields): void {
     blocked.length > 0 && h("p", { class: "fact" }, icon("block", "s warn"), h("span", {}, "Blocked by sandbox: ", revealed(blocked.join(", ")))),
     planned &&
       h("p", { class: "fact" }, icon("plan", "s q"), h("span", {}, "Plan mode looks and changes nothing. Agent mode lets it work. ", toAgent)),
+    unseen !== "" && h("p", { class: "fact" }, icon("warnt", "s warn"), h("span", {}, revealed(unseen))),
+    open && settleView(callId),
+    said !== "" && h("p", { class: "fact" }, icon("info", "s q"), h("span", {}, revealed(said))),
+  );
+}
+
+/** Nobody knows what it did: what the user found is told to the model as the user's word; who leaves it says nothing. */
+function settleView(callId: string): HTMLElement {
+  const buttons = SAYINGS.map(({ said, label, detail }) => button("btn", () => send({ type: "settle", callId, said }), { title: detail }, label));
+  const words = "It may or may not have taken effect. Look first: your answer runs nothing.";
+  return h(
+    "div",
+    { class: "settle", role: "group", label: "What became of it" },
+    h("p", { class: "sm q" }, words),
+    h("div", { class: "act" }, ...buttons),
   );
 }
 
@@ -152,12 +173,7 @@ function drawOutput(details: HTMLDetailsElement, id: string, row: ToolRow): void
       "div",
       { class: "ft" },
       h("span", { class: "grow ell", title: row.note }, words),
-      button(
-        "btn ghost sm",
-        () => send({ type: "why", callId: id.slice(id.indexOf("/") + 1) }),
-        { label: "Why it was allowed and how it ended" },
-        "Why",
-      ),
+      !live && button("btn ghost sm", () => send({ type: "why", callId: callIdOf(id) }), { label: "Why it was allowed and how it ended" }, "Why"),
       row.body !== "" && button("btn ghost sm", () => send({ type: "openOutput", itemId: id }), {}, "Open output"),
       live && button("btn ghost sm", () => send({ type: "verb", verb: "cancel" }), {}, icon("stop", "xs"), "Stop"),
     ),

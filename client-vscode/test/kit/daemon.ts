@@ -32,7 +32,9 @@ const SPOILT_STARTS = 2;
 
 class Stored {
   readonly log: WireEvent[] = [];
-  readonly view = new View(sha256);
+  view = new View(sha256);
+  /** Whether what it sends can be compared with what it holds. */
+  tellsDigest = true;
   /** Followers that began from a snapshot since one was surely proven. */
   starts = 0;
 
@@ -42,6 +44,17 @@ class Stored {
     const seq = this.log.length + 1;
     this.log.push({ stream: `session/${this.id}`, epoch: 1, seq, at: 0, type: "TurnStarted", ops });
     this.view.apply(seq, ops);
+  }
+
+  /** Take an item out of the record for good: the log tells that, and the view is made of what is left. */
+  erase(id: string): void {
+    const left = this.view.items().filter((item) => item.id !== id);
+    const seq = this.log.length + 1;
+    const ops: readonly ViewOp[] = [{ op: "upsert", item: "erasure/1", kind: "erasure", fields: { events: 1 } }];
+    this.view = new View(sha256);
+    this.view.load(left, seq - 1);
+    this.view.apply(seq, ops);
+    this.log.push({ stream: `session/${this.id}`, epoch: 1, seq, at: 0, type: "TextErased", ops });
   }
 }
 
@@ -200,7 +213,7 @@ class Wire {
       if (events.length === 0 && !this.daemon.calm) {
         continue;
       }
-      const proven = atHead && !this.daemon.strikes("no digest yet", 3);
+      const proven = atHead && follower.session.tellsDigest && !this.daemon.strikes("no digest yet", 3);
       const batch: SessionEvents = {
         subscriptionId: follower.name,
         after: `c${from}`,

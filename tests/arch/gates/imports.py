@@ -5,6 +5,7 @@ Invariant: an import inside a function counts like one at the top; an undeclared
 """
 
 import ast
+import graphlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,6 +235,22 @@ def _may_pass(module: str, doors: tuple[str, ...]) -> bool:
     if _is_under(module, (*KERNEL, JAIL, RUNNER)):
         return _is_under(module, tuple(door for door in doors if door.startswith(RUNNER)))
     return doors == ANYWHERE or _is_under(module, doors)
+
+
+def check_circles(root: Path) -> list[str]:
+    """Modules that need each other, in whatever round; a late import inside a function is part of the round too."""
+    sources = list(walk_shipped(root))
+    modules = {source.module for source in sources}
+    needs: dict[str, set[str]] = {}
+    for source in sources:
+        names = {name for _, name in list_imports(source)}
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        needs[source.module] = found & modules - {source.module}
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        return [f"modules need each other in a circle: {' <- '.join(error.args[1])}"]
+    return []
 
 
 def check_roots(root: Path) -> list[str]:

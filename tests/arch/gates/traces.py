@@ -23,7 +23,9 @@ _HOST_PATTERNS: Final = (
 )
 HOSTS: Final = re.compile(r"(?i)\b(?:" + "|".join(_HOST_PATTERNS) + r")")
 MACHINE_PATHS: Final = re.compile(r"(?<![\w.])/(?:" + "|".join(("wo" + "rk", "ro" + "ot", "home/[a-z]+")) + r")/")
-TICKETS: Final = re.compile(r"(?i)\b(?:issue|ticket|pr)\s*#?\d+\b|(?:^|[\s(])#\d{1,5}\b(?!\s*[;}])")
+TICKETS: Final = re.compile(
+    r"(?i)\b(?:issue|ticket|pr)\s*#?\d+\b|(?:^|[\s(])#\d{1,5}\b(?!,\d{3}\b)(?!\s*[;}])"
+)  # but #1,302 is a place in a log
 TICKETS_EXEMPT: Final = (".lock", ".css", ".html", "package-lock.json")
 # A home folder in prose, in data of a test or in an example of a rule is an example, not a machine of ours.
 PATH_EXAMPLE_FOLDERS: Final = ("docs/", "tests/", "README.md", "server/gloveport/server/policy/rules/")

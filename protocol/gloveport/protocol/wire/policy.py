@@ -38,10 +38,11 @@ class PolicyShowParams(WireModel):
 
 
 class PolicyShowResult(WireModel):
-    """The rules in force and their hash."""
+    """The rules in force and their hash. `own_text`: a session's own rules as it was given them; empty without any."""
 
     rules_hash: str
     rules: tuple[RuleInfo, ...]
+    own_text: str = ""
 
 
 class SessionRulesParams(SessionMutation):

@@ -23,8 +23,8 @@ from gloveport.sandbox.runner import tree
 from gloveport.sandbox.runner.engine_api import GONE, EngineError, EngineSocket, quote, remove_container
 from gloveport.sandbox.runner.engine_memory import MemoryEar
 from gloveport.sandbox.runner.limits import Watchdog
+from gloveport.sandbox.runner.run import Run
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
-from gloveport.sandbox.runner.supervise import Run
 from gloveport.sandbox.runner.verdict import SIGNALLED, Ending
 
 AWAY_S: Final = 10.0

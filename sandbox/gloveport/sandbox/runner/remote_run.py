@@ -26,8 +26,8 @@ from gloveport.sandbox.runner.keeper_store import MARK, STORE
 from gloveport.sandbox.runner.link import Link, stands
 from gloveport.sandbox.runner.remote_cargo import Cargo, remove_far
 from gloveport.sandbox.runner.remote_channel import FarStream, Frame, make_token
+from gloveport.sandbox.runner.run import STOPPED, Run
 from gloveport.sandbox.runner.spool import CHUNK_BYTES
-from gloveport.sandbox.runner.supervise import STOPPED, Run
 from gloveport.sandbox.runner.verdict import Ending
 
 BEGIN_TRIES: Final = 3

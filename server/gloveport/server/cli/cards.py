@@ -44,7 +44,8 @@ def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
         place = card["sandbox"]
         weak = f" ({place['needed_words']} is asked for)" if place["strength"] < place["strength_needed"] else ""
         feed.prose(f"  in {place['name']}{weak}")
-    for note in card["notes"]:
+    released = () if card["release"] is None else (card["release"]["words"],)
+    for note in (*released, *card["notes"]):
         feed.prose(f"  ! {note}", "yellow")
     feed.prose(f"  risk {card['risk']}: {card['reason']}")
     sentences = [card["options"][option]["sentence"] for option in short_options(card)]

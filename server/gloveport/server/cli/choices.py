@@ -29,6 +29,7 @@ from gloveport.server.cli.bounds import (
     set_mode,
 )
 from gloveport.server.cli.demo import SCRIPTED
+from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
@@ -74,7 +75,7 @@ def trust(
     with_client(work)
 
 
-models = typer.Typer(help="The models that are set up.", invoke_without_command=True)
+models = typer.Typer(cls=Group, help="The models that are set up.", invoke_without_command=True)
 
 
 @models.callback()
@@ -95,7 +96,7 @@ async def _list(client: Client) -> None:
         out().print(plain(NO_MODEL, "yellow"))
 
 
-@models.command()
+@models.command(cls=Command)
 def use(
     model: Annotated[str, typer.Argument(help="provider/model, as gloveport models lists it.")],
     session: Session = "",

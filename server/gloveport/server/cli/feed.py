@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
@@ -66,6 +69,7 @@ class Feed:
         self._open_line = False
         self._titles: dict[str, str] = {}
         self._question = ""
+        self._asked_words = ""
         self._asks = False
         """Whether the open line is the question's."""
         self.input_tokens = 0
@@ -103,9 +107,12 @@ class Feed:
             self.line(piece, style)
 
     def ask(self, words: str) -> None:
-        """Show a question that stays open: what is printed meanwhile comes before it, and it is shown again."""
+        """Show a question that stays open: what is printed meanwhile comes before it, and it is shown again.
+
+        A terminal shows it once at any time: it is taken away before anything else is printed.
+        """
         self._close_line()
-        self._question = words
+        self._question = self._asked_words = words
         self._console.print(plain(words), end="")
         self._open_line = self._asks = True
 
@@ -122,9 +129,15 @@ class Feed:
         self._close_line()
 
     def _close_line(self) -> None:
-        if self._open_line:
+        if not self._open_line:
+            return
+        if self._asks and self._console.is_terminal and not self._console.is_dumb_terminal:
+            rows_above = (cell_len(self._asked_words) - 1) // self._console.width
+            above = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * rows_above
+            self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *above))
+        else:
             self._console.print()
-            self._open_line = self._asks = False
+        self._open_line = self._asks = False
 
     def _append(self, op: Mapping[str, Any]) -> None:
         is_answer = op["item"].startswith("answer/")

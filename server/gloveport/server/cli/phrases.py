@@ -48,6 +48,14 @@ def card_words(state: str) -> str:
     return _CARD_STATES.get(state, state)
 
 
+def answered_words(fields: Mapping[str, Any]) -> str:
+    """By whom a card ended, when and at which event; empty while it waits, or where the record does not say."""
+    if "answeredSeq" not in fields:
+        return ""
+    at = int(fields["answeredAt"])
+    return " · ".join([str(fields["by"]), *([local_time(at)] if at else []), f"#{fields['answeredSeq']:,}"])
+
+
 def counted(number: int, noun: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

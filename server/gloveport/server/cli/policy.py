@@ -13,12 +13,15 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyShowParams, RuleInfo, SessionRulesParams
+from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.link import Exit, fail, out, plain, print_json, request_id, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
 
-policy = typer.Typer(help="The rules in force, and what they would say about a command.", no_args_is_help=True)
+policy = typer.Typer(
+    cls=Group, help="The rules in force, and what they would say about a command.", no_args_is_help=True
+)
 _STYLES = (("allow", "green"), ("ask", "yellow"), ("deny", "red"))
 
 Own = Annotated[str, typer.Option("--session", "-s", help="Those of this session; empty: everybody's.")]
@@ -35,7 +38,7 @@ def _print(rules: Iterable[RuleInfo]) -> None:
         out().print(plain(line, _style(rule.verdict)))
 
 
-@policy.command("show")
+@policy.command("show", cls=Command)
 def show(session: Own = "", as_json: AsJson = False) -> None:
     """List every rule of every source, and the checks that no rule changes."""
 
@@ -51,7 +54,7 @@ def show(session: Own = "", as_json: AsJson = False) -> None:
     with_client(work)
 
 
-@policy.command("rules")
+@policy.command("rules", cls=Command)
 def rules(
     file: Annotated[Path | None, typer.Argument(help="Rules in the form of rules.toml; they may ask or deny.")] = None,
     *,
@@ -87,7 +90,7 @@ def _read(file: Path) -> str:
         fail(f"{file} cannot be read ({why})", "Name a file with rules.", Exit.USAGE)
 
 
-@policy.command("explain", context_settings={"ignore_unknown_options": True})
+@policy.command("explain", cls=Command, context_settings={"ignore_unknown_options": True})
 def explain(
     argv: Annotated[list[str], typer.Argument(help="The command, after --, as the model would give it.")],
     session: Session = "",

@@ -16,6 +16,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
+from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.hints import hint_of
 from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
@@ -125,10 +126,10 @@ def _export(session: str, raw: bool, root: Path) -> None:
     with_client(work)
 
 
-audit = typer.Typer(help="The audit log: one line for every action.", no_args_is_help=True)
+audit = typer.Typer(cls=Group, help="The audit log: one line for every action.", no_args_is_help=True)
 
 
-@audit.command()
+@audit.command(cls=Command)
 def verify() -> None:
     """Follow the audit chain to its last checkpoint. Exit code 1 when it is broken."""
 
@@ -149,7 +150,7 @@ class Form(StrEnum):
     OCSF = "ocsf"
 
 
-@audit.command("export")
+@audit.command("export", cls=Command)
 def export_lines(
     form: Annotated[Form, typer.Option("--format", help="lines: as they are recorded; ocsf: as OCSF events.")] = (
         Form.LINES

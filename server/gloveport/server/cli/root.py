@@ -33,6 +33,7 @@ from gloveport.server.cli import (
     thawing,
 )
 from gloveport.server.cli.daemon_words import status_lines
+from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.hints import name_command
 from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, print_json, with_client
 from gloveport.server.cli.views import Door, Views
@@ -64,6 +65,7 @@ def command_line(doors: Doors) -> typer.Typer:
 
         rich_utils.COLOR_SYSTEM = None
     app = typer.Typer(
+        cls=Group,
         name="gloveport",
         help="An agent backend that an editor can trust with its hands.",
         no_args_is_help=True,
@@ -111,15 +113,15 @@ def command_line(doors: Doors) -> typer.Typer:
     )
     for panel, commands in groups:
         for command in commands:
-            app.command(rich_help_panel=panel)(command)
-    app.command("replay", rich_help_panel=DEVELOPERS)(records.replay_with(doors.replay))
-    app.command("export", rich_help_panel=DEVELOPERS)(records.export_with(doors.export))
+            app.command(rich_help_panel=panel, cls=Command)(command)
+    app.command("replay", cls=Command, rich_help_panel=DEVELOPERS)(records.replay_with(doors.replay))
+    app.command("export", cls=Command, rich_help_panel=DEVELOPERS)(records.export_with(doors.export))
     app.add_typer(choices.models, name="models", rich_help_panel=SET_UP)
     app.add_typer(_daemon(doors), name="daemon", rich_help_panel=SET_UP)
     app.add_typer(records.audit, name="audit", rich_help_panel=DEVELOPERS)
     app.add_typer(policy.policy, name="policy", rich_help_panel=SET_UP)
 
-    @app.command(rich_help_panel=DEVELOPERS)
+    @app.command(rich_help_panel=DEVELOPERS, cls=Command)
     def lsp() -> None:
         """Serve an editor over standard input and output; the daemon is started if absent."""
         raise typer.Exit(doors.serve_lsp())
@@ -145,7 +147,9 @@ def program(
 
 
 def _daemon(doors: Doors) -> typer.Typer:
-    daemon = typer.Typer(help="The daemon: run it in the foreground, look at it, stop it.", invoke_without_command=True)
+    daemon = typer.Typer(
+        cls=Group, help="The daemon: run it in the foreground, look at it, stop it.", invoke_without_command=True
+    )
 
     @daemon.callback()
     def serve(context: typer.Context) -> None:
@@ -153,8 +157,8 @@ def _daemon(doors: Doors) -> typer.Typer:
         if context.invoked_subcommand is None:
             raise typer.Exit(doors.run_daemon())
 
-    daemon.command()(status)
-    daemon.command()(stop)
+    daemon.command(cls=Command)(status)
+    daemon.command(cls=Command)(stop)
     return daemon
 
 

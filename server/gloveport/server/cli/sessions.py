@@ -27,6 +27,7 @@ from gloveport.protocol.wire.session import (
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, placed, plain, print_json, with_client
 from gloveport.server.cli.phrases import (
+    answered_words,
     call_title,
     card_words,
     change_words,
@@ -50,7 +51,7 @@ TABLE_WIDTH_MIN: Final = 80
 
 def sessions(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
-    root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
+    root: Annotated[str, typer.Option("--root", "-C", metavar="FOLDER", help="Only those of this folder.")] = "",
 ) -> None:
     """List the sessions, newest first."""
     folder = str(placed(Path(root))) if root else None
@@ -94,7 +95,7 @@ def _print_sessions(found: Sequence[SessionInfo], titles: Sequence[str]) -> None
 def search(
     words: Annotated[list[str], typer.Argument(help="Each of them occurs in the title or in one message.")],
     limit: Annotated[int, typer.Option(min=1, max=SEARCH_FOUND_MAX, help="How many sessions at most.")] = 20,
-    root: Annotated[str, typer.Option("--root", "-C", help="Only those of this folder.")] = "",
+    root: Annotated[str, typer.Option("--root", "-C", metavar="FOLDER", help="Only those of this folder.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find sessions by words of their titles, messages and answers, newest first."""
@@ -185,7 +186,8 @@ def _lines(item: ViewItem, ended: Sequence[EndedHunkInfo]) -> list[tuple[str, st
             ends = (hunk.state for hunk in ended if f"change/{hunk.change_id}" == item.id)
             return [(f"± {words}: {standing_words(fields['state'], ends)}", "blue")]
         case "approval":
-            return [(f"? {fields['card']['title']} {card_words(fields['state'])}", "yellow")]
+            how = [card_words(fields["state"]), *filter(None, [answered_words(fields)])]
+            return [(f"? {fields['card']['title']} {' · '.join(how)}", "yellow")]
         case "turn":
             return _turn_lines(fields)
         case _:

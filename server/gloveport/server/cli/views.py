@@ -44,23 +44,26 @@ class Views:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-
-    def usage(
-        self,
-        session: Named = "",
-        named: Session = "",
-        as_json: AsJson = False,
-        offline: Offline = False,
-        root: Folder = HERE,
-    ) -> None:
-        """Show a session's tokens and cost, by model and turn; what has no price is unpriced."""
-        ask = partial(self._one, "usage/show", lambda client, asked: client.call("usage/show", asked))
-        ask(
+        self.usage = self._whole(
+            "usage",
+            "Show a session's tokens and cost, by model and turn; what has no price is unpriced.",
+            partial(self._one, "usage/show", lambda client, asked: client.call("usage/show", asked)),
             wire.UsageShowParams(session_id=ANY),
-            once_named(session, named),
-            root,
-            offline,
-            _shown(print_usage, as_json),
+            print_usage,
+        )
+        self.plan = self._whole(
+            "plan",
+            "Show the agent's plan, and the steps whose goal has changed.",
+            partial(self._one, "plan/show", lambda client, asked: client.call("plan/show", asked)),
+            wire.PlanShowParams(session_id=ANY),
+            print_plan,
+        )
+        self.task = self._whole(
+            "task",
+            "Show what a session does now: what runs, what waits, how it last failed.",
+            partial(self._one, "task/show", lambda client, asked: client.call("task/show", asked)),
+            wire.TaskShowParams(session_id=ANY),
+            print_task,
         )
 
     def trace(
@@ -76,30 +79,6 @@ class Views:
         ask = partial(self._one, "trace/show", lambda client, asked: client.call("trace/show", asked))
         params = wire.TraceShowParams(session_id=ANY, turns=turns)
         ask(params, once_named(session, named), root, offline, _shown(print_trace, as_json))
-
-    def plan(
-        self,
-        session: Named = "",
-        named: Session = "",
-        as_json: AsJson = False,
-        offline: Offline = False,
-        root: Folder = HERE,
-    ) -> None:
-        """Show the agent's plan, and the steps whose goal has changed."""
-        ask = partial(self._one, "plan/show", lambda client, asked: client.call("plan/show", asked))
-        ask(wire.PlanShowParams(session_id=ANY), once_named(session, named), root, offline, _shown(print_plan, as_json))
-
-    def task(
-        self,
-        session: Named = "",
-        named: Session = "",
-        as_json: AsJson = False,
-        offline: Offline = False,
-        root: Folder = HERE,
-    ) -> None:
-        """Show what a session does now: what runs, what waits, how it last failed."""
-        ask = partial(self._one, "task/show", lambda client, asked: client.call("task/show", asked))
-        ask(wire.TaskShowParams(session_id=ANY), once_named(session, named), root, offline, _shown(print_task, as_json))
 
     def transcript(
         self,
@@ -163,6 +142,22 @@ class Views:
             online.show(session, named, root)
 
     # --- asking
+
+    @staticmethod
+    def _whole(name: str, says: str, ask: Callable[..., None], params: WireModel, prints: Show) -> Callable[..., None]:
+        """A command that shows one answer about a session, in words or as JSON."""
+
+        def command(
+            session: Named = "",
+            named: Session = "",
+            as_json: AsJson = False,
+            offline: Offline = False,
+            root: Folder = HERE,
+        ) -> None:
+            ask(params, once_named(session, named), root, offline, _shown(prints, as_json))
+
+        command.__name__, command.__doc__ = name, says
+        return command
 
     def _one(
         self, method: str, ask: Ask, params: WireModel, session: str, root: Path, offline: bool, show: Show

@@ -32,7 +32,8 @@ async def show(house: House, params: PolicyShowParams, caller: Caller) -> Policy
     room = house.sessions.room
     text = "" if params.session_id is None else (await house.sessions.open(params.session_id)).state.rules
     shown = show_rules(room.session_rules.of(text))
-    return PolicyShowResult(rules_hash=shown["rules_hash"], rules=tuple(map(RuleInfo.model_validate, shown["rules"])))
+    rules = tuple(map(RuleInfo.model_validate, shown["rules"]))
+    return PolicyShowResult(rules_hash=shown["rules_hash"], rules=rules, own_text=text)
 
 
 async def give_session(house: House, params: SessionRulesParams, caller: Caller, once: Once) -> SessionRulesResult:

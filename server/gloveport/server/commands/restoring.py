@@ -197,7 +197,7 @@ async def _rows(actor: Actor, plan: Plan) -> AsyncIterator[RestoredFile]:
 async def _diff(actor: Actor, path: str, before: FileState | None, after: FileState | None) -> str:
     old, new = [b"" if end is None else await actor.workspace.content(end.digest) or b"" for end in (before, after)]
     names = (None if before is None else path, None if after is None else path)
-    return unified_diff(names, diff_hunks(old, new, path))[:DIFF_CHARS_MAX]
+    return unified_diff(names, diff_hunks(old, new, path), joined=True)[:DIFF_CHARS_MAX]
 
 
 def _lasting(calls: Sequence[ToolExecutionStarted]) -> Iterator[CannotUndo]:

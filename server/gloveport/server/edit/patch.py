@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from gloveport.server.edit.hunks import CONTEXT_LINES, Hunk
+from gloveport.server.edit.hunks import Hunk
 from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.neighbours import between, grouped
 
 _NO_NEWLINE: Final = b"\n\\ No newline at end of file\n"
 _ESCAPES: Final = MappingProxyType({0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t", 0x0A: "\\n"})
@@ -37,7 +38,7 @@ def exact_patch(names: tuple[str, str], hunks: Sequence[Hunk], old_mode: str | N
         head.append(f"--- {'/dev/null' if old_mode is None else _ended(old)}")
         head.append(f"+++ {'/dev/null' if new_mode is None else _ended(new)}")
     text = "".join(f"{line}\n" for line in head).encode()
-    return text + b"".join(_group(group) for group in _groups(hunks))
+    return text + b"".join(_group(group) for group in grouped(hunks))
 
 
 def _every_line(hunk: Hunk) -> tuple[bytes, ...]:
@@ -48,41 +49,18 @@ def _is_line(line: bytes) -> bool:
     return b"\n" not in line[:-1]
 
 
-def _groups(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
-    """Hunks whose contexts touch, together."""
-    group: list[Hunk] = []
-    for hunk in hunks:
-        if group and hunk.old_start - _old_end(group[-1]) > 2 * CONTEXT_LINES:
-            yield group
-            group = []
-        group.append(hunk)
-    if group:
-        yield group
-
-
-def _old_end(hunk: Hunk) -> int:
-    return hunk.old_start + len(hunk.old_lines)
-
-
 def _group(group: Sequence[Hunk]) -> bytes:
     first = group[0]
     rows = [(b" ", line) for line in first.context_before]
     for hunk, after in zip(group, (*group[1:], None), strict=True):
         rows += _rows(hunk)
-        rows += [(b" ", line) for line in (hunk.context_after if after is None else _between(hunk, after))]
+        rows += [(b" ", line) for line in (hunk.context_after if after is None else between(hunk, after))]
     sides = []
     for start, mark in ((first.old_start, b"+"), (first.new_start, b"-")):
         size = sum(kind != mark for kind, _ in rows)
         sides.append(f"{start - len(first.context_before) + (1 if size else 0)},{size}")
     header = f"@@ -{sides[0]} +{sides[1]} @@\n".encode()
     return header + b"".join(_printed(kind, line) for kind, line in rows)
-
-
-def _between(hunk: Hunk, after: Hunk) -> list[bytes]:
-    """The equal lines between two hunks, of which each knows those next to it."""
-    gap = after.old_start - _old_end(hunk)
-    known = hunk.context_after[:gap]
-    return [*known, *after.context_before[len(after.context_before) - (gap - len(known)) :]]
 
 
 def _rows(hunk: Hunk) -> Iterator[tuple[bytes, bytes]]:

@@ -6,13 +6,14 @@ Must never: be parsed back into an edit; the hunk itself is the edit.
 """
 
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gloveport.server.edit.hunks import Hunk
 from gloveport.server.edit.lines import UTF16_BE_BOM, UTF16_LE_BOM, utf16_order
 from gloveport.server.edit.matching import changed_ranges
+from gloveport.server.edit.neighbours import between, grouped
 
 LINE_CHARS_MAX: Final = 2_000
 NO_NEWLINE: Final = "\\ No newline at end of file"
@@ -60,17 +61,20 @@ def diff_rows(hunk: Hunk) -> tuple[DiffRow, ...]:
     return tuple(rows)
 
 
-def unified_diff(names: tuple[str | None, str | None], hunks: Sequence[Hunk]) -> str:
-    """Unified diff text of one file, from its name before to its name after (None: absent); empty without hunks."""
+def unified_diff(names: tuple[str | None, str | None], hunks: Sequence[Hunk], *, joined: bool = False) -> str:
+    """Unified diff text of one file, from its name before to its name after (None: absent); empty without hunks.
+
+    `joined`: hunks whose contexts touch stand under one header, where nobody decides on one of them.
+    """
     if not hunks:
         return ""
     parts = [
         f"{mark} {'/dev/null' if name is None else f'{side}/{visible(name)}'}"
         for mark, side, name in zip(("---", "+++"), "ab", names, strict=True)
     ]
-    for hunk in hunks:
-        rows = diff_rows(hunk)
-        parts.append(_header(hunk))
+    for group in grouped(hunks) if joined else ([hunk] for hunk in hunks):
+        rows = [row for hunk in _apart(group) for row in diff_rows(hunk)]
+        parts.append(_header(group[0], rows))
         for row in rows:
             parts.append(row.kind + row.text)
             if not row.ends:
@@ -95,13 +99,21 @@ def _escaped(char: str) -> str:
     return f"\\u{{{ord(char):x}}}"
 
 
-def _header(hunk: Hunk) -> str:
-    around = len(hunk.context_before) + len(hunk.context_after)
+def _apart(group: Sequence[Hunk]) -> Iterator[Hunk]:
+    """The hunks of a group, each line between two of them in the first one's context alone."""
+    for hunk, before, after in zip(group, (None, *group), (*group[1:], None), strict=False):
+        yield replace(
+            hunk,
+            context_before=hunk.context_before if before is None else (),
+            context_after=hunk.context_after if after is None else tuple(between(hunk, after)),
+        )
+
+
+def _header(first: Hunk, rows: Sequence[DiffRow]) -> str:
     sides = []
-    for start, lines in ((hunk.old_start, hunk.old_lines), (hunk.new_start, hunk.new_lines)):
-        size = len(lines) + around
-        first = start - len(hunk.context_before) + (1 if size else 0)
-        sides.append(f"{first},{size}")
+    for start, other in ((first.old_start, "+"), (first.new_start, "-")):
+        size = sum(row.kind != other for row in rows)
+        sides.append(f"{start - len(first.context_before) + (1 if size else 0)},{size}")
     return f"@@ -{sides[0]} +{sides[1]} @@"
 
 

@@ -297,7 +297,7 @@ class Actor:
     async def _adopt(self, decided: Step, appended: Appended) -> None:
         loaded = self._loaded
         steps = [
-            (stored, body, project_ops(body, stored.type, stored.seq))
+            (stored, body, project_ops(body, stored.type, stored.seq, stored.at))
             for stored, body in zip(appended.events, decided.events, strict=True)
         ]
         await self._keeper.bring(loaded.view, loaded.view.needed(op for _, _, ops in steps for op in ops))

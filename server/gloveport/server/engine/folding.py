@@ -76,7 +76,7 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
     """What a stored event does to the view. Raises JournalError(CORRUPT)."""
     if event.erased is None and (ops := quick_ops(event.type, event.version, event.payload)) is not None:
         return ops
-    return project_ops(body_of(event), event.type, event.seq)
+    return project_ops(body_of(event), event.type, event.seq, event.at)
 
 
 def events_json(events: Iterable[StoredEvent]) -> list[bytes]:
@@ -105,7 +105,7 @@ def decode_stored(events: Iterable[StoredEvent]) -> list[Decoded]:
     decoded: list[Decoded] = []
     for first, last, texts in _runs(events):
         body = body_of(first if len(texts) < 2 else joined_piece(first, "".join(texts)))
-        decoded.append(Decoded(last, body, project_ops(body, last.type, last.seq)))
+        decoded.append(Decoded(last, body, project_ops(body, last.type, last.seq, last.at)))
     return decoded
 
 

@@ -18,6 +18,7 @@ from gloveport.sandbox.contract import Claim
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.hands import SANDBOX, Hands
 from gloveport.server.engine.labelling import carried_label, confidential, sent_label, tree_label
+from gloveport.server.engine.told import told_before
 from gloveport.server.policy.answer import grant_from_answer, grant_from_issued, issued_fields
 from gloveport.server.policy.awaited import stop_class_of
 from gloveport.server.policy.card import build_card, card_digest
@@ -27,7 +28,7 @@ from gloveport.server.policy.grant import Grant
 from gloveport.server.policy.intake import carries_words_alone, request_from_plan
 from gloveport.server.policy.intent import intent_of
 from gloveport.server.policy.labels import BOTTOM, Integrity, Label, label_from_record
-from gloveport.server.policy.request import Context, Leaving, Request
+from gloveport.server.policy.request import Context, Leaving, Request, Sending
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 from gloveport.server.policy.together import put_together
@@ -124,9 +125,16 @@ def _request(
     intent = intent_of(state.user_messages[-1:], request.effects)
     unread = nothing_read(label_from_record(state.label))
     typed = plan.argv is None and unread and is_typed_look(state.unanswered_look, plan.sends)
-    return dataclasses.replace(
-        request, intent=intent, typed=typed, payload=leaving_of(plan), carried=carried, unseen=state.unseen
-    )
+    request = dataclasses.replace(request, payload=leaving_of(plan), sending=_sending(state, call, plan))
+    return dataclasses.replace(request, intent=intent, typed=typed, carried=carried, unseen=state.unseen)
+
+
+def _sending(state: SessionState, call: Call, plan: ToolPlan) -> Sending | None:
+    """What leaves, and what the model had been shown when it wrote it."""
+    shown = plan.shown
+    if shown is None:
+        return None
+    return Sending(shown.head, shown.body, shown.is_scanned, told_before(state, call.call_id))
 
 
 def leaving_of(plan: ToolPlan) -> Leaving | None:

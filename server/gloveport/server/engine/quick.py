@@ -20,7 +20,7 @@ import orjson
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.envelope import StoredEvent
 from gloveport.protocol.wire.event import kind_of, start_of
-from gloveport.server.session.views.ops import Op, projector_of
+from gloveport.server.session.views.ops import PLACED, Op, projector_of
 
 _NESTED: Final = frozenset(
     {
@@ -85,7 +85,7 @@ _QUICK: Final = MappingProxyType(
     {
         name: (kind.version, _piece_projector(*_PARTS[kind]) if kind in _PARTS else projector_of(kind))
         for name, kind in ev.REGISTRY.items()
-        if name not in _NESTED
+        if name not in _NESTED and kind not in PLACED
     }
 )
 """Version and projector of each type whose stored fields are all that its operations are made of."""

@@ -18,12 +18,14 @@ from gloveport.server.policy.capability import Scope
 from gloveport.server.policy.decide import Decision
 from gloveport.server.policy.display import argv_text, command_display, escape_display, hidden_characters
 from gloveport.server.policy.effects import OUTGOING_KINDS, PATH_KINDS, Effect, EffectKind
+from gloveport.server.policy.findings import KERNEL
 from gloveport.server.policy.labels import Integrity, Label
 from gloveport.server.policy.offers import LIFETIME_S, Offer, suggest
+from gloveport.server.policy.origins import Run, origins_of, runs_of
 from gloveport.server.policy.protected import marks
 from gloveport.server.policy.protected_table import PathClass
-from gloveport.server.policy.request import TEST_TOOL, Context, Leaving, Request
-from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, strength_words
+from gloveport.server.policy.request import TEST_TOOL, Context, Leaving, Request, Sending
+from gloveport.server.policy.rung import STRENGTH_PROCESS, SandboxFacts, TrustLevel, strength_words
 from gloveport.server.policy.words import effect_words
 
 CARD_VERSION: Final = 1
@@ -51,6 +53,10 @@ QUESTIONS: Final[Mapping[EffectKind, str]] = MappingProxyType(
 """The question of a card by the gravest effect that is asked about, gravest first."""
 
 _INDENTED: Final = re.compile(r"([ +-]?[ \t]{0,64})(.*)", re.DOTALL)
+
+_HELD_BACK: Final = frozenset({f"{KERNEL}:confidential", f"{KERNEL}:could-carry"})
+"""What says that a payload may hold what its place may not read."""
+_BEGINS: Final = re.compile(r"( {0,64})(.*)", re.DOTALL)
 
 _INTEGRITY_WORDS: Final[Mapping[Integrity, str]] = MappingProxyType(
     {
@@ -82,7 +88,8 @@ def build_card(
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
         "notes": [*_notes(request, decision), *_lasting_notes(offers)],
-        "provenance": _provenance(request.leaving),
+        "provenance": _provenance(request.leaving, context),
+        "sends": _sends(request.sending),
         "release": _release(request),
         "intent": request.intent,
         "reversible": request.reversible,
@@ -113,6 +120,8 @@ def _question(request: Request, decision: Decision) -> str:
         return "Run the tests?"
     if gravest is EffectKind.delete and request.argv is not None:
         return "Run this command? It deletes files."
+    if gravest is EffectKind.network and request.payload is not None and request.argv is None:
+        return "Release this payload once?" if _HELD_BACK & set(decision.rule_ids) else "Send this request?"
     return QUESTIONS[gravest]
 
 
@@ -165,8 +174,6 @@ def _sandbox(facts: SandboxFacts | None, needed: int) -> dict[str, Any] | None:
 def _notes(request: Request, decision: Decision) -> Iterator[str]:
     """What a person should know beside the effects: what will not work, and what the sandbox does not hold."""
     sandbox, asked = request.sandbox, {effect.kind for effect in decision.effects}
-    if request.payload is not None:
-        yield _release_words(request.payload)
     if request.unbound:
         names = ", ".join(escape_display(path) for path in request.unbound)
         yield f"What these hold can't be told, so the answer isn't bound to it, and none lasts: {names}."
@@ -203,6 +210,7 @@ def _release(request: Request) -> dict[str, Any] | None:
         "port": leaving.port,
         "sha256": leaving.sha256,
         "bytes": leaving.size,
+        "words": _release_words(leaving),
         "label": request.leaving.to_plain(),
     }
 
@@ -215,8 +223,36 @@ def _release_words(leaving: Leaving) -> str:
     )
 
 
-def _provenance(label: Label) -> dict[str, Any]:
+def _sends(sending: Sending | None) -> dict[str, Any] | None:
+    """What leaves, whole: its body line by line, in runs that say in which text shown before they also stand.
+
+    `sources` are these texts, `bytes` those of the body in UTF-8; `scan` is null where nobody looked for secrets.
+    """
+    if sending is None:
+        return None
+    lines, told = runs_of(sending.body, sending.told)
     return {
+        "head": [escape_display(line) for line in sending.head],
+        "lines": [[{"text": _run_text(run, at), "source": run.told} for at, run in enumerate(line)] for line in lines],
+        "bytes": len(sending.body.encode()),
+        "hidden_characters": hidden_characters("".join(sending.body.split("\n"))),
+        "scan": "none_found" if sending.is_scanned else None,
+        "sources": [{"kind": one.kind, "name": escape_display(one.name)} for one in told],
+    }
+
+
+def _run_text(run: Run, at: int) -> str:
+    """A run with nothing hidden; what a line is indented by stays as it is."""
+    head, rest = _BEGINS.fullmatch(run.text).groups()  # type: ignore[union-attr]  # - it fits every run
+    return f"{head}{escape_display(rest)}" if at == 0 else escape_display(run.text)
+
+
+def _provenance(label: Label, context: Context) -> dict[str, Any]:
+    is_known = context.trust_level in (TrustLevel.trusted, TrustLevel.restricted)
+    origins = origins_of(label, workspace=Integrity.WORKSPACE if is_known else Integrity.UNTRUSTED)
+    return {
+        "origins": origins,
+        "origins_left_out": len(label.provenance) - len(origins),
         "integrity": label.integrity.name.lower(),
         "words": _INTEGRITY_WORDS[label.integrity],
         "confidential": label.readers is not None,

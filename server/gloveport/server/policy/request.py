@@ -16,6 +16,7 @@ from gloveport.protocol.ids import CallId, SessionId, Sha256, TurnId, WorkspaceI
 from gloveport.server.policy.commands import derived_effects, program_of, run_effect
 from gloveport.server.policy.effects import Effect, EffectKind
 from gloveport.server.policy.labels import BOTTOM, Integrity, Label
+from gloveport.server.policy.origins import Told
 from gloveport.server.policy.rung import SandboxFacts, TrustLevel
 from gloveport.server.policy.shell.understood import Understood
 
@@ -35,7 +36,7 @@ class Request:
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
     neither. `typed`: all that leaves is a look that the user asked for in words. `understood` is the command line
     taken apart; None: nobody looked. `carried` is the label of what the call could read and take along; `unseen`
-    are files that earlier calls left and nobody looked through.
+    are files that earlier calls left and nobody looked through. `sending` is what leaves, whole, for the card alone.
     """
 
     call_id: CallId
@@ -54,6 +55,7 @@ class Request:
     sandbox: SandboxFacts | None = None
     unknown: tuple[str, ...] = ()
     payload: "Leaving | None" = None
+    sending: "Sending | None" = None
     understood: Understood | None = None
     typed: bool = False
     carried: Label = BOTTOM
@@ -85,6 +87,19 @@ class Leaving:
     port: int
     sha256: Sha256
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What leaves, as a person is shown it: what stands before its body, and the body, whole.
+
+    `is_scanned`: all of it was looked through for secrets, and none was found. `told`: what the model had been shown.
+    """
+
+    head: tuple[str, ...]
+    body: str
+    is_scanned: bool
+    told: tuple[Told, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

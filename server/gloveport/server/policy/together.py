@@ -65,6 +65,7 @@ def _by_itself(card: Mapping[str, Any]) -> bool:
 def _lines(card: Mapping[str, Any]) -> int:
     command = card["command"]
     words = 0 if command is None else len(command["words"])
+    words += 0 if card["sends"] is None else len(card["sends"]["lines"])
     return len(card["diff"]) + len(card["effects"]) + len(card["files"]) + words
 
 

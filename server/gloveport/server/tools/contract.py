@@ -46,8 +46,8 @@ class ToolPlan:
 
     `argv` and `cwd` are set for programs; `file_digests` bind an approval to the files involved, `unbound` are those
     it can't be bound to, and no answer lasts; `diff` is what would change, as a person is shown it. `sends`: what
-    leaves, in words and whole, for the card. `payload`: the very bytes that leave, where they are known; they are
-    stored, and what is released are the stored ones.
+    leaves, in words and whole, for the card; `shown`: the same in its parts. `payload`: the very bytes that leave,
+    where they are known; they are stored, and what is released are the stored ones.
     """
 
     title: str
@@ -65,7 +65,17 @@ class ToolPlan:
     test_class: str | None = None
     diff: str = ""
     sends: str = ""
+    shown: "Shown | None" = None
     payload: "Payload | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What leaves: the lines before its body, and the body. `is_scanned`: no secret was found in any of it."""
+
+    head: tuple[str, ...]
+    body: str
+    is_scanned: bool
 
 
 @dataclass(frozen=True, slots=True)

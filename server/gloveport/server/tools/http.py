@@ -32,6 +32,7 @@ from gloveport.server.tools.contract import (
     Payload,
     Performed,
     RunRequest,
+    Shown,
     ToolContext,
     ToolError,
     ToolPlan,
@@ -126,6 +127,7 @@ class HttpRequest:
             label=OWN_LABEL,
             reversible=arguments.method in _HARMLESS,
             sends=_sent_words(arguments, url),
+            shown=Shown(_head_lines(arguments, path), arguments.body, is_scanned=True),
             payload=Payload(_asked(arguments), "network", scheme, place.host, place.port),
         )
 
@@ -191,10 +193,16 @@ def _check_sent(arguments: HttpRequestArguments, context: ToolContext) -> None:
         raise ToolError(ErrorCode.POLICY_DENIED, words, hint="Leave the secret out.")
 
 
+def _head_lines(arguments: HttpRequestArguments, asked: str) -> tuple[str, ...]:
+    """What leaves before the body; `asked` is the URL, or its path."""
+    headers = (f"{name}: {value}" for name, value in arguments.headers.items())
+    lent = (f"(the credential {arguments.credential})",) if arguments.credential else ()
+    return (f"{arguments.method} {asked}", *headers, *lent)
+
+
 def _sent_words(arguments: HttpRequestArguments, url: str) -> str:
     """All that leaves, as it leaves."""
-    lines = [f"{arguments.method} {url}", *(f"{name}: {value}" for name, value in arguments.headers.items())]
-    lines += [f"(the credential {arguments.credential})"] if arguments.credential else []
+    lines = _head_lines(arguments, url)
     return "\n".join([*lines, *(["", arguments.body] if arguments.body else [])])
 
 

@@ -20,7 +20,7 @@ from gloveport.protocol.journal.events.tool import EffectRecord, FileFingerprint
 from gloveport.sandbox.contract import ResultKind
 from gloveport.server.edit.render import visible
 from gloveport.server.hands.request import start_of
-from gloveport.server.tools.contract import Arguments, Found, Performed, ToolContext, ToolError, ToolPlan, effect
+from gloveport.server.tools.contract import Arguments, Found, Performed, Shown, ToolContext, ToolError, ToolPlan, effect
 from gloveport.server.tools.files import RelativePath, kept_reads, touched
 from gloveport.server.tools.handwork import (
     Worked,
@@ -77,6 +77,7 @@ class SendEmail:
             effects += (*touched("read", path, real), *await kept_reads(real, context))
             digests.append((real, hashlib.sha256(await context.workspace.read(path, at=real)).hexdigest()))
         await _render(arguments, mail.sender, context)
+        head = await _head_lines(arguments, mail.sender, context)
         return ToolPlan(
             title=visible(f"Send an e-mail to {', '.join(arguments.to)}"[:200]),
             effects=tuple(dict.fromkeys(effects)),
@@ -87,7 +88,8 @@ class SendEmail:
             file_digests=tuple(digests),
             fingerprint=tuple(FileFingerprint(path=real, base_hash=one, result_hash=one) for real, one in digests),
             reversible=False,
-            sends=await _sent_words(arguments, mail.sender, context),
+            sends="\n".join([*head, "", arguments.body]),
+            shown=Shown(head, arguments.body, is_scanned=True),
         )
 
     async def perform(self, arguments: SendEmailArguments, context: ToolContext) -> Performed:
@@ -152,14 +154,14 @@ async def _render(
     return data
 
 
-async def _sent_words(arguments: SendEmailArguments, sender: str, context: ToolContext) -> str:
-    """All that leaves: the head, the text whole, and what is attached."""
+async def _head_lines(arguments: SendEmailArguments, sender: str, context: ToolContext) -> tuple[str, ...]:
+    """What leaves before the text: the head, and what is attached."""
     lines = [f"From: {sender}", f"To: {', '.join(dict.fromkeys(arguments.to))}", f"Subject: {arguments.subject}"]
     for path in arguments.attachments:
         data = await context.workspace.read(path)
         digest = hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS_SHOWN]
         lines.append(f"Attached: {path} ({len(data)} bytes, sha256 {digest})")
-    return "\n".join([*lines, "", arguments.body])
+    return tuple(lines)
 
 
 def _end(done: Worked, arguments: SendEmailArguments, place: str, context: ToolContext) -> Performed:

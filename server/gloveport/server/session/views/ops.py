@@ -157,18 +157,19 @@ def _decided(body: ev.PolicyDecided) -> tuple[Op, ...]:
     return (upsert(f"tool/{body.call_id}", "tool", **fields),)
 
 
-def _asked(body: ev.ApprovalRequested) -> tuple[Op, ...]:
+def _asked(body: ev.ApprovalRequested, seq: int, at: int) -> tuple[Op, ...]:
     fields = {"callId": body.call_id, "card": body.card, "cardDigest": body.card_digest, "state": "pending"}
+    asked = {"expiresAt": body.expires_at, "askedSeq": seq, "askedAt": at}
     return (
-        upsert(f"approval/{body.approval_id}", "approval", expiresAt=body.expires_at, **fields),
+        upsert(f"approval/{body.approval_id}", "approval", **asked, **fields),
         upsert(f"tool/{body.call_id}", "tool", state="waiting"),
     )
 
 
-def _answered(body: ev.ApprovalResolved) -> tuple[Op, ...]:
+def _answered(body: ev.ApprovalResolved, seq: int, at: int) -> tuple[Op, ...]:
     fields = {"state": body.decision, "by": body.by, "scope": body.scope, "grantId": body.grant_id}
     return (
-        upsert(f"approval/{body.approval_id}", "approval", **fields),
+        upsert(f"approval/{body.approval_id}", "approval", answeredSeq=seq, answeredAt=at, **fields),
         upsert(f"tool/{body.call_id}", "tool", state="proposed"),
     )
 
@@ -383,8 +384,6 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
         ev.UsageRecorded: _usage,
         ev.ToolCallProposed: _proposed,
         ev.PolicyDecided: _decided,
-        ev.ApprovalRequested: _asked,
-        ev.ApprovalResolved: _answered,
         ev.GrantIssued: _grant,
         ev.GrantUsed: _grant_used,
         ev.GrantRevoked: _grant_revoked,
@@ -424,14 +423,26 @@ _PROJECTORS: Final[Mapping[type[ev.EventBody], Callable[[Any], tuple[Op, ...]]]]
 )
 
 
+PLACED: Final[Mapping[type[ev.EventBody], Callable[[Any, int, int], tuple[Op, ...]]]] = MappingProxyType(
+    {ev.ApprovalRequested: _asked, ev.ApprovalResolved: _answered}
+)
+"""Those whose items also say where in the log they stand, and when that was."""
+
+
 def projector_of(body_type: type[ev.EventBody]) -> Callable[[Any], tuple[Op, ...]] | None:
-    """What makes the operations of a type's bodies; null for one that no client sees."""
+    """What makes the operations of a type's bodies; null for one that no client sees, or that is `PLACED`."""
     return _PROJECTORS.get(body_type)
 
 
-def project_ops(body: ev.EventBody | None, type_name: str, seq: int) -> tuple[Op, ...]:
-    """The operations of an event; one of a newer version (null body) becomes an opaque item that says so."""
+def project_ops(body: ev.EventBody | None, type_name: str, seq: int, at: int = 0) -> tuple[Op, ...]:
+    """The operations of an event; one of a newer version (null body) becomes an opaque item that says so.
+
+    `at` is when it was written, in UTC microseconds; 0 where that is not known.
+    """
     if body is None:
         return (upsert(f"opaque/{seq}", "opaque", type=type_name),)
+    placed = PLACED.get(type(body))
+    if placed is not None:
+        return placed(body, seq, at)
     projector = _PROJECTORS.get(type(body))
     return () if projector is None else projector(body)

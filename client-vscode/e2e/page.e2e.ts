@@ -1,0 +1,167 @@
+/** The panel's page alone in a browser: what it draws of what it is given, where keys lead, and what it asks for. */
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ViewItem } from "../../protocol/typescript/wire.ts";
+import { PanelPage } from "./kit/page.ts";
+
+let panel: PanelPage;
+
+beforeAll(async () => {
+  panel = await PanelPage.open();
+});
+
+afterAll(async () => {
+  await panel?.close();
+});
+
+const tool = (id: string, fields: ViewItem["fields"]): ViewItem => ({ id: `tool/${id}`, kind: "tool", fields: { tool: "run_command", ...fields } });
+const LOST = { arguments: '{"argv":["alembic","upgrade"]}', state: "lost" };
+
+test("a call whose outcome nobody knows offers both sayings by keys, and then says whose word it is", async () => {
+  await panel.load([tool("c1", LOST)]);
+  const row = panel.locator(".toolrow");
+  const offer = row.getByRole("group", { name: "What became of it" });
+  await offer.getByText("Look first: your answer runs nothing.").waitFor();
+  await offer.getByRole("button", { name: "It did not happen" }).press("Enter");
+  expect(await panel.asked("settle")).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
+  await panel.upsert(tool("c1", { said: "not_done", saidBy: "vscode" }));
+  await row.getByText("You said: it did not happen. It is your word; nobody else knows.").waitFor();
+  await row.getByText("you say it did not happen").waitFor();
+  await row.getByText("Outcome unknown", { exact: true }).waitFor(); // the record says so still
+  expect(await offer.count()).toBe(0);
+});
+
+test("what is selected in the panel is what it says when it is asked for a text to erase", async () => {
+  await panel.load([{ id: "message/1", kind: "message.user", fields: { text: "the tok-5512 of it", state: "delivered" } }]);
+  await panel.locator(".ask .words").evaluate((words) => {
+    const range = words.ownerDocument.createRange();
+    range.setStart(words.firstChild!, 4);
+    range.setEnd(words.firstChild!, 12);
+    words.ownerDocument.getSelection()?.addRange(range);
+  });
+  await panel.post({ type: "selection" });
+  expect(await panel.asked("selection")).toEqual([{ type: "selection", text: "tok-5512" }]);
+});
+
+test("files that nobody looked through, and a frozen session's way on, stand in the conversation", async () => {
+  const frozen = { state: "frozen", words: "It wrote outside.", evidence: "a.py" };
+  await panel.load([tool("c1", { state: "ok", unseen: 1, unseenPaths: ["build/big.bin"] }), { id: "freeze/1", kind: "freeze", fields: frozen }]);
+  await panel.locator(".beside").getByText("Not looked through: build/big.bin.").waitFor();
+  await panel.locator(".note").getByRole("button", { name: "Let it work again" }).click();
+  expect(await panel.asked("verb")).toEqual([{ type: "verb", verb: "thawSession" }]);
+  await panel.upsert({ id: "freeze/1", kind: "freeze", fields: { state: "thawed" } });
+  await panel.locator(".note").getByText("may work again").waitFor();
+  expect(await panel.locator(".note button").count()).toBe(0);
+});
+
+test("while a command runs its last lines stand below with their number, fewer than a screen, and Stop beside them", async () => {
+  const fields = { arguments: '{"argv":["pytest"]}', state: "running", output: "" };
+  await panel.load([tool("c1", fields)], { turnId: "t", phase: "tools" });
+  const out = panel.locator(".toolrow .out");
+  expect(await out.isVisible()).toBe(false); // nothing was printed
+  let offset = 0;
+  for (let line = 1; line <= 61; line += 1) {
+    const text = `round ${line}\n`;
+    await panel.event({ op: "append", item: "tool/c1", field: "output", offset, text });
+    offset += text.length;
+  }
+  await out.getByText("Last 6 of 61 lines").waitFor();
+  expect(await out.locator("pre").innerText()).toBe("round 56\nround 57\nround 58\nround 59\nround 60\nround 61");
+  await out.getByRole("button", { name: "Open output" }).press("Enter");
+  expect((await panel.asked("openOutput")).at(-1)).toEqual({ type: "openOutput", itemId: "tool/c1" });
+  await out.getByRole("button", { name: "Stop" }).press("Enter");
+  expect((await panel.asked("verb")).at(-1)).toEqual({ type: "verb", verb: "cancel" });
+  await panel.upsert(tool("c1", { state: "cancelled" }));
+  await panel.locator(".toolrow").getByText("Stopped").waitFor();
+  expect(await out.getByRole("button").count()).toBe(0); // a row that ended is closed
+});
+
+test("a row that is drawn anew keeps the focus", async () => {
+  await panel.load([{ id: "apply/1", kind: "apply", fields: { state: "writing", action: "accept", paths: ["a.py"] } }]);
+  await panel.locator(".conv").focus();
+  await panel.page.keyboard.press("ArrowUp");
+  await panel.locator(".item:focus", { hasText: "Writing" }).waitFor();
+  await panel.upsert({ id: "apply/1", kind: "apply", fields: { state: "refused", message: "You changed this line." } });
+  await panel.locator(".item:focus", { hasText: "Nothing was written" }).waitFor();
+});
+
+const LONG = 10_000;
+/** More than a screen's rows with what is kept above and below; far fewer than there are. */
+const ROWS_IN_PAGE_MAX = 200;
+
+test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus stays in the list, and the page stays small", async () => {
+  const items = Array.from({ length: LONG }, (_, at) => ({
+    id: `tool/n${at}`,
+    kind: "tool",
+    fields: { tool: "read_file", title: `number ${at}`, state: "ok" },
+  }));
+  await panel.load(items);
+  const focused = panel.locator(".conv .item:focus");
+  const place = async (): Promise<number> => Number(await focused.getAttribute("aria-posinset"));
+  const rows = async (): Promise<number> => panel.locator(".conv .item").count();
+  const press = async (key: string): Promise<number> => {
+    await panel.page.keyboard.press(key);
+    await focused.waitFor();
+    expect(await rows()).toBeLessThan(ROWS_IN_PAGE_MAX);
+    const seen = await focused.evaluate((row) => {
+      const [own, list] = [row.getBoundingClientRect(), row.closest(".conv")!.getBoundingClientRect()];
+      return own.bottom > list.top && own.top < list.bottom;
+    });
+    expect(seen).toBe(true);
+    return place();
+  };
+  await panel.locator(".conv").focus();
+  expect(await press("End")).toBe(LONG);
+  expect(await press("ArrowUp")).toBe(LONG - 1);
+  expect(await press("Home")).toBe(1);
+  expect(await press("ArrowDown")).toBe(2);
+  const down = await press("PageDown");
+  expect(down).toBeGreaterThan(10);
+  expect(await press("PageDown")).toBeGreaterThan(down + 10);
+  const up = await press("PageUp");
+  expect(up).toBeLessThan(2 * down);
+  while ((await press("PageUp")) > 1); // each is further up, so it ends
+  await panel.locator(".conv").evaluate((list) => (list.scrollTop = list.scrollHeight / 2)); // as by a wheel
+  await panel.locator(".conv:focus").waitFor();
+  expect(await press("PageDown")).toBeGreaterThan(LONG / 3);
+  await press("End");
+  await panel.upsert(tool("new", { tool: "read_file", title: "one more", state: "ok" }));
+  expect(await focused.getAttribute("aria-setsize")).toBe(String(LONG + 1)); // a new row takes the focus from nobody
+  expect(await place()).toBe(LONG);
+});
+
+test("an attachment is taken away by keys, and the cursor stays with what is left", async () => {
+  await panel.load([]);
+  for (const path of ["a/one.py", "two.py"]) {
+    await panel.post({ type: "attach", attachment: { path, lines: null } });
+  }
+  const chips = panel.locator(".ctx .chip");
+  await chips.nth(1).waitFor();
+  await panel.page.getByRole("button", { name: "Remove one.py" }).press("Delete");
+  expect(await chips.allInnerTexts()).toEqual(["two.py"]);
+  await panel.locator("button[aria-label='Remove two.py']:focus").waitFor();
+  await panel.page.keyboard.press("Enter");
+  expect(await chips.count()).toBe(0);
+  await panel.locator("textarea:focus").waitFor();
+});
+
+test("a step of the plan says what it is and how it stands, also to who does not see its sign", async () => {
+  const steps = [
+    { title: "Read the retry loop", state: "done" },
+    { title: "Run the tests 20 times", state: "running" },
+    { title: "Write it down", state: "pending" },
+    { title: "Ask upstream", state: "dropped" },
+  ];
+  await panel.load([{ id: "plan", kind: "plan", fields: { items: steps } }]);
+  const head = panel.page.getByRole("button", { name: /Plan 1\/4/ });
+  expect(await head.innerText()).toContain("Run the tests 20 times");
+  await head.press("Enter");
+  const rows = panel.locator(".steps li");
+  expect(await rows.allInnerTexts()).toEqual(steps.map((one) => one.title));
+  expect(await rows.locator("svg, [role=img]").evaluateAll((signs) => signs.map((one) => one.getAttribute("aria-label")))).toEqual([
+    "done",
+    "running",
+    "pending",
+    "dropped",
+  ]);
+});
