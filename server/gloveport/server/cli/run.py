@@ -19,7 +19,17 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
-from gloveport.server.cli.bounds import Mode, SessionTokens, TurnTokens, checked_mode, set_budget, set_mode
+from gloveport.server.cli.bounds import (
+    Mode,
+    SessionTokens,
+    SessionUsd,
+    TurnTokens,
+    TurnUsd,
+    checked_mode,
+    money_limits,
+    set_budget,
+    set_mode,
+)
 from gloveport.server.cli.cards import checked_approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
@@ -145,6 +155,8 @@ def run(
     mode: Mode = "",
     turn_tokens: TurnTokens = None,
     session_tokens: SessionTokens = None,
+    turn_usd: TurnUsd = None,
+    session_usd: SessionUsd = None,
 ) -> None:
     """Do a task in a workspace: stream the work, ask when needed, show the diff.
 
@@ -153,6 +165,7 @@ def run(
     """
     manner, level = Manner(as_json=as_json, approve=checked_approve(approve)), checked_level(trust)
     text, chosen_mode = _one_task(task), checked_mode(mode)
+    money = money_limits(turn_usd, session_usd)
 
     async def work(client: Client) -> Exit:
         folder = await workspace_here(client) if root is None else placed(root)
@@ -167,8 +180,8 @@ def run(
         if session.trust_level == UNSET:
             warn(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow")
         await set_mode(client, session.session_id, chosen_mode)
-        if turn_tokens is not None or session_tokens is not None:
-            await set_budget(client, session.session_id, turn_tokens, session_tokens)
+        if turn_tokens is not None or session_tokens is not None or money is not None:
+            await set_budget(client, session.session_id, turn_tokens, session_tokens, money)
         turn_id = await send(client, session.session_id, text)
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 

@@ -24,7 +24,7 @@ from gloveport.protocol.text import counted
 from gloveport.server.session.state import CallStage, SessionState, Steered, Turn
 from gloveport.server.turn import calls, flow
 from gloveport.server.turn import inputs as inp
-from gloveport.server.turn.bounds import budget_words
+from gloveport.server.turn.bounds import budget_refusal
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft, TurnError
 from gloveport.server.turn.effects import StopModel
@@ -46,8 +46,8 @@ _EDITED_TOO_LATE: Final = (
 def send(draft: Draft, message: inp.SendMessage) -> None:
     """Begin a turn, or let the message wait for the end of the one that runs."""
     if draft.state.turn is None:
-        if words := budget_words(draft.state):
-            raise TurnError(ErrorCode.BUDGET, words)
+        if refusal := budget_refusal(draft.state):
+            raise TurnError(*refusal)
         flow.begin_turn(draft, message.message_id, message.turn_id, message.text)
         return
     if not message.queue:
