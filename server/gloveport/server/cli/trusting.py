@@ -77,8 +77,10 @@ async def settle_trust(client: Client, root: Path, level: TrustLevelName | None,
     Raises GloveportError, before anything is asked, for a folder in which no session can begin.
     """
     if level is None:
+        if not may_ask:
+            return
         shown = await client.call("workspace/show", WorkspaceShowParams(root=str(root)))
-        if shown.trust_level != UNSET or not may_ask:
+        if shown.trust_level != UNSET:
             return
         level = await _ask_level(root)
     params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
