@@ -165,3 +165,16 @@ test("a step of the plan says what it is and how it stands, also to who does not
     "dropped",
   ]);
 });
+
+test("an answer of very many parts stays a page of few elements while it grows", async () => {
+  const head = "|a|b|\n|-|-|\n";
+  await panel.load([{ id: "answer/1", kind: "message.assistant", fields: { text: head, state: "streaming" } }]);
+  let at = head.length;
+  for (let n = 0; n < 29; n += 1) {
+    const text = "|\n".repeat(1_000);
+    await panel.event({ op: "append", item: "answer/1", field: "text", offset: at, text });
+    at += text.length;
+  }
+  await panel.page.locator(".md pre", { hasText: "|\n".repeat(20_000) }).waitFor();
+  expect(await panel.page.locator(".md *").count()).toBeLessThan(20);
+});
