@@ -67,7 +67,7 @@ afterEach(async ({ task }) => {
 });
 
 async function begin(name: string, width: number): Promise<void> {
-  window = await editor.open(home.workspace(name, FILES), { size: { width: 1180, height: 1080 } });
+  window = await editor.open(home.workspace(name, FILES), { size: { width: 1180, height: 1300 }, scale: 2 });
   await window.openPanel();
   await window.widen(width);
 }
@@ -119,6 +119,7 @@ test("what a request sends is shown to the byte, with where it also stands, and 
   await card.getByText("Sends these stored bytes, once. Any change asks again.").waitFor();
   expect(await violationsInEveryTheme(window, "card-sends")).toEqual([]);
   await card.getByRole("button", { name: /Send once/ }).waitFor();
+  await window.shotOf(card, "71-sends");
   await window.answerBy(/Deny/);
   await window.panel.getByText("Not sent.").waitFor();
 });

@@ -78,6 +78,8 @@ export interface WindowOptions {
   /** What the trust dialog is answered with; null: there is none to answer. */
   readonly trust?: "yes" | "no" | null;
   readonly size?: { readonly width: number; readonly height: number };
+  /** Pixels of a picture for each of the page; one where it is not named. */
+  readonly scale?: number;
 }
 
 export class Editor {
@@ -161,7 +163,7 @@ export class Editor {
 
   /** A window on a folder (or a workspace file), with the workbench there. */
   async open(folder: string, options: WindowOptions = {}): Promise<Window> {
-    const context = await this.browser.newContext({ viewport: options.size ?? { width: 1280, height: 860 }, deviceScaleFactor: 1 });
+    const context = await this.browser.newContext({ viewport: options.size ?? { width: 1280, height: 860 }, deviceScaleFactor: options.scale ?? 1 });
     const page = await context.newPage();
     page.setDefaultTimeout(STEP_MS);
     const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
@@ -438,6 +440,12 @@ export class Window {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
     await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
+  }
+
+  /** A picture of one part of the panel. */
+  async shotOf(part: Locator, name: string): Promise<void> {
+    mkdirSync(SHOTS, { recursive: true });
+    await part.screenshot({ path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {

@@ -142,7 +142,8 @@ function effectLine(effect: Fields, isSent: boolean, command: Fields | null): Li
   const said = isSent
     ? code(target)
     : plain((isCommand ? words.slice(0, words.indexOf("`")).replace(/[: ]+$/, "") : words).replace(SAID_BY_TERM, ""));
-  return { term: TERMS[kind] ?? "Does", words: [said, ...notes.map((one) => plain(one, true))] };
+  const noted = notes.map((note) => plain(note.startsWith(`${target}: `) ? `· ${note.slice(target.length + 2)}` : note, true));
+  return { term: TERMS[kind] ?? "Does", words: [said, ...noted] };
 }
 
 /** What leaves with a call, whole; null where the card does not show it by itself. */
