@@ -10,7 +10,6 @@ import { call, scene } from "./kit/script.ts";
 const READ_LINE = "floor = parse_retry_after(response.headers, now)";
 const FILES = {
   "retry.py": `def pause(response, now, jitter):\n    ${READ_LINE}\n    return max(floor, jitter)\n`,
-  "old.py": "x = 1\n",
   ".env": "SHOP_TOKEN=not-a-real-one\n",
 };
 const BODY = JSON.stringify({
@@ -27,7 +26,7 @@ const PUSH = ["git", "push", "--force-with-lease", "origin", "fix/retry-after"];
 const ONE_EACH = [
   ["install it", "command", call("run_command", { argv: INSTALL })],
   ["push it", "push", call("run_command", { argv: PUSH })],
-  ["delete it", "delete", call("delete_file", { path: "old.py" })],
+  ["delete it", "delete", call("run_command", { argv: ["rm", "-rf", "build"] })],
   ["settle it", "write", call("write_file", { path: "conftest.py", content: "import sys\n\nsys.path.insert(0, 'src')\n" })],
   ["reveal it", "secret", call("read_file", { path: ".env" })],
 ] as const;

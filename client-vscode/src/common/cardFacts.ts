@@ -9,7 +9,7 @@
 import { sub, subs, texts } from "./cardModel.ts";
 import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
-import { counted, grouped, lifetime } from "./words.ts";
+import { capital, counted, grouped, lifetime } from "./words.ts";
 
 export interface Word {
   readonly text: string;
@@ -142,8 +142,13 @@ function effectLine(effect: Fields, isSent: boolean, command: Fields | null): Li
   const said = isSent
     ? code(target)
     : plain((isCommand ? words.slice(0, words.indexOf("`")).replace(/[: ]+$/, "") : words).replace(SAID_BY_TERM, ""));
-  const noted = notes.map((note) => plain(note.startsWith(`${target}: `) ? `· ${note.slice(target.length + 2)}` : note, true));
-  return { term: TERMS[kind] ?? "Does", words: [said, ...noted] };
+  return { term: TERMS[kind] ?? "Does", words: [said, ...notes.map((one) => plain(withoutTarget(one, target), true))] };
+}
+
+/** A note on a path without the path's name in front: it stands just before. */
+function withoutTarget(note: string, target: string): string {
+  const name = note.slice(0, Math.max(0, note.indexOf(": ")));
+  return name !== "" && `/${target}`.endsWith(`/${name}`) ? capital(note.slice(name.length + 2)) : note;
 }
 
 /** What leaves with a call, whole; null where the card does not show it by itself. */
