@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, ApprovalResolveParams
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.link import request_id
-from gloveport.server.cli.phrases import counted
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
