@@ -164,7 +164,7 @@ test("in a narrow panel nothing of any reviewed card is cut, nor who answered it
       });
     const reviewed = Object.entries(CARDS).filter(([name, row]) => row.card !== undefined && !name.includes("("));
     expect(reviewed.length).toBeGreaterThan(50);
-    const long = "a-path-without-a-break".repeat(6);
+    const long = "apathwithoutabreak".repeat(6);
     const added = { kind: "write", target: long, words: `write \`${long}\``, notes: [long] };
     for (const [name, { card, risk, reason }] of reviewed) {
       const effects = [...((card?.["effects"] ?? []) as readonly unknown[]), added];
