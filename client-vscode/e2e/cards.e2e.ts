@@ -134,7 +134,7 @@ test("what a request sends is shown to the byte, with where it also stands, and 
 test("a payload that its place may not read is held back, and says whose it is", async () => {
   await begin("held", 440);
   await window.say("give it away", "Trusted");
-  await window.panel.locator(".ap").getByText("Read this secret?").waitFor();
+  await window.panel.locator(".ap").getByText("Read this file?").waitFor();
   await window.answerBy(/Allow once/);
   const card = window.panel.locator(".ap");
   await card.getByText("Release this payload once?").waitFor();
