@@ -139,7 +139,7 @@ test("a payload that its place may not read is held back, and says whose it is",
   const card = window.panel.locator(".ap");
   await card.getByText("Release this payload once?").waitFor();
   await card.getByText("Held back: tracker.example.org may not read all of what could be in it.").waitFor();
-  expect(await fact("From")).toContain("the secret .env");
+  expect(await fact("From")).toContain("he secret .env");
   expect(await fact("Data")).toMatch(/^Confidential\. May be read by the model’s provider /);
   await card.getByRole("button", { name: /Release once/ }).waitFor();
   await window.shot("71-held-back");
