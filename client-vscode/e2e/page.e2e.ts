@@ -165,3 +165,16 @@ test("a step of the plan says what it is and how it stands, also to who does not
     "dropped",
   ]);
 });
+
+test("the head of a turn gets its figures as soon as they are known", async () => {
+  await panel.load([
+    { id: "message/1", kind: "message.user", fields: { text: "do it", state: "delivered" } },
+    { id: "turn/t1", kind: "turn", fields: { state: "completed", goalRevision: 1 } },
+  ]);
+  const head = panel.locator(".turnhead");
+  await head.getByText("Turn 1 · trace").waitFor();
+  await panel.state({ turns: { t1: { tookUs: 38_000_000, costNanoUsd: 50_000_000 } } });
+  await head.getByText("Turn 1 · 38 s · $0.05 · trace").waitFor();
+  await head.getByRole("button", { name: "Show the trace of this turn" }).press("Enter");
+  expect((await panel.asked("trace")).at(-1)).toEqual({ type: "trace", turnId: "t1" });
+});

@@ -194,7 +194,6 @@ test("a text is erased: asked for, its session's mark typed, confirmed with what
 
 test("a call whose outcome nobody knows: the key asks what became of it, and the row then says whose word it is", async () => {
   await window.say("lose it");
-  await window.answerBy(/Allow once/);
   await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
   await home.killKeeper();
   const row = window.panel.locator(".toolrow", { hasText: "Outcome unknown" });

@@ -44,6 +44,7 @@ const PICTURE: SessionPicture = {
   mode: "agent",
   budget: null,
   raise: null,
+  turns: {},
 };
 const STATE: PanelState = {
   link: { kind: "ready", words: "", action: null },

@@ -93,10 +93,18 @@ export function whisperWords(item: ViewItem): string {
     case "erasure":
       return `A text was erased from this record: ${counted(num(fields, "events") ?? 0, "entry", "entries")}, ${counted(num(fields, "outputs") ?? 0, "output")}`;
     case "opaque":
-      return `An entry of a newer version (${str(fields, "type")})`;
+      return fields["erased"] === true ? "" : `An entry of a newer version (${str(fields, "type")})`;
     default:
       return "";
   }
+}
+
+const GOES_ON = new Set(["running", "stopping", "retrying", "compacting", ""]);
+
+/** Whether more of an answer may come: its own end may be missing, having been erased, when its turn's is not. */
+export function isStreaming(fields: Fields, find: (id: string) => ViewItem | undefined): boolean {
+  const turn = find(`turn/${str(fields, "turnId")}`);
+  return str(fields, "state") === "streaming" && (turn === undefined || GOES_ON.has(str(turn.fields, "state")));
 }
 
 /** The end of a turn that did not just complete, in words. */

@@ -11,9 +11,11 @@ import { Elsewhere } from "../common/answered.ts";
 import type { PanelState, ToPanel } from "../common/panel.ts";
 import { View, ViewGapError } from "../common/reducer.ts";
 import type { ViewOp } from "../common/reducer.ts";
-import { buildRows } from "../common/rows.ts";
+import { buildRows, isStreaming } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
+import { turnFigures } from "../common/turnFacts.ts";
+import type { TurnFacts } from "../common/turnFacts.ts";
 import { tellState } from "./card.ts";
 import { Chrome } from "./chrome.ts";
 import { Composer } from "./composer.ts";
@@ -55,6 +57,7 @@ const list = new VirtualList(
   new Rows({
     item: (id) => items.get(id),
     turnNumber: (id) => (view.first === 0 ? (turns.get(id) ?? null) : null),
+    turnFigures: (id) => turnFigures(state?.session?.turns[id.slice(id.indexOf("/") + 1)]),
     own: (key) => own.find((one) => one.key === key)?.words ?? null,
     files: () => state?.session?.files ?? [],
     isElsewhere: (id) => elsewhere.has(id),
@@ -90,7 +93,7 @@ function rebuild(): void {
 
 function isEmptyAnswer(row: Row): boolean {
   const fields = items.get(row.id)?.fields ?? {};
-  return str(fields, "text") === "" && str(fields, "state") === "done";
+  return str(fields, "text") === "" && !isStreaming(fields, (id) => items.get(id));
 }
 
 function paint(): void {
@@ -222,7 +225,17 @@ function reveal(of: string, itemId: string): void {
   }
 }
 
+/** Draw the heads of turns anew of which the figures became known. */
+function touchTurns(before: TurnFacts, now: TurnFacts): void {
+  for (const [id, fact] of Object.entries(now)) {
+    if (turnFigures(before[id]) !== turnFigures(fact)) {
+      list.touch(`turn/${id}`);
+    }
+  }
+}
+
 function takeState(now: PanelState): void {
+  touchTurns(state?.session?.turns ?? {}, now.session?.turns ?? {});
   state = now;
   document.body.classList.toggle("restricted", !now.trusted);
   chrome.show(now);
