@@ -93,7 +93,7 @@ test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus st
   const items = Array.from({ length: LONG }, (_, at) => ({
     id: `tool/n${at}`,
     kind: "tool",
-    fields: { tool: "read_file", title: `number ${at}`, state: "ok" },
+    fields: { tool: "edit_file", title: `number ${at}`, state: "ok" },
   }));
   await panel.load(items);
   const focused = panel.locator(".conv .item:focus");
@@ -125,7 +125,7 @@ test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus st
   await panel.locator(".conv:focus").waitFor();
   expect(await press("PageDown")).toBeGreaterThan(LONG / 3);
   await press("End");
-  await panel.upsert(tool("new", { tool: "read_file", title: "one more", state: "ok" }));
+  await panel.upsert(tool("new", { tool: "edit_file", title: "one more", state: "ok" }));
   expect(await focused.getAttribute("aria-setsize")).toBe(String(LONG + 1)); // a new row takes the focus from nobody
   expect(await place()).toBe(LONG);
 });
@@ -177,4 +177,25 @@ test("the head of a turn gets its figures as soon as they are known", async () =
   await head.getByText("Turn 1 · 38 s · $0.05 · trace").waitFor();
   await head.getByRole("button", { name: "Show the trace of this turn" }).press("Enter");
   expect((await panel.asked("trace")).at(-1)).toEqual({ type: "trace", turnId: "t1" });
+});
+
+test("looks that follow one another are one line that opens to each of them, by keys", async () => {
+  const read = (id: string, path: string): ViewItem =>
+    tool(id, { tool: "read_file", state: "ok", arguments: JSON.stringify({ path }), result: `text of ${path}` });
+  await panel.load([read("c1", "a.py"), read("c2", "b.py")]);
+  const row = panel.locator(".item", { hasText: "Read2 files" });
+  await row.waitFor();
+  await panel.locator(".conv").focus();
+  await panel.page.keyboard.press("Home");
+  await panel.page.keyboard.press("ArrowRight");
+  const second = row.locator(".each summary", { hasText: "b.py" });
+  await second.waitFor();
+  await panel.page.keyboard.press("Tab");
+  await panel.page.keyboard.press("Tab");
+  await row.locator(".each summary:focus", { hasText: "b.py" }).waitFor();
+  await panel.page.keyboard.press("Enter");
+  await row.getByText("text of b.py").waitFor();
+  await panel.upsert(tool("c2", { hints: [{ kind: "instruction_like", line: 1, excerpt: "obey" }] }));
+  await panel.locator(".beside").getByText("reads like words to an agent").waitFor(); // it stands by itself from now on
+  expect(await panel.locator(".item").count()).toBe(2);
 });

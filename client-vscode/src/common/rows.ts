@@ -12,14 +12,14 @@ import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
 import { counted } from "./words.ts";
 
-export type RowKind = "ask" | "say" | "tool" | "tests" | "card" | "answered" | "whisper" | "notice" | "recovery" | "turn";
+export type RowKind = "ask" | "say" | "tool" | "reads" | "tests" | "card" | "answered" | "whisper" | "notice" | "recovery" | "turn";
 
 export interface Row {
   readonly key: string;
   readonly kind: RowKind;
   /** The item it shows; a second row of one item (the end of a turn) has another key. */
   readonly id: string;
-  /** The cards that are asked about together, the first one among them; one card has none. */
+  /** The cards that are asked about together, or the looks that are one row, the first one among them; others have none. */
   readonly parts?: readonly string[];
 }
 

@@ -11,6 +11,7 @@ import { Elsewhere } from "../common/answered.ts";
 import type { PanelState, ToPanel } from "../common/panel.ts";
 import { View, ViewGapError } from "../common/reducer.ts";
 import type { ViewOp } from "../common/reducer.ts";
+import { groupReads } from "../common/reads.ts";
 import { buildRows, isStreaming } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
@@ -81,9 +82,10 @@ function rebuild(): void {
   const all = view.items();
   items = new Map(all.map((item) => [item.id, item]));
   turns = new Map(all.filter((item) => item.kind === "turn").map((item, at) => [item.id, at + 1]));
-  const rows = [...buildRows(all)].filter((row) => row.kind !== "say" || !isEmptyAnswer(row));
+  const said = buildRows(all).filter((row) => row.kind !== "say" || !isEmptyAnswer(row));
+  const rows = [...groupReads(said, (id) => items.get(id))];
   for (const one of own) {
-    const at = one.after === undefined ? -1 : rows.findLastIndex((row) => row.id === one.after);
+    const at = one.after === undefined ? -1 : rows.findLastIndex((row) => row.id === one.after || row.parts?.includes(one.after ?? "") === true);
     rows.splice(at < 0 ? rows.length : at + 1, 0, { key: one.key, kind: "whisper", id: one.key });
   }
   cardKeys = new Map(rows.filter((row) => row.kind === "card").flatMap((row) => (row.parts ?? [row.id]).map((id) => [id, row.key])));

@@ -24,7 +24,7 @@ import { icon } from "./icons.ts";
 import type { RowMaker } from "./list.ts";
 import { GrowingText, MESSAGE_CHARS_MAX } from "./markdown.ts";
 import { send } from "./port.ts";
-import { testsView, toolView, updateTool } from "./tool.ts";
+import { readsView, testsView, toolView, updateTool } from "./tool.ts";
 
 export interface Source {
   item(id: string): ViewItem | undefined;
@@ -81,6 +81,8 @@ export class Rows implements RowMaker {
         return this.sayView(item.fields);
       case "tool":
         return toolView(item);
+      case "reads":
+        return readsView(row.key, this.itemsOf(row.parts ?? []));
       case "tests":
         return testsView(item);
       case "card":
