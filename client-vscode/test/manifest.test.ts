@@ -5,13 +5,21 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "vitest";
 
+interface Setting {
+  readonly scope: string;
+  readonly type: string;
+  readonly description: string;
+  readonly default: unknown;
+  readonly maximum?: number;
+}
+
 interface Manifest {
   readonly capabilities: {
     readonly untrustedWorkspaces: { readonly supported: string; readonly description: string; readonly restrictedConfigurations: readonly string[] };
   };
   readonly contributes: {
     readonly commands: readonly { readonly command: string }[];
-    readonly configuration: { readonly properties: Readonly<Record<string, { readonly scope: string }>> };
+    readonly configuration: { readonly properties: Readonly<Record<string, Setting>> };
     readonly keybindings: readonly { readonly command: string; readonly key: string; readonly mac?: string; readonly when?: string }[];
   };
 }
@@ -41,6 +49,14 @@ test("no setting can come from a workspace", () => {
   assert.deepEqual(Object.fromEntries(Object.entries(properties).map(([name, { scope }]) => [name, scope])), SCOPES);
   for (const [name, { scope }] of Object.entries(properties)) {
     assert.ok(["machine", "application"].includes(scope), name);
+  }
+});
+
+test("every setting says what it does, begins with something and is bounded", () => {
+  for (const [name, setting] of Object.entries(manifest.contributes.configuration.properties)) {
+    assert.match(setting.description, /^[A-Z].{40,}\.$/, name);
+    assert.notEqual(setting.default, undefined, name);
+    assert.ok(setting.type !== "integer" || (setting.maximum ?? 0) > 0, name);
   }
 });
 

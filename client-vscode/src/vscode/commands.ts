@@ -254,7 +254,7 @@ export class Commands {
     const { sessions, actions, log } = this.rooms;
     await sessions.refresh();
     const titles = sessions.list.map((one): SearchItem => ({
-      label: labelText(one.title || one.root),
+      label: labelText(one.title),
       description: phaseWords(one.phase).toLowerCase(),
       detail: labelText(one.root),
       id: one.sessionId,
@@ -335,7 +335,7 @@ export class Commands {
     const files = changes.map((one) => vscode.Uri.file(`${root}/${one.path}`).fsPath);
     await (files.length === 1
       ? review.compare(files[0] ?? "", session.id)
-      : review.compareAll(session.id, files, `Proposed in ${session.beside.detail?.info.title ?? "this session"}`));
+      : review.compareAll(session.id, files, `Proposed in ${this.rooms.sessions.title(session.id) || "this session"}`));
   }
 
   private async attachFile(): Promise<void> {

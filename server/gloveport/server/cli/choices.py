@@ -14,11 +14,23 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
+from gloveport.protocol.wire.session import MoneyLimits
 from gloveport.protocol.wire.turn import TurnCancelParams
-from gloveport.server.cli.bounds import MODES, TOKENS_MAX, checked_mode, set_budget, set_mode
+from gloveport.server.cli.bounds import (
+    MODES,
+    TOKENS_MAX,
+    SessionUsd,
+    TurnUsd,
+    checked_mode,
+    money_limits,
+    money_with,
+    print_limits,
+    set_budget,
+    set_mode,
+)
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.help import Command, Group
-from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, placed, request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
 from gloveport.server.cli.run import Root, checked_level, known_level, naming, workspace_here
@@ -53,12 +65,12 @@ def trust(
             params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
             given = await client.call("workspace/trust", params)
             if given.words:
-                out().print(plain(given.words, "yellow"))
+                say(given.words, "yellow")
         known = await known_level(client, folder)
         if known is None:
-            out().print(plain(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)"))
+            say(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)")
         else:
-            out().print(plain(f"{folder}: {known}"))
+            say(f"{folder}: {known}")
 
     with_client(work)
 
@@ -79,9 +91,9 @@ async def _list(client: Client) -> None:
     first = next((name for name in names if name != SCRIPTED), None)
     for name, model in zip(names, found, strict=True):
         notes = {first: "  (used where none is named)", SCRIPTED: "  (only where it is named)"}
-        out().print(plain(f"{name}: {model.label}{notes.get(name, '')}"))
+        say(f"{name}: {model.label}{notes.get(name, '')}")
     if first is None:
-        out().print(plain(NO_MODEL, "yellow"))
+        say(NO_MODEL, "yellow")
 
 
 @models.command(cls=Command)
@@ -102,7 +114,7 @@ def use(
         )
         with naming():
             chosen = await client.call("model/choose", params)
-        out().print(plain(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}"))
+        say(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}")
 
     with_client(work)
 
@@ -115,26 +127,27 @@ def budget(
         int | None,
         typer.Option("--total", "--session-tokens", min=1, max=TOKENS_MAX, help="The most tokens of the session."),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="No limit of either kind.")] = False,
+    turn_usd: TurnUsd = None,
+    session_usd: SessionUsd = None,
+    none: Annotated[bool, typer.Option("--none", help="No limit of any kind.")] = False,
     session: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Show or set what a session may use; what is not named stays. A turn that would pass a limit ends, and says so."""
-    if none and (turn is not None or whole is not None):
-        fail(
-            "--none is no limit of either kind, and --turn or --total is one", "Give the one or the other.", Exit.USAGE
-        )
+    named = (turn, whole, turn_usd, session_usd)
+    if none and named != (None,) * len(named):
+        fail("--none is no limit of any kind, and another option is one", "Give the one or the other.", Exit.USAGE)
+    wanted = money_limits(turn_usd, session_usd)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
-        limits = (None, None) if none else (turn or known.turn_tokens_max, whole or known.session_tokens_max)
-        if none or turn is not None or whole is not None:
-            await set_budget(client, info.session_id, *limits)
-        spent = known.input_tokens + known.output_tokens
-        for words, used, limit in (("turn", known.turn_tokens, limits[0]), ("session", spent, limits[1])):
-            of = "no limit" if limit is None else f"of {limit:,} at most"
-            out().print(plain(f"{words}: {used:,} tokens used, {of}"))
+        if none:
+            await set_budget(client, info.session_id, None, None, MoneyLimits())
+        elif named != (None,) * len(named):
+            tokens = (turn or known.turn_tokens_max, whole or known.session_tokens_max)
+            await set_budget(client, info.session_id, *tokens, wanted and money_with(known, wanted))
+        print_limits(await client.call("session/show", SessionParams(session_id=info.session_id)))
 
     with_client(work)
 
@@ -151,7 +164,7 @@ def mode(
         info = await pick_session(client, session, root)
         await set_mode(client, info.session_id, wanted)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
-        out().print(plain(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}"))
+        say(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}")
 
     with_client(work)
 
@@ -170,20 +183,20 @@ def cancel(
         running = None if session else await pick_running(client, root)
         info = running or await pick_session(client, session, root)
         if not session and running is None:
-            out().print(plain(f"Nothing runs in {info.root}."))
+            say(f"Nothing runs in {info.root}.")
             return
         params = TurnCancelParams(client_request_id=request_id(), session_id=info.session_id)
         told = await client.call("turn/cancel", params)
         turn_id = told.turn_id
         if told.words:
-            out().print(plain(told.words, "yellow"))
+            say(told.words, "yellow")
         if turn_id is None:
-            out().print(plain(f"Nothing runs in session {short_id(info.session_id)} ({info.root})."))
+            say(f"Nothing runs in session {short_id(info.session_id)} ({info.root}).")
             return
         with anyio.move_on_after(STOP_WAIT_S):
             state = await _end_of(client, info.session_id, turn_id)
             words = "stopped" if state == "cancelled" else f"it ended by itself: {state}"
-            out().print(plain(f"{words}: session {short_id(info.session_id)} ({info.root})"))
+            say(f"{words}: session {short_id(info.session_id)} ({info.root})")
             print_returned(await returned_by_stop(client, info.session_id))
             return
         raise GloveportError(

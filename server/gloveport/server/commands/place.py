@@ -28,10 +28,12 @@ from gloveport.protocol.wire.place import (
     SandboxListResult,
     WorkspaceInfo,
     WorkspaceListResult,
+    WorkspaceShowParams,
     WorkspaceTrustParams,
 )
 from gloveport.server.audit.ocsf import ocsf_event
 from gloveport.server.audit.reading import PROVES
+from gloveport.server.commands.budget import chosen_rates, limits_with
 from gloveport.server.commands.data import data_info
 from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
@@ -52,6 +54,14 @@ async def workspaces(house: House, params: Empty, caller: Caller) -> WorkspaceLi
             for known in house.trust.known()
         )
     )
+
+
+async def workspace(house: House, params: WorkspaceShowParams, caller: Caller) -> WorkspaceInfo:
+    """How far a folder is trusted: `unset` where nothing was said. Raises what keeps a session from beginning in it."""
+    root = checked_root(params.root)
+    house.check_fit(root)
+    workspace_id = folder_identity(root)
+    return WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=house.trust.level(workspace_id))
 
 
 async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once: Once) -> WorkspaceInfo:
@@ -130,7 +140,9 @@ async def choose_model(house: House, params: ModelChooseParams, caller: Caller, 
     choice = house.settings().find(params.provider, params.model)
     info = _model(house, choice.provider, choice.model)
     body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
-    await actor.record((body,), once.request(info))
+    rates = await chosen_rates(house, actor.state, (choice.provider, choice.model))
+    by = caller.client_name or "client"
+    await actor.record(lambda state: (body, *limits_with(state, rates, by)), once.request(info))
     return info
 
 

@@ -15,6 +15,7 @@ from gloveport.protocol.journal.events import (
     EventBody,
     GrantIssued,
     ModelTextDelta,
+    PlanUpdated,
     SteeringDecided,
     ToolExecutionFinished,
     ToolExecutionProgress,
@@ -33,7 +34,8 @@ OF_A_MESSAGE: Final = (UserMessageQueued, UserMessageEdited, SteeringDecided, Us
 """What is known of one message stands in these: one of them alone would bring it back, or deliver another text."""
 PIECES: Final = (ModelTextDelta, ToolExecutionProgress)
 """They change nothing of a session at rest but its history."""
-_TELLS_ONLY: Final = frozenset({"history", "user_messages", "plan"})
+_TELLS_ONLY: Final = frozenset({"history", "user_messages", "plan", "counted"})
+"""The newest count says how much of the history was counted: it is read with it."""
 _KEPT_BY_THE_FACT: Final = frozenset({"label", "unanswered_look", "unknowns", "overflows"})
 """What the fact that says what was erased puts back (`TextErased`)."""
 ACTING: Final = tuple(one.name for one in fields(SessionState) if one.name not in _TELLS_ONLY | _KEPT_BY_THE_FACT)
@@ -88,14 +90,21 @@ def _results(state: SessionState) -> set[str]:
 
 
 def _groups(bodies: Bodies, wanted: Collection[int]) -> tuple[frozenset[int], ...]:
-    """What goes together: all of one message, any other event by itself."""
+    """What goes together: all of one message, all plans with the newest, any other event by itself."""
     messages: dict[str, set[int]] = {}
     for seq, body in bodies.items():
         if isinstance(body, OF_A_MESSAGE):
             messages.setdefault(body.message_id, set()).add(seq)
     of_messages = tuple(frozenset(seqs) for seqs in messages.values() if not seqs.isdisjoint(wanted))
-    alone = sorted(set(wanted).difference(*messages.values()))
-    return (*of_messages, *(frozenset((seq,)) for seq in alone))
+    plans = _plans(bodies, wanted)
+    alone = sorted(set(wanted).difference(plans, *messages.values()))
+    return (*of_messages, *((plans,) if plans else ()), *(frozenset((seq,)) for seq in alone))
+
+
+def _plans(bodies: Bodies, wanted: Collection[int]) -> frozenset[int]:
+    """With the newest plan every older one goes, which would be shown as today's without it."""
+    plans = frozenset(seq for seq, body in bodies.items() if isinstance(body, PlanUpdated))
+    return plans if plans and max(plans) in wanted else frozenset()
 
 
 def _largest(
