@@ -26,7 +26,7 @@ test("a call whose outcome nobody knows offers both sayings by keys, and then sa
   expect(await panel.asked("settle")).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
   await panel.upsert(tool("c1", { said: "not_done", saidBy: "vscode" }));
   await row.getByText("You said: it did not happen. It is your word; nobody else knows.").waitFor();
-  await row.getByText("you say it did not happen").waitFor();
+  await row.getByText("you say it didn’t").waitFor();
   await row.getByText("Outcome unknown", { exact: true }).waitFor(); // the record says so still
   expect(await offer.count()).toBe(0);
 });

@@ -238,3 +238,18 @@ test("in a restricted window nothing of a record is said, erased or ruled, and t
     await other.close();
   }
 });
+
+test("a folder that is no project is refused before anybody is asked how far it is trusted", async () => {
+  const other = await editor.open(home.dir, { trust: "yes" });
+  try {
+    await other.openPanel();
+    await other.composer.fill("who are you");
+    await other.composer.press("Enter");
+    await other.panel.locator(".told").getByText(/home/).waitFor();
+    expect(await other.page.locator(".quick-input-list .monaco-list-row", { hasText: "Restricted" }).count()).toBe(0);
+    expect(await other.composer.inputValue()).toBe("who are you");
+    await other.shot("78-no-project");
+  } finally {
+    await other.close();
+  }
+});
