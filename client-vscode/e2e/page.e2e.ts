@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
+import { violationsIn } from "./kit/access.ts";
 import { PanelPage } from "./kit/page.ts";
 
 let panel: PanelPage;
@@ -126,7 +127,7 @@ test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus st
   expect(await press("PageDown")).toBeGreaterThan(LONG / 3);
   await press("End");
   await panel.upsert(tool("new", { tool: "edit_file", title: "one more", state: "ok" }));
-  expect(await focused.getAttribute("aria-setsize")).toBe(String(LONG + 1)); // a new row takes the focus from nobody
+  await panel.locator(`.item:focus[aria-setsize="${LONG + 1}"]`).waitFor(); // a new row takes the focus from nobody
   expect(await place()).toBe(LONG);
 });
 
@@ -198,4 +199,24 @@ test("looks that follow one another are one line that opens to each of them, by 
   await panel.upsert(tool("c2", { hints: [{ kind: "instruction_like", line: 1, excerpt: "obey" }] }));
   await panel.locator(".beside").getByText("reads like words to an agent").waitFor(); // it stands by itself from now on
   expect(await panel.locator(".item").count()).toBe(2);
+});
+
+test("axe finds nothing against names and roles of any of these rows", async () => {
+  const read = (id: string): ViewItem => tool(id, { tool: "read_file", state: "ok", arguments: '{"path":"a.py"}', result: "text" });
+  await panel.load([
+    { id: "message/1", kind: "message.user", fields: { text: "do it", state: "delivered" } },
+    { id: "turn/t1", kind: "turn", fields: { state: "completed", goalRevision: 1 } },
+    read("c1"),
+    read("c2"),
+    tool("c3", LOST),
+    tool("c4", { ...LOST, said: "done" }),
+    tool("c5", { state: "ok", unseen: 1, unseenPaths: ["x"] }),
+    { id: "freeze/1", kind: "freeze", fields: { state: "frozen" } },
+    { id: "erasure/1", kind: "erasure", fields: { events: 1, outputs: 0 } },
+  ]);
+  await panel.post({ type: "attach", attachment: { path: "a.py", lines: [1, 2] } });
+  await panel.locator(".note").getByRole("button", { name: "Let it work again" }).waitFor();
+  await panel.locator(".conv").evaluate((list) => list.querySelectorAll("details").forEach((one) => (one.open = true)));
+  await panel.locator(".each summary").nth(1).waitFor();
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
 });
