@@ -194,7 +194,6 @@ test("a text is erased: asked for, its session's mark typed, confirmed with what
 
 test("a call whose outcome nobody knows: the key asks what became of it, and the row then says whose word it is", async () => {
   await window.say("lose it");
-  await window.answerBy(/Allow once/);
   await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
   await home.killKeeper();
   const row = window.panel.locator(".toolrow", { hasText: "Outcome unknown" });
@@ -235,6 +234,21 @@ test("in a restricted window nothing of a record is said, erased or ruled, and t
       await other.page.locator(".quick-input-widget input").fill(`>Gloveport: ${title}`);
       expect(await other.page.locator(".quick-input-list .monaco-list-row", { hasText: `Gloveport: ${title}` }).count()).toBe(0);
     }
+  } finally {
+    await other.close();
+  }
+});
+
+test("a folder that is no project is refused before anybody is asked how far it is trusted", async () => {
+  const other = await editor.open(home.dir, { trust: "yes" });
+  try {
+    await other.openPanel();
+    await other.composer.fill("who are you");
+    await other.composer.press("Enter");
+    await other.panel.locator(".told").getByText(/home/).waitFor();
+    expect(await other.page.locator(".quick-input-list .monaco-list-row", { hasText: "Restricted" }).count()).toBe(0);
+    expect(await other.composer.inputValue()).toBe("who are you");
+    await other.shot("78-no-project");
   } finally {
     await other.close();
   }

@@ -11,7 +11,7 @@ import { BLOCK_TOKENS_MAX, MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } fro
 import type { Node } from "../src/common/markdown.ts";
 import { labelText, noticeText } from "../src/common/plain.ts";
 import { doctorWords, share } from "../src/common/report.ts";
-import { buildRows, turnWords, whisperWords } from "../src/common/rows.ts";
+import { buildRows, isStreaming, turnWords, whisperWords } from "../src/common/rows.ts";
 import { toolRow } from "../src/common/toolRow.ts";
 import { dollars, grouped, lasting, phaseLook, running, sized } from "../src/common/words.ts";
 
@@ -57,6 +57,14 @@ describe("rows", () => {
       { key: "approval/1#card", kind: "card", id: "approval/1" },
       { key: "approval/1", kind: "answered", id: "approval/1" },
     ]);
+  });
+
+  test("what was erased has no row of its own; what a newer version wrote is told, and an answer whose end was erased goes on no more", () => {
+    expect(buildRows([item("opaque/1", "opaque", { type: "UserMessageAdded", erased: true })])).toEqual([]);
+    expect(whisperWords(item("opaque/1", "opaque", { type: "Newer" }))).toBe("An entry of a newer version (Newer)");
+    const turn = (state: string) => (id: string) => (id === "turn/t" ? item(id, "turn", { state }) : undefined);
+    const streaming = ["running", "retrying", "completed", "failed"].map((state) => isStreaming({ state: "streaming", turnId: "t" }, turn(state)));
+    expect(streaming).toEqual([true, true, false, false]);
   });
 
   test("what happened is said in words, and kinds without words are left out", () => {

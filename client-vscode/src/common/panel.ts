@@ -10,6 +10,7 @@ import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/types
 import type { Raise } from "./bounds.ts";
 import type { Said } from "./said.ts";
 import type { Finding } from "./suspicion.ts";
+import type { TurnFacts } from "./turnFacts.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -127,6 +128,8 @@ export interface SessionPicture {
   readonly budget: Budget | null;
   /** What would make room for the next request; null where no limit stands in its way. */
   readonly raise: Raise | null;
+  /** What turns took and cost, by their ids; of those that it is known of. */
+  readonly turns: TurnFacts;
 }
 
 export interface PanelState {

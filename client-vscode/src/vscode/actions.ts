@@ -106,12 +106,11 @@ export class Actions {
     }
   }
 
-  /** A folder without a level yet gets one from the user. False when the user turned back. */
+  /** A folder without a level yet gets one from the user. False when the user turned back; raises where no session can begin in it. */
   private async ensureTrust(root: string): Promise<boolean> {
     const connection = await this.daemon.connect();
-    const { workspaces } = await connection.call("workspace/list", {});
-    const level = workspaces.find((one) => one.root === root)?.trustLevel;
-    if (level !== undefined && level !== "unset") {
+    const { trustLevel } = await connection.call("workspace/show", { root });
+    if (trustLevel !== "unset") {
       return true;
     }
     const chosen = await pickTrust(root, undefined);

@@ -10,7 +10,7 @@ import { attachmentLabel, splitAttachments } from "../common/attach.ts";
 import { brief } from "../common/bounds.ts";
 import type { Raise } from "../common/bounds.ts";
 import type { FileRow } from "../common/panel.ts";
-import { isOverBudget, list, turnWords, whisperWords } from "../common/rows.ts";
+import { isOverBudget, isStreaming, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
@@ -24,12 +24,14 @@ import { icon } from "./icons.ts";
 import type { RowMaker } from "./list.ts";
 import { GrowingText, MESSAGE_CHARS_MAX } from "./markdown.ts";
 import { send } from "./port.ts";
-import { testsView, toolView, updateTool } from "./tool.ts";
+import { readsView, testsView, toolView, updateTool } from "./tool.ts";
 
 export interface Source {
   item(id: string): ViewItem | undefined;
   /** Number of a turn from 1; null where older ones are not held. */
   turnNumber(id: string): number | null;
+  /** How long a turn took and what it cost; nothing where neither is known. */
+  turnFigures(id: string): string;
   /** Words of the panel itself, such as that the link came back; null for keys of items. */
   own(key: string): string | null;
   /** Proposed files of the session, as the extension pictures them. */
@@ -79,6 +81,8 @@ export class Rows implements RowMaker {
         return this.sayView(item.fields);
       case "tool":
         return toolView(item);
+      case "reads":
+        return readsView(row.key, this.itemsOf(row.parts ?? []));
       case "tests":
         return testsView(item);
       case "card":
@@ -117,7 +121,10 @@ export class Rows implements RowMaker {
     const whole = str(fields, "text");
     const state = str(fields, "state");
     text.show(whole);
-    element.classList.toggle("live", state === "streaming");
+    element.classList.toggle(
+      "live",
+      isStreaming(fields, (id) => this.source.item(id)),
+    );
     element.querySelector(".say-end")?.remove();
     if (state === "interrupted") {
       element.append(h("div", { class: "say-end xs q" }, `The answer broke off: ${str(fields, "reason")}`));
@@ -134,7 +141,11 @@ export class Rows implements RowMaker {
     const turnId = item.id.slice(item.id.indexOf("/") + 1);
     const goal = num(item.fields, "goalRevision");
     const trace = button("linkish", () => send({ type: "trace", turnId }), { label: "Show the trace of this turn" }, "trace");
-    const parts = [number === null ? "Turn" : `Turn ${number}`, goal !== null && goal > 1 ? `goal ${goal}` : ""].filter((one) => one !== "");
+    const parts = [
+      number === null ? "Turn" : `Turn ${number}`,
+      goal !== null && goal > 1 ? `goal ${goal}` : "",
+      this.source.turnFigures(item.id),
+    ].filter((one) => one !== "");
     const element = whisper(parts.join(" · "));
     element.firstElementChild?.append(" · ", trace);
     element.classList.add("turnhead");
