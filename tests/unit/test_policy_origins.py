@@ -1,6 +1,7 @@
 """Where words come from, as a card says it: the sources of a label, and what of a body was read before."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -103,7 +104,7 @@ def test_a_source_says_its_kind_and_no_integrity_that_it_has_not() -> None:
 
 def test_a_card_names_so_many_sources_and_counts_the_rest() -> None:
     label = Label(Integrity.UNTRUSTED, None, tuple(f"http:{n}:1" for n in range(ORIGINS_MAX + 5)))
-    call = request(effect("write", "conftest.py"), label=label)
+    call = replace(request(effect("write", "conftest.py")), sources=label)
     said = build_card(call, judge(call), context())["provenance"]
     assert (len(said["origins"]), said["origins_left_out"]) == (ORIGINS_MAX, 5)
 
@@ -112,7 +113,7 @@ def test_a_card_names_so_many_sources_and_counts_the_rest() -> None:
     ("level", "word"), [(TrustLevel.trusted, "workspace"), (TrustLevel.restricted, "workspace"), (None, "untrusted")]
 )
 def test_the_projects_text_is_trusted_as_the_user_trusts_it(level: TrustLevel | None, word: str) -> None:
-    call = request(effect("write", "conftest.py"), label=Label(Integrity.UNTRUSTED, None, ("workspace",)))
+    call = replace(request(effect("write", "conftest.py")), sources=Label(Integrity.UNTRUSTED, None, ("workspace",)))
     card = build_card(call, judge(call), context(trust_level=level))
     assert [one["integrity"] for one in card["provenance"]["origins"]] == [word]
 

@@ -6,6 +6,7 @@ Must never: print.
 """
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -122,7 +123,7 @@ def call_title(tool: str, arguments_json: str) -> str:
         return tool
     argv = arguments.get("argv")
     if isinstance(argv, list):
-        return f"Run {' '.join(map(str, argv))}"[:_TITLE_CHARACTERS_MAX]
+        return f"Run {shlex.join(map(str, argv))}"[:_TITLE_CHARACTERS_MAX]
     target = next((arguments[key] for key in ("path", "pattern", "query") if isinstance(arguments.get(key), str)), "")
     return f"{tool} {target}".strip()[:_TITLE_CHARACTERS_MAX]
 
@@ -155,6 +156,12 @@ def short_ids(names: Iterable[str]) -> dict[str, str]:
 def short_id(name: str) -> str:
     """The end of an id, as other commands take it."""
     return name[-_ID_CHARACTERS_MIN:]
+
+
+def short_call(call_id: str) -> str:
+    """The end of a call's id: that of its turn, and its number there."""
+    turn, dot, number = call_id.rpartition(".")
+    return f"{short_id(turn)}{dot}{number}"
 
 
 def dollars(nano_usd: int) -> str:

@@ -50,6 +50,7 @@ ERASABLE: Final = frozenset(
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
+    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent",
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
     "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
     "your files, and the session's copy of your folder",
@@ -84,7 +85,8 @@ async def erase_text(
     """Take a text out of a session's record; durable when this returns.
 
     Raises GloveportError: SESSION_UNKNOWN, TURN_BUSY, SESSION_READ_ONLY, INVALID_PARAMS (its title holds the text),
-    NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again).
+    NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again). DATA_FULL may also mean that
+    there is no room to overwrite them; they are overwritten at the next start, or when it is asked again.
     """
     search = Search(text)
     done: list[Erased] = []
