@@ -70,7 +70,7 @@ const ALSO_RESTRICTED = ["cancel"];
 const ASKED_BY_START = ["ensureTrust", "limit"];
 
 test("whatever asks the daemon to change something asks first whether the window is trusted", () => {
-  const methods = ["actions.ts", "pickers.ts", "records.ts", "ownRules.ts"].flatMap((name) =>
+  const methods = ["actions.ts", "pickers.ts", "records.ts", "ownRules.ts", "answers.ts"].flatMap((name) =>
     readFileSync(join("src/vscode", name), "utf8")
       .split(/\n {2}(?=(?:private )?(?:async )?\w+\(.*\{\n)/)
       .slice(1),

@@ -43,6 +43,7 @@ export interface Sends {
 
 /** Bytes that are kept to be sent once. */
 export interface Release {
+  readonly host: string;
   readonly place: string;
   readonly url: string;
   readonly sha256: string;
@@ -191,8 +192,10 @@ export function releaseOf(card: Fields): Release | null {
   if (release === null) {
     return null;
   }
-  const place = `${str(release, "host")}:${num(release, "port") ?? "?"}`;
+  const host = str(release, "host");
+  const place = `${host}:${num(release, "port") ?? "?"}`;
   return {
+    host,
     place,
     url: `${str(release, "scheme")}://${place}`,
     sha256: str(release, "sha256"),

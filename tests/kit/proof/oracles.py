@@ -167,10 +167,10 @@ def check_erased(record: Record) -> Iterator[str]:
     yield from (f"pieces of {name} hold the text" for name, text in pieces.items() if SECRET in text)
 
 
-def check_gone(home: Path) -> Iterator[str]:
+def check_gone(home: Path, text: str = SECRET) -> Iterator[str]:
     """No file of the daemon's holds what was erased."""
     for path in sorted(home.rglob("*")):
-        if path.is_file() and not path.is_symlink() and SECRET.encode() in path.read_bytes():
+        if path.is_file() and not path.is_symlink() and text.encode() in path.read_bytes():
             yield f"{path.relative_to(home)} holds what was erased"
 
 
