@@ -447,7 +447,7 @@ export class Window {
   /** A notification, held by the pointer: one that nobody points at goes away by itself. */
   async toast(words: string): Promise<Locator> {
     const toast = this.page.locator(".notification-toast", { hasText: words });
-    await toast.hover();
+    await toast.first().hover();
     return toast;
   }
 
