@@ -19,7 +19,7 @@ beforeAll(async () => {
   home = new Home({ name: "e2e", steps: [...TIDY] });
   editor = await Editor.start(home);
   root = home.workspace("shop", SHOP_FILES);
-  window = await editor.open(root, { size: { width: 1360, height: 900 } });
+  window = await editor.open(root, { size: { width: 1360, height: 862 } });
 });
 
 afterAll(async () => {

@@ -67,7 +67,6 @@ test("a file that holds what looks like a secret says so in its row, and on a ca
   await window.panel.getByText("It is planted.").waitFor();
   const found = window.panel.getByRole("list", { name: "Found in conftest.py" });
   await found.getByText("Line 1 looks like a secret (aws access key).").waitFor();
-  expect(await window.panel.locator(".files li", { hasText: "conftest.py" }).locator("svg.warn").count()).toBe(1); // one sign for one file
   await window.say("run what is planted");
   const card = window.panel.locator(".ap");
   await card.getByText("conftest.py, as proposed: Line 1 looks like a secret (aws access key).").waitFor();
@@ -113,8 +112,5 @@ test("a search hit far before what is loaded leads to its message", async () => 
     }),
   );
   await window.panel.getByText(/^In sync/).waitFor();
-  const ring = await ask.evaluate((row) => [row, row.firstElementChild!].map((one) => getComputedStyle(one).outline));
-  expect(ring[0]).toContain("none"); // a ring around the row would lie on the message's own line
-  expect(ring[1]).toContain("solid");
   await window.shot("63-found-far-back");
 });

@@ -53,10 +53,13 @@ export interface BreakerOpened {
   readonly reason: string;
 }
 
-/** The most tokens (input and output, as providers count them) of one turn and of the session; null = no limit. */
+/** The most tokens (input and output, as providers count them) and money of one turn and of the session; null = no limit. `rates` are those that money is counted by from here on, also for what was used before. */
 export interface BudgetSet {
   readonly turn_tokens: number | null;
   readonly session_tokens: number | null;
+  readonly turn_nano_usd: number | null;
+  readonly session_nano_usd: number | null;
+  readonly rates: readonly ModelRates[];
   readonly by: string;
 }
 
@@ -342,6 +345,16 @@ export interface ModeChosen {
   readonly by: string;
 }
 
+/** What a model costs: for input, output and what came from the provider's cache (null = as input), and for the request itself. Steps rise; the first begins at -1. */
+export interface ModelRates {
+  readonly provider: string;
+  readonly model: string;
+  readonly input: readonly RateStep[];
+  readonly output: readonly RateStep[];
+  readonly cached: readonly RateStep[] | null;
+  readonly request_nano_usd: number;
+}
+
 /** The provider's headers arrived; with its request id a lost answer can be asked for. */
 export interface ModelRequestAccepted {
   readonly turn_id: string;
@@ -454,6 +467,12 @@ export interface PolicyDecided {
   readonly rules_hash: string;
   readonly effects: readonly EffectRecord[];
   readonly grant_id: string | null;
+}
+
+/** From more than `above` input tokens of a request on, all its tokens cost `nano_usd` a million. */
+export interface RateStep {
+  readonly above: number;
+  readonly nano_usd: number;
 }
 
 /** One thing that a restart found: what it is about, what was found, and what the user can do (may be empty). */
@@ -607,6 +626,16 @@ export interface SnapshotTaken {
   readonly files: number;
   readonly bytes_total: number;
   readonly not_covered: readonly string[];
+}
+
+/** A request keeps within this: so much input is expected at most, so much output asked for at most, and that costs `nano_usd`. Without a count of the provider's it is what the request is taken to have cost. */
+export interface SpendReserved {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly nano_usd: number;
 }
 
 /** A message reached the running turn; `goal_revision` is the one before it. `rule` says by which rule the kind was read, empty where the user chose it. `delivery`: `boundary` = when what is under way has ended, `next turn` = this turn ends first, and the message begins the turn `next_turn_id`. */
@@ -891,6 +920,7 @@ export interface Events {
   readonly "SessionThawed": SessionThawed;
   readonly "BudgetSet": BudgetSet;
   readonly "ModeChosen": ModeChosen;
+  readonly "SpendReserved": SpendReserved;
   readonly "OutcomeTold": OutcomeTold;
   readonly "TextErased": TextErased;
   readonly "SessionRulesSet": SessionRulesSet;

@@ -358,6 +358,12 @@ export interface ModelListResult {
   readonly models: readonly ModelInfo[];
 }
 
+/** The most that a turn and the session may cost, in billionths of a US dollar; null = no limit. */
+export interface MoneyLimits {
+  readonly turnNanoUsd?: number | null;
+  readonly sessionNanoUsd?: number | null;
+}
+
 /** One place that waits for a decision, where the user sees it now. `start_line` and `end_line` count from 0, the end is exclusive; they speak of the open document's text, else of the file's. `hunk_digest` is null where the change can be taken whole only. The texts are null where they are long or no text. `meets` is true where the user changed the same lines: then the state is `conflicted`, `user_text` is what the user has there, and `user_digest` names it to a decision that replaces it. */
 export interface PendingHunk {
   readonly sessionId: string;
@@ -595,12 +601,13 @@ export interface Selection {
   readonly replaces?: readonly Replaced[];
 }
 
-/** Set the most tokens of a turn and of the session, both at once; null = no limit. */
+/** Set the most tokens of a turn and of the session, both at once; null = no limit. With `money` both limits of money are set at once, too, by the prices of today; without it they stay as they are. */
 export interface SessionBudgetParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly turnTokens?: number | null;
   readonly sessionTokens?: number | null;
+  readonly money?: MoneyLimits | null;
 }
 
 /** Delete a session: its log, its bodies, its copy of the folder. The folder itself is not touched. Proposals that wait for a decision go with it; `even_undecided` says that this is known. */
@@ -615,7 +622,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted. Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of `session_nano_usd` of requests that gave no count: the most they may have cost. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -632,6 +639,12 @@ export interface SessionDetail {
   readonly turnTokensMax?: number | null;
   readonly sessionTokensMax?: number | null;
   readonly nextTokens?: number | null;
+  readonly turnNanoUsd?: number;
+  readonly turnNanoUsdMax?: number | null;
+  readonly sessionNanoUsd?: number;
+  readonly sessionNanoUsdMax?: number | null;
+  readonly nextNanoUsd?: number | null;
+  readonly unseenNanoUsd?: number;
 }
 
 /** Take a text out of a session's record for good. `typed`: the last six characters of its id, as typed. */
@@ -1311,6 +1324,7 @@ export const ERROR_CODES = {
   "policy.rules_invalid": -32111,
   "limit.reached": -32120,
   "budget.reached": -32121,
+  "budget.unpriced": -32122,
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

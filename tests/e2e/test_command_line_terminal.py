@@ -84,6 +84,7 @@ def test_the_question_of_trust_takes_words(cli: Cli, root: Path, answer: str) ->
         shell.wait_for("answer [1]: ")
         shell.type(f"{answer}\n")
         assert shell.end() == 0
+    assert ("no program runs" in shell.text) is (level == "untrusted"), "no sandbox is named that is not used"
     assert cli("trust", cwd=root).stdout.strip().endswith(f": {level}")
 
 

@@ -1,11 +1,12 @@
 """What a user gives that cannot be meant: told as wrong usage with exit code 2, and never a traceback."""
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.kit.command_line import RUN_S, Cli, lines_of, run_json
+from tests.kit.command_line import RUN_S, SPENT, Cli, lines_of, run_json
 
 BEYOND = "99999999999999999999999"
 
@@ -18,6 +19,10 @@ BEYOND = "99999999999999999999999"
         (f"replay --at {BEYOND}", "1000000000000"),
         ("budget --none --turn 5", "--none"),
         ("budget --none --total 5", "--none"),
+        ("budget --none --usd 5", "--none"),
+        ("budget --usd 0", "'0' is no amount of US dollars"),
+        ("budget --turn-usd 2e3", "--turn-usd '2e3' is no amount"),
+        ("run hello --usd -1", "'-1' is no amount"),
         ("mode bogus", "agent, plan"),
         ("transcript --format x", "--format plain"),
         ("run hello --mode bogus", "agent, plan"),
@@ -66,6 +71,24 @@ def test_a_run_begins_within_its_mode_and_limits(cli: Cli, root: Path) -> None:
     told = cli("budget", "--turn-tokens", "6000000", "--total", "8000000", cwd=root).stdout
     assert "of 6,000,000 at most" in told
     assert "of 8,000,000 at most" in told
+
+
+def test_a_run_begins_within_its_limits_of_money(cli: Cli, root: Path) -> None:
+    """A model with a price of the user's own; what is not named stays; where there is no price no turn begins."""
+    run_json(cli, root, "hello", "--usd", "2", "--model", SPENT, code=3)
+    types = [event["type"] for event in lines_of(cli("export", cwd=root))]
+    assert types.index("BudgetSet") < types.index("UserMessageAdded")
+    told = cli("budget", cwd=root).stdout
+    (spent,) = re.findall(r"session: (\S+) spent, of \$2\.00 at most", told)
+    assert f"{spent} of it is the most that uncounted requests may cost" in told
+    told = cli("budget", "--turn-usd", "$0.055", "--turn", "9000", cwd=root).stdout
+    assert "turn: $0.00 spent, of $0.0550 at most" in told
+    assert f"session: {spent} spent, of $2.00 at most" in told
+    assert "of 9,000 at most" in told
+    assert "spent" not in cli("budget", "--none", cwd=root).stdout
+    refused = cli("run", "hello", "--usd", "2", cwd=root, code=1).stderr
+    assert "no price is known for scripted/test" in refused
+    assert "input_usd" in refused
 
 
 BY_OPTION = ("show", "transcript", "plan", "task", "usage", "trace", "samples", "export", "cancel", "resume", "thaw")

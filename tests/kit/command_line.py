@@ -36,6 +36,8 @@ script = "{script}"
 provider = "scripted"
 model = "spent"
 script = "{spent}"
+input_usd = 1.0
+output_usd = 4
 
 [sandbox]
 trusted = "process"

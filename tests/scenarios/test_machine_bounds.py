@@ -21,9 +21,16 @@ USED = 15
 """What an answer of a story is counted to have used: 10 in, 5 out."""
 
 
+def bound(turn: int | None = None, session: int | None = None) -> ev.BudgetSet:
+    """Limits of tokens alone."""
+    return ev.BudgetSet(
+        turn_tokens=turn, session_tokens=session, turn_nano_usd=None, session_nano_usd=None, rates=(), by="user"
+    )
+
+
 def limited(turn: int | None, session: int | None) -> Story:
     """A session with limits."""
-    return Story().fact_is_written(ev.BudgetSet(turn_tokens=turn, session_tokens=session, by="user"))
+    return Story().fact_is_written(bound(turn, session))
 
 
 def work(story: Story) -> Story:
@@ -63,7 +70,7 @@ def test_a_message_is_refused_while_the_session_has_nothing_left_and_taken_when_
     with pytest.raises(TurnError) as caught:
         step(story.state, message)
     assert caught.value.code is ErrorCode.BUDGET
-    story.fact_is_written(ev.BudgetSet(turn_tokens=None, session_tokens=100, by="user"))
+    story.fact_is_written(bound(None, 100))
     assert step(story.state, message).effects
 
 

@@ -11,7 +11,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.server.app.live_settings import check_rungs
 from gloveport.server.app.resources import ModelShelf
-from gloveport.server.settings import SETTINGS_BYTES_MAX, load_settings
+from gloveport.server.settings import SETTINGS_BYTES_MAX, ModelPrice, load_settings
 
 MODEL = '[[models]]\nprovider = "openai"\nmodel = "m"\n'
 
@@ -53,6 +53,31 @@ def test_the_default_model_comes_first(tmp_path: Path) -> None:
         settings.find("openai", "n")
     assert caught.value.code is ErrorCode.MODEL_UNKNOWN
     assert "openai/m" in caught.value.message
+
+
+def test_a_model_has_the_price_that_the_user_writes(tmp_path: Path) -> None:
+    """Exactly as written, whole or with a point; without a price of its own the list's counts."""
+    prices = "input_usd = 0.1\noutput_usd = 2\ncached_usd = 0.000000001\n"
+    first, second, _ = load_settings(write(tmp_path, MODEL + prices + MODEL.replace('"m"', '"n"')), {}).models
+    assert first.price == ModelPrice(100_000_000, 2_000_000_000, 1)
+    assert second.price is None
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("input_usd = 1", "needs input_usd and output_usd"),
+        ("input_usd = 1\noutput_usd = -1", "US dollars for a million tokens"),
+        ("input_usd = 1\noutput_usd = true", "US dollars for a million tokens"),
+        ('input_usd = "1"\noutput_usd = 1', "US dollars for a million tokens"),
+        ("input_usd = 1\noutput_usd = nan", "US dollars for a million tokens"),
+        ("input_usd = 1\noutput_usd = inf", "US dollars for a million tokens"),
+    ],
+)
+def test_a_price_that_is_none_is_told(tmp_path: Path, line: str, told: str) -> None:
+    """A part of one, a text, less than nothing."""
+    with pytest.raises(GloveportError, match=told):
+        load_settings(write(tmp_path, MODEL + line), {})
 
 
 def test_the_container_engine_is_the_users_choice(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from tests.kit.simulation.story import Story, call
 
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import EventBody
-from gloveport.server.commands.price_list import load_prices
+from gloveport.server.commands.price_list import load_prices, prices_of, recorded_rates
+from gloveport.server.session.spending import rates_of
 from gloveport.server.session.views.metrics import MetricsProjection
 from gloveport.server.session.views.placed import Placed, project
 from gloveport.server.session.views.price import PriceRule, Rates, Tokens, cost_nano_usd, rates_at
 from gloveport.server.session.views.usage import REASON_MODEL, REASON_TOKENS, UsageProjection
+from gloveport.server.settings import ModelChoice, ModelPrice, Settings
 
 NOW = int(datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp() * 1e6)
 BOOK = {("openai", "m"): (PriceRule(Rates(((-1, 2_000_000_000),), ((-1, 10_000_000_000),), ((-1, 1_000_000_000),))),)}
@@ -190,6 +192,26 @@ def test_a_model_at_an_address_of_its_own_takes_no_price_of_another_server() -> 
     names = {("openai", "gpt-5"): "http://127.0.0.1:11434/v1", ("scripted", "demo"): None}
     assert load_prices(names) == {}
     assert set(load_prices({("openai", "gpt-5"): None, ("openai", "no-such"): None})) == {("openai", "gpt-5")}
+
+
+def test_the_users_own_price_goes_before_the_lists() -> None:
+    """Of any provider, also for a limit: one step each, and from the cache as input where nothing else is said."""
+    own = (
+        ModelChoice("openai", "gpt-5", price=ModelPrice(7, 8, 9)),
+        ModelChoice("scripted", "mine", price=ModelPrice(1, 2)),
+    )
+    named = frozenset({("openai", "gpt-5"), ("scripted", "mine"), ("scripted", "demo"), ("anthropic", "no-such")})
+    book = prices_of(Settings(own, "unset", {}), named)
+    assert book == {
+        ("openai", "gpt-5"): (PriceRule(Rates(((-1, 7),), ((-1, 8),), ((-1, 9),))),),
+        ("scripted", "mine"): (PriceRule(Rates(((-1, 1),), ((-1, 2),))),),
+    }
+    recorded = recorded_rates(book, NOW)
+    assert [(one.provider, one.model, one.input[0].nano_usd) for one in recorded] == [
+        ("openai", "gpt-5", 7),
+        ("scripted", "mine", 1),
+    ]
+    assert rates_of(recorded, "openai", "gpt-5") == Rates(((-1, 7),), ((-1, 8),), ((-1, 9),))
 
 
 def test_the_list_is_loaded_when_a_model_could_have_a_price_and_not_before() -> None:

@@ -299,8 +299,8 @@ export class Window {
 
   async openPanel(): Promise<void> {
     await until("the panel", async () => {
-      await this.show("Gloveport");
-      return shown(this.panel.locator(".comp")); // after a reload VS Code may show the part that it showed last
+      await this.show("Gloveport"); // after a reload VS Code may show the part that it showed last
+      return (await shown(this.panel.locator(".comp"))) && (this.trust !== "yes" || this.composer.isEnabled());
     });
   }
 
@@ -336,6 +336,7 @@ export class Window {
       await this.page.mouse.down();
       await this.page.mouse.move(box.x + width, y, { steps: 4 });
       await this.page.mouse.up();
+      await this.page.mouse.move(box.x + 2 * width, y);
     }
   }
 
@@ -464,7 +465,7 @@ export class Window {
   async shot(name: string): Promise<void> {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
-    await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
+    await this.page.screenshot({ animations: "disabled", path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {

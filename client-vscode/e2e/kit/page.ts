@@ -93,8 +93,8 @@ export class PanelPage {
     await this.post({ type: "load", sessionId: SESSION, items, first: 0, seq: this.seq });
   }
 
-  async state(picture: Partial<SessionPicture> = {}): Promise<void> {
-    await this.post({ type: "state", state: { ...STATE, session: { ...PICTURE, ...picture } } });
+  async state(picture: Partial<SessionPicture> = {}, beside: Partial<PanelState> = {}): Promise<void> {
+    await this.post({ type: "state", state: { ...STATE, ...beside, session: { ...PICTURE, ...picture } } });
   }
 
   /** One event with these operations. */

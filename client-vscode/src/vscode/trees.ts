@@ -12,7 +12,7 @@ import type { GrantInfo, RuleInfo, SandboxInfo, SessionInfo } from "../../../pro
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
 import { reveal } from "../common/hidden.ts";
 import { list } from "../common/rows.ts";
-import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
+import { capital, clock, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
 import type { OwnRules } from "./ownRules.ts";
 import type { Sessions } from "../common/sessions.ts";
@@ -184,7 +184,7 @@ export function snapshotRows(daemon: Daemon, sessions: Sessions): () => Promise<
     const rows = points.map(({ point, title, at }): SnapshotNode => {
       const made = row(title, {
         id: `${current.id} ${point}`,
-        description: new Date(at / 1000).toLocaleTimeString(),
+        description: clock(at / 1000, Date.now()),
         iconPath: new vscode.ThemeIcon("layers"),
         contextValue: "snapshot",
       });
@@ -222,7 +222,7 @@ function sandboxRow(rung: SandboxInfo): SandboxNode {
     rung.name,
     {
       id: rung.name,
-      description: `strength ${rung.strength} of 4 · ${state}`,
+      description: `${state} · strength ${rung.strength} of 4`,
       tooltip: detail,
       iconPath: new vscode.ThemeIcon(rung.available ? "shield" : "circle-slash"),
       contextValue: rung.available ? "sandbox" : "sandbox-off",

@@ -94,6 +94,7 @@ class ErrorCode(StrEnum):
     RULES_INVALID = "policy.rules_invalid"
     LIMIT = "limit.reached"
     BUDGET = "budget.reached"
+    UNPRICED = "budget.unpriced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,11 @@ ERRORS: Final[Mapping[ErrorCode, ErrorSpec]] = MappingProxyType(
         ErrorCode.RULES_INVALID: ErrorSpec(-32111, "Mend the named rule in your user rules."),
         ErrorCode.LIMIT: ErrorSpec(-32120, "A named limit was reached."),
         ErrorCode.BUDGET: ErrorSpec(-32121, "Set a higher limit (gloveport budget), then send a message to go on."),
+        ErrorCode.UNPRICED: ErrorSpec(
+            -32122,
+            "Write its price into config.toml (input_usd and output_usd of its [[models]] entry) and set the limit"
+            " again, or bound tokens instead.",
+        ),
     }
 )
 

@@ -15,6 +15,9 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
     base_url = "http://127.0.0.1:11434/v1"  # another server than the provider's own
     key_env = "MY_KEY"             # name of the variable that holds the key
     script = "/path/to/script.json"  # what the scripted model plays
+    input_usd = 0.25               # its price in US dollars for a million tokens of input, before that of any list
+    output_usd = 2.0               # and of output
+    cached_usd = 0.025             # and of input from the provider's cache; without it as of input
 
     [retention]
     days = 90            # idle sessions not touched for longer are deleted; without it none is
@@ -85,11 +88,13 @@ The file is `config.toml` in `$GLOVEPORT_HOME`, or in `$XDG_CONFIG_HOME/glovepor
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.money import NANO
 from gloveport.sandbox.backends.docker_choice import EngineChoice
 from gloveport.sandbox.backends.names import NAMES, REMOTE_NAMES
 from gloveport.sandbox.backends.remote_choice import AWAY_S, AWAY_S_MAX, AWAY_S_MIN, ENGINE_SOCKET, RemoteChoice
@@ -108,7 +113,10 @@ UNSET: Final = "unset"
 
 _KEY_VARIABLES: Final = MappingProxyType({"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"})
 _OWN_MODELS: Final = MappingProxyType({"openai": "gpt-5", "anthropic": "claude-sonnet-4-5"})
-_MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"})
+_PRICE_KEYS: Final = frozenset({"input_usd", "output_usd", "cached_usd"})
+_MODEL_KEYS: Final = frozenset({"provider", "model", "base_url", "key_env", "script"}) | _PRICE_KEYS
+PRICE_USD_MAX: Final = 1_000_000
+"""The most that a million tokens may cost."""
 _TOP_KEYS: Final = frozenset(
     {"default_model", "default_trust", "models", "sandbox", "retention", "network", "credentials", "engine", "mail",
      "databases", *REMOTE_NAMES}
@@ -135,6 +143,15 @@ _GIGABYTE: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """What a model costs as the user says it: nano-USD for a million tokens; `cached` null: as `input`."""
+
+    input: int
+    output: int
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelChoice:
     """A model the user may choose."""
 
@@ -145,6 +162,8 @@ class ModelChoice:
     script: Path | None = None
     key_missing: str | None = None
     """The variable that key_env names, where it is not set."""
+    price: ModelPrice | None = None
+    """Null: what a list of prices knows."""
 
     @property
     def name(self) -> str:
@@ -276,8 +295,8 @@ def _entries(plain: Mapping[str, Any], path: Path, name: str) -> list[Mapping[st
 
 def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> ModelChoice:
     _only(entry, _MODEL_KEYS, path, "models.")
-    if not all(isinstance(value, str) and value for value in entry.values()):
-        raise _wrong(path, "every value of a model is a non-empty text")
+    if not all(isinstance(value, str) and value for name, value in entry.items() if name not in _PRICE_KEYS):
+        raise _wrong(path, "every value of a model but its prices is a non-empty text")
     if "provider" not in entry or "model" not in entry:
         raise _wrong(path, "a model needs provider and model")
     variable = entry.get("key_env") or _KEY_VARIABLES.get(entry["provider"])
@@ -289,7 +308,22 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
         key=Secret(value) if value else None,
         script=Path(entry["script"]).expanduser() if "script" in entry else None,
         key_missing=entry.get("key_env") if not value else None,
+        price=_price(entry, path),
     )
+
+
+def _price(entry: Mapping[str, Any], path: Path) -> ModelPrice | None:
+    """The prices of a model's entry, exactly as they are written."""
+    given = {name: entry[name] for name in _PRICE_KEYS if name in entry}
+    if not given:
+        return None
+    if not {"input_usd", "output_usd"} <= given.keys():
+        raise _wrong(path, "a model with a price needs input_usd and output_usd")
+    if not all(type(value) in (int, float) and 0 <= value <= PRICE_USD_MAX for value in given.values()):
+        words = f"{', '.join(sorted(_PRICE_KEYS))} are US dollars for a million tokens, from 0 to {PRICE_USD_MAX:,}"
+        raise _wrong(path, words)
+    nano = {name: int((Decimal(repr(value)) * NANO).to_integral_value(ROUND_CEILING)) for name, value in given.items()}
+    return ModelPrice(nano["input_usd"], nano["output_usd"], nano.get("cached_usd"))
 
 
 def _credential(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str]) -> Credential:

@@ -35,7 +35,7 @@ Stepper = Callable[[SessionState, inp.Input], Step]
 Projector = Callable[[EventBody | None, str, int], tuple[Op, ...]]
 REFUSALS: Final = frozenset(
     {ErrorCode.TURN_BUSY, ErrorCode.TURN_MISMATCH, ErrorCode.APPROVAL_UNKNOWN, ErrorCode.SUPERSEDED,
-     ErrorCode.SESSION_FROZEN, ErrorCode.BUDGET, ErrorCode.TOOL_UNKNOWN}
+     ErrorCode.SESSION_FROZEN, ErrorCode.BUDGET, ErrorCode.UNPRICED, ErrorCode.TOOL_UNKNOWN}
 )  # fmt: skip
 WORLD_INPUTS: Final = (
     inp.RequestAccepted,

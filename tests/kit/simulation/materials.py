@@ -189,16 +189,34 @@ def decided_facts(rng: Random, change_ids: list[str]) -> tuple[ev.EventBody, ...
     return (decided, gone) if rng.random() < 0.7 else (decided,)
 
 
+def rates(model: str, *, input_usd: int = 1, output_usd: int = 4) -> ev.ModelRates:
+    """What a model of a story costs, in US dollars for a million tokens; from the cache a tenth of its input."""
+    million = 10**9
+    return ev.ModelRates(
+        provider="scripted",
+        model=model,
+        input=(ev.RateStep(above=-1, nano_usd=input_usd * million),),
+        output=(ev.RateStep(above=-1, nano_usd=output_usd * million),),
+        cached=(ev.RateStep(above=-1, nano_usd=input_usd * million // 10),),
+        request_nano_usd=0,
+    )
+
+
 def outside_fact(rng: Random, grant_ids: list[str], number: int) -> ev.EventBody:
     """What commands and the recovery write beside the machine."""
     facts: list[ev.EventBody] = [
         ev.SessionRenamed(title=clean_text(rng)),
-        ev.ModelSelected(provider="scripted", model=f"m{number}", model_label="Other 😀"),
+        ev.ModelSelected(provider="scripted", model=f"m{number % 3}", model_label="Other 😀"),
         ev.SandboxChosen(sandbox="bubblewrap", trust_level="trusted", statement="it holds", image=""),
         ev.ModeChosen(mode=rng.choice(("agent", "agent", "agent", "plan")), by="user"),
         ev.SessionRulesSet(text=f"# {number}", ids=(), by="user"),
         ev.BudgetSet(
-            turn_tokens=rng.choice((None, None, None, 30)), session_tokens=rng.choice((None, None, 9_000)), by="user"
+            turn_tokens=rng.choice((None, None, None, 30)),
+            session_tokens=rng.choice((None, None, 9_000)),
+            turn_nano_usd=rng.choice((None, None, None, 60_000_000)),
+            session_nano_usd=rng.choice((None, None, 10**9)),
+            rates=tuple(map(rates, ("script", "m0", "m1")[: rng.randint(2, 3)])),
+            by="user",
         ),
         ev.TextErased(
             erase_id=f"e{number}",

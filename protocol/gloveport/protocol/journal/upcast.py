@@ -43,6 +43,11 @@ def _erasure_without_ends(payload: Payload) -> Payload:
     return {**payload, "calls": [], "unknowns": None, "overflows": None}
 
 
+def _budget_of_tokens(payload: Payload) -> Payload:
+    """BudgetSet 2: money may be limited, too; until then tokens alone were."""
+    return {**payload, "turn_nano_usd": None, "session_nano_usd": None, "rates": []}
+
+
 def _same(payload: Payload) -> Payload:
     """A version that only allows more values than the one before."""
     return dict(payload)
@@ -55,6 +60,7 @@ UPCASTERS: Final[Registry] = MappingProxyType(
         ("ChangeProposed", 1): _proposal_of_one_name,
         ("SandboxChosen", 1): _choice_without_image,
         ("TextErased", 1): _erasure_without_ends,
+        ("BudgetSet", 1): _budget_of_tokens,
         ("ChangeWithdrawn", 1): _same,
         ("ChangeApplyStarted", 1): _same,
         ("ChangeApplied", 1): _same,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from gloveport.protocol.money import NANO_USD_MAX
 from gloveport.protocol.wire.base import (
     PAGE_MAX,
     Mutation,
@@ -107,7 +108,12 @@ class QueuedMessage(WireModel):
 
 class SessionDetail(WireModel):
     """Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`:
-    what the next request is expected to take at least, null where the newest one was not counted."""
+    what the next request is expected to take at least, null where the newest one was not counted.
+
+    Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left
+    for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of
+    `session_nano_usd` of requests that gave no count: the most they may have cost.
+    """
 
     info: SessionInfo
     turn_id: str | None
@@ -124,6 +130,12 @@ class SessionDetail(WireModel):
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
     next_tokens: int | None = 0
+    turn_nano_usd: int = 0
+    turn_nano_usd_max: int | None = None
+    session_nano_usd: int = 0
+    session_nano_usd_max: int | None = None
+    next_nano_usd: int | None = None
+    unseen_nano_usd: int = 0
 
 
 class SessionThawParams(SessionMutation):
@@ -138,11 +150,20 @@ class SessionRenameParams(SessionMutation):
     title: Name
 
 
+class MoneyLimits(WireModel):
+    """The most that a turn and the session may cost, in billionths of a US dollar; null = no limit."""
+
+    turn_nano_usd: int | None = Field(default=None, ge=1, le=NANO_USD_MAX)
+    session_nano_usd: int | None = Field(default=None, ge=1, le=NANO_USD_MAX)
+
+
 class SessionBudgetParams(SessionMutation):
-    """Set the most tokens of a turn and of the session, both at once; null = no limit."""
+    """Set the most tokens of a turn and of the session, both at once; null = no limit. With `money` both limits of
+    money are set at once, too, by the prices of today; without it they stay as they are."""
 
     turn_tokens: int | None = Field(default=None, ge=1)
     session_tokens: int | None = Field(default=None, ge=1)
+    money: MoneyLimits | None = None
 
 
 class SessionModeParams(SessionMutation):

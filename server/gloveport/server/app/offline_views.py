@@ -14,9 +14,9 @@ from gloveport.protocol.wire.base import WireModel
 from gloveport.server.app.live_settings import secret_values
 from gloveport.server.app.log_files import SessionLog, open_log
 from gloveport.server.app.replay import opened_log
-from gloveport.server.commands.price_list import load_prices
+from gloveport.server.commands.price_list import prices_of
 from gloveport.server.commands.view_answers import SHOWN, Aids, metrics_answer
-from gloveport.server.commands.views import addresses_of, models_of, page_is_full
+from gloveport.server.commands.views import models_of, page_is_full
 from gloveport.server.engine.projecting import feed, never
 from gloveport.server.journal.offline import OfflineJournal
 from gloveport.server.secrets.detect import Redactor
@@ -46,7 +46,7 @@ def answer_offline(data_dir: Path, settings_home: Path, method: str, params: Wir
 def _shown(log: SessionLog, settings: Settings, method: str, params: Any, redact: Callable[[str], str]) -> WireModel:
     shown = SHOWN[method]
     projection = _read(log, shown.begin())
-    prices = load_prices(addresses_of(settings, models_of(projection)))
+    prices = prices_of(settings, models_of(projection))
     return shown.answer(projection, params, Aids(prices, redact))
 
 

@@ -14,8 +14,20 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import ModelChooseParams, WorkspaceTrustParams
+from gloveport.protocol.wire.session import MoneyLimits
 from gloveport.protocol.wire.turn import TurnCancelParams
-from gloveport.server.cli.bounds import MODES, TOKENS_MAX, checked_mode, set_budget, set_mode
+from gloveport.server.cli.bounds import (
+    MODES,
+    TOKENS_MAX,
+    SessionUsd,
+    TurnUsd,
+    checked_mode,
+    money_limits,
+    money_with,
+    print_limits,
+    set_budget,
+    set_mode,
+)
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.link import Exit, fail, placed, request_id, say, with_client
@@ -115,26 +127,27 @@ def budget(
         int | None,
         typer.Option("--total", "--session-tokens", min=1, max=TOKENS_MAX, help="The most tokens of the session."),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="No limit of either kind.")] = False,
+    turn_usd: TurnUsd = None,
+    session_usd: SessionUsd = None,
+    none: Annotated[bool, typer.Option("--none", help="No limit of any kind.")] = False,
     session: Session = "",
     root: Folder = HERE,
 ) -> None:
     """Show or set what a session may use; what is not named stays. A turn that would pass a limit ends, and says so."""
-    if none and (turn is not None or whole is not None):
-        fail(
-            "--none is no limit of either kind, and --turn or --total is one", "Give the one or the other.", Exit.USAGE
-        )
+    named = (turn, whole, turn_usd, session_usd)
+    if none and named != (None,) * len(named):
+        fail("--none is no limit of any kind, and another option is one", "Give the one or the other.", Exit.USAGE)
+    wanted = money_limits(turn_usd, session_usd)
 
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
-        limits = (None, None) if none else (turn or known.turn_tokens_max, whole or known.session_tokens_max)
-        if none or turn is not None or whole is not None:
-            await set_budget(client, info.session_id, *limits)
-        spent = known.input_tokens + known.output_tokens
-        for words, used, limit in (("turn", known.turn_tokens, limits[0]), ("session", spent, limits[1])):
-            of = "no limit" if limit is None else f"of {limit:,} at most"
-            say(f"{words}: {used:,} tokens used, {of}")
+        if none:
+            await set_budget(client, info.session_id, None, None, MoneyLimits())
+        elif named != (None,) * len(named):
+            tokens = (turn or known.turn_tokens_max, whole or known.session_tokens_max)
+            await set_budget(client, info.session_id, *tokens, wanted and money_with(known, wanted))
+        print_limits(await client.call("session/show", SessionParams(session_id=info.session_id)))
 
     with_client(work)
 

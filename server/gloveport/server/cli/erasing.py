@@ -13,9 +13,10 @@ import anyio.to_thread
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.session import ERASED_CHARS_MAX, ERASED_CHARS_MIN, SessionEraseParams
 from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
-from gloveport.server.cli.phrases import counted, short_id
+from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client

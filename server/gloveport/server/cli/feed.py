@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
 
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import plain, print_words
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
-    counted,
     counts_of_tests,
     egress_words,
     reason_of,

@@ -149,13 +149,16 @@ def is_served() -> bool:
     return True
 
 
-def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli") -> T:
-    """Run `work` with a connected client, the daemon started if absent; failures end the command."""
+def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli", *, any_build: bool = False) -> T:
+    """Run `work` with a connected client, the daemon started if absent; failures end the command.
+
+    That the daemon is of another build is told, unless the command means one of `any_build`.
+    """
 
     async def main() -> T:
         places = find_places()
         found = ensure_running(places)
-        if found.server_version != build_version():
+        if found.server_version != build_version() and not any_build:
             warn(OTHER_BUILD, "yellow")
         async with connect(places.socket, token=read_token(places.token), client_name=name) as client:
             return await work(client)

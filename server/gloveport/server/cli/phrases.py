@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from gloveport.protocol.text import counted
+
 _ID_CHARACTERS_MIN: Final = 6
 _TITLE_CHARACTERS_MAX: Final = 200
 _REASON_CHARACTERS_MAX: Final = 400
@@ -55,11 +57,6 @@ def answered_words(fields: Mapping[str, Any]) -> str:
         return ""
     at = int(fields["answeredAt"])
     return " · ".join([str(fields["by"]), *([local_time(at)] if at else []), f"#{fields['answeredSeq']:,}"])
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def phase_words(phase: str) -> str:

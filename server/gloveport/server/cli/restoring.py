@@ -13,12 +13,13 @@ from typing import Annotated, Final
 
 import typer
 
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.snapshot import SnapshotPreviewParams, SnapshotPreviewResult, SnapshotRestoreParams
 from gloveport.server.cli.hints import taking_back
 from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
-from gloveport.server.cli.phrases import counted, local_time, short_ids
+from gloveport.server.cli.phrases import local_time, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client

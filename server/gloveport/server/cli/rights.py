@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.turn import GrantInfo, GrantRevokeParams
 from gloveport.server.cli.link import request_id, say, with_client
-from gloveport.server.cli.phrases import counted, local_time, short_id, short_ids
+from gloveport.server.cli.phrases import local_time, short_id, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 

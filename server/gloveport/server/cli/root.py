@@ -190,4 +190,4 @@ def stop() -> None:
         await client.call("daemon/stop", Empty())
         say("The daemon ends.")
 
-    with_client(work)
+    with_client(work, any_build=True)

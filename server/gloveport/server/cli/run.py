@@ -22,7 +22,17 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import TrustLevelName, WorkspaceShowParams, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
-from gloveport.server.cli.bounds import Mode, SessionTokens, TurnTokens, checked_mode, set_budget, set_mode
+from gloveport.server.cli.bounds import (
+    Mode,
+    SessionTokens,
+    SessionUsd,
+    TurnTokens,
+    TurnUsd,
+    checked_mode,
+    money_limits,
+    set_budget,
+    set_mode,
+)
 from gloveport.server.cli.cards import Approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
@@ -243,6 +253,8 @@ def run(
     mode: Mode = "",
     turn_tokens: TurnTokens = None,
     session_tokens: SessionTokens = None,
+    turn_usd: TurnUsd = None,
+    session_usd: SessionUsd = None,
 ) -> None:
     """Do a task in a workspace: stream the work, ask when needed, show the diff.
 
@@ -251,6 +263,7 @@ def run(
     """
     manner, level = Manner(as_json=as_json, approve=checked_approve(approve)), checked_level(trust)
     text, chosen_mode = _one_task(task), checked_mode(mode)
+    money = money_limits(turn_usd, session_usd)
 
     async def work(client: Client) -> Exit:
         folder = await workspace_here(client) if root is None else placed(root)
@@ -260,17 +273,26 @@ def run(
         session = await begin(client, folder, model, sandbox)
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level
-            say(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim")
+            say(f"{session.model_label} · {await _place_words(client, session)} · {level_words}", "dim")
             await tell_broken(client, named=bool(sandbox))
         if session.trust_level == UNSET:
             warn(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow")
         await set_mode(client, session.session_id, chosen_mode)
-        if turn_tokens is not None or session_tokens is not None:
-            await set_budget(client, session.session_id, turn_tokens, session_tokens)
+        if turn_tokens is not None or session_tokens is not None or money is not None:
+            await set_budget(client, session.session_id, turn_tokens, session_tokens, money)
         turn_id = await send(client, session.session_id, text)
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))
+
+
+async def _place_words(client: Client, session: SessionInfo) -> str:
+    """Where programs run; that none does, where the folder's trust asks for more than its sandbox holds."""
+    if session.trust_level == "untrusted":
+        rungs = (await client.call("sandbox/list", Empty())).sandboxes
+        if not any(rung.name == session.sandbox and "untrusted" in rung.trust_levels for rung in rungs):
+            return f"no program runs ({session.sandbox} is too weak)"
+    return f"sandbox {session.sandbox}"
 
 
 def _one_task(words: list[str]) -> str:

@@ -12,10 +12,11 @@ from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire import views as wire
 from gloveport.server.cli.hints import advice
 from gloveport.server.cli.link import out, plain, say
-from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, phase_words, short_id
+from gloveport.server.cli.phrases import dollars, lasting, local_time, phase_words, short_id
 
 BAR_WIDTH: Final = 24
 LINES_SHOWN_MAX: Final = 200

@@ -33,6 +33,7 @@ from gloveport.protocol.wire.place import (
 )
 from gloveport.server.audit.ocsf import ocsf_event
 from gloveport.server.audit.reading import PROVES
+from gloveport.server.commands.budget import chosen_rates, limits_with
 from gloveport.server.commands.data import data_info
 from gloveport.server.commands.devcontainer import pin_image
 from gloveport.server.commands.house import House
@@ -139,7 +140,9 @@ async def choose_model(house: House, params: ModelChooseParams, caller: Caller, 
     choice = house.settings().find(params.provider, params.model)
     info = _model(house, choice.provider, choice.model)
     body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
-    await actor.record((body,), once.request(info))
+    rates = await chosen_rates(house, actor.state, (choice.provider, choice.model))
+    by = caller.client_name or "client"
+    await actor.record(lambda state: (body, *limits_with(state, rates, by)), once.request(info))
     return info
 
 

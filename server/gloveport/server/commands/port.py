@@ -17,7 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Mutation
 from gloveport.protocol.wire.change import ChangeDecideResult
 from gloveport.protocol.wire.methods import METHODS
-from gloveport.server.commands import place, session
+from gloveport.server.commands import budget, place, session
 from gloveport.server.commands.handler import Change, Read
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once, checked_id, fingerprint_of
@@ -97,7 +97,7 @@ CHANGES: Final[Mapping[str, Change]] = MappingProxyType(
         "session/start": session.start,
         "session/rename": session.rename,
         "session/thaw": session.thaw,
-        "session/budget": session.budget,
+        "session/budget": budget.budget,
         "session/mode": session.mode,
         "session/delete": _change("session/delete"),
         "session/erase": _change("session/erase"),

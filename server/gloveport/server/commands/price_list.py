@@ -1,7 +1,8 @@
-"""The list of prices that ships with `genai-prices`, as plain data.
+"""Prices of models: the user's own, and the list that ships with `genai-prices`, as plain data.
 
-Purpose: rates of the models a session used, from the snapshot inside the package.
-Invariant: nothing is fetched; a model that the list does not know has no rates, which is shown as unpriced.
+Purpose: rates of the models a session used, from the settings and from the snapshot inside the package.
+Invariant: nothing is fetched; the user's own price goes before the list's; a model that neither knows has no rates,
+    which is shown as unpriced.
 Must never: take one server's price for another's: a model at an address of its own is looked up by that address.
 
 The package takes 20 MiB and a third of a second to load, so it is loaded when somebody asks for the cost of a model
@@ -13,16 +14,58 @@ from datetime import UTC, datetime, time
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from gloveport.server.session.views.price import DAY_US, MILLION, PriceBook, PriceRule, Rates, Steps
+from gloveport.protocol.journal.events import ModelRates, RateStep
+from gloveport.protocol.money import NANO
+from gloveport.server.session.views.price import DAY_US, MILLION, PriceBook, PriceRule, Rates, Steps, dearest_rates
+from gloveport.server.settings import ModelPrice as OwnPrice
+from gloveport.server.settings import Settings
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
 PRICED_PROVIDERS: Final = frozenset({"openai", "anthropic"})
-NANO: Final = 10**9
 
 Addresses = Mapping[tuple[str, str], str | None]
 """Provider and model, with the base URL that the user has set; None = the provider's own."""
+
+
+def addresses_of(settings: Settings, models: frozenset[tuple[str, str]]) -> Addresses:
+    """The base URL of each model as the user has set it; one that is not set up any more counts as the provider's."""
+    known = {(choice.provider, choice.model): choice.base_url for choice in settings.models}
+    return {model: known.get(model) for model in models}
+
+
+def prices_of(settings: Settings, models: frozenset[tuple[str, str]]) -> PriceBook:
+    """The rates of these models, the user's own first. Blocks as `load_prices` does, where the user named none."""
+    own = {(one.provider, one.model): one.price for one in settings.models if one.price is not None}
+    book = {key: (PriceRule(_own_rates(price)),) for key, price in own.items() if key in models}
+    return {**load_prices(addresses_of(settings, models - book.keys())), **book}
+
+
+def _own_rates(price: OwnPrice) -> Rates:
+    cached = None if price.cached is None else ((-1, price.cached),)
+    return Rates(((-1, price.input),), ((-1, price.output),), cached)
+
+
+def recorded_rates(book: PriceBook, at: int) -> tuple[ModelRates, ...]:
+    """The rates that a limit of money counts by from now on, as its event holds them; the dearest where they change."""
+    found = ((key, dearest_rates(rules, at)) for key, rules in sorted(book.items()))
+    return tuple(
+        ModelRates(
+            provider=provider,
+            model=model,
+            input=_recorded(rates.input),
+            output=_recorded(rates.output),
+            cached=None if rates.cached is None else _recorded(rates.cached),
+            request_nano_usd=rates.request_nano_usd,
+        )
+        for (provider, model), rates in found
+        if rates is not None
+    )
+
+
+def _recorded(steps: Steps) -> tuple[RateStep, ...]:
+    return tuple(RateStep(above=above, nano_usd=nano_usd) for above, nano_usd in steps)
 
 
 def load_prices(models: Addresses) -> PriceBook:

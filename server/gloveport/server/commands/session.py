@@ -16,14 +16,13 @@ import anyio
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal.envelope import StoredEvent, encode_cursor
-from gloveport.protocol.journal.events import BudgetSet, ModeChosen, SessionRenamed
+from gloveport.protocol.journal.events import ModeChosen, SessionRenamed
 from gloveport.protocol.wire.base import Empty, SessionParams
 from gloveport.protocol.wire.place import SandboxInfo
 from gloveport.protocol.wire.session import (
     ItemListParams,
     ItemListResult,
     QueuedMessage,
-    SessionBudgetParams,
     SessionDetail,
     SessionExportParams,
     SessionExportResult,
@@ -43,6 +42,7 @@ from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.sessions import Choice
 from gloveport.server.journal.records import SessionRow
 from gloveport.server.secrets.parts import redacted_parts
+from gloveport.server.session.spending import least_nano_usd, unseen_nano_usd
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ThawSession
 from gloveport.server.workspace.identity import folder_identity
@@ -241,6 +241,12 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
         turn_tokens_max=state.turn_tokens_max,
         session_tokens_max=state.session_tokens_max,
         next_tokens=state.next_tokens,
+        turn_nano_usd=state.turn.nano_usd if state.turn is not None else 0,
+        turn_nano_usd_max=state.money.turn_nano_usd if state.money is not None else None,
+        session_nano_usd=state.nano_usd,
+        session_nano_usd_max=state.money.session_nano_usd if state.money is not None else None,
+        next_nano_usd=least_nano_usd(state),
+        unseen_nano_usd=unseen_nano_usd(state),
     )
 
 
@@ -248,15 +254,6 @@ async def rename(house: House, params: SessionRenameParams, caller: Caller, once
     """Give the session another title."""
     actor = await house.sessions.open(params.session_id)
     await actor.record((SessionRenamed(title=params.title),), once.request(Empty()))
-    return Empty()
-
-
-async def budget(house: House, params: SessionBudgetParams, caller: Caller, once: Once) -> Empty:
-    """Set what a turn and the session may use; it counts from the next request on."""
-    actor = await house.sessions.open(params.session_id)
-    by = caller.client_name or "client"
-    fact = BudgetSet(turn_tokens=params.turn_tokens, session_tokens=params.session_tokens, by=by)
-    await actor.record((fact,), once.request(Empty()))
     return Empty()
 
 

@@ -26,7 +26,7 @@ from gloveport.server.session.views.trace import TraceProjection, TraceReport
 from gloveport.server.session.views.trace_turn import NOT_RECORDED
 from gloveport.server.session.views.usage import RequestUsage, UsageProjection, UsageReport, UsageSum
 
-PRICED_BY: Final = "genai-prices, the list inside the installed package"
+PRICED_BY: Final = "the prices in your settings, else genai-prices, the list inside the installed package"
 NOTE: Final = "An estimate by list prices: writes into a provider's cache and discounts are not in the log."
 RATES: Final[tuple[tuple[str, str, str], ...]] = (
     ("turns completed", "turns_completed", "turns"),

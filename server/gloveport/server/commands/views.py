@@ -19,7 +19,7 @@ from gloveport.protocol.wire import views as wire
 from gloveport.protocol.wire.base import WireModel
 from gloveport.protocol.wire.session import FoundSession, SearchHit, SessionSearchParams, SessionSearchResult
 from gloveport.server.commands.house import House
-from gloveport.server.commands.price_list import Addresses, load_prices
+from gloveport.server.commands.price_list import prices_of
 from gloveport.server.commands.session import row_info, rows_of
 from gloveport.server.commands.view_answers import SHOWN, Aids, fields_of, metrics_answer
 from gloveport.server.engine.projecting import Read, read_into
@@ -31,7 +31,6 @@ from gloveport.server.session.views.samples import SampleProjection
 from gloveport.server.session.views.search import SearchProjection, Wanted
 from gloveport.server.session.views.transcript import TranscriptProjection
 from gloveport.server.session.views.usage import UsageProjection
-from gloveport.server.settings import Settings
 from gloveport.server.transports.port import Caller
 
 TRANSCRIPT_CHARS: Final = 1 << 20
@@ -39,12 +38,6 @@ TRANSCRIPT_CHARS: Final = 1 << 20
 SEARCH_SESSIONS_MAX: Final = 300
 SEARCH_BYTES_MAX: Final = 64 << 20
 """A search reads so many of the newest sessions and so much of their logs; what is left is told."""
-
-
-def addresses_of(settings: Settings, models: frozenset[tuple[str, str]]) -> Addresses:
-    """The base URL of each model as the user has set it; one that is not set up any more counts as the provider's."""
-    known = {(choice.provider, choice.model): choice.base_url for choice in settings.models}
-    return {model: known.get(model) for model in models}
 
 
 def models_of(projection: Any) -> frozenset[tuple[str, str]]:
@@ -75,8 +68,7 @@ def _stream(house: House, session_id: str) -> Read:
 
 
 async def _prices(house: House, projection: Any) -> PriceBook:
-    addresses = addresses_of(house.settings(), models_of(projection))
-    return await anyio.to_thread.run_sync(load_prices, addresses)
+    return await anyio.to_thread.run_sync(prices_of, house.settings(), models_of(projection))
 
 
 async def show(method: str, house: House, params: Any, caller: Caller) -> WireModel:

@@ -29,6 +29,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
+from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.folding import body_of
@@ -202,16 +203,20 @@ async def _erase_outputs(actor: Actor, search: Search) -> tuple[int, int]:
 
 async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> tuple[str, ...]:
     """What holds the text and is not erased, in words."""
-    told = [f"{count} record(s) of the kind {kind}, which the session needs" for kind, count in found.kept.items()]
+    told = [
+        f"{counted(count, 'record')} of the kind {kind}, which the session needs" for kind, count in found.kept.items()
+    ]
     if shared:
-        told.append(f"{shared} output(s) that another session holds too: erase it there, or delete that session")
+        told.append(
+            f"{counted(shared, 'output')} that another session holds, too: erase it there, or delete that session"
+        )
     rights = workspace_stream(WorkspaceId(actor.state.workspace_id))
     count = 0
     async for event in _events(actor, rights):
         body = body_of(event)
         count += body is not None and search.in_body(body)
     if count:
-        told.append(f"{count} record(s) of rights of this folder")
+        told.append(f"{counted(count, 'record')} of rights of this folder")
     if copies := await actor.room.journal.copies():
         told.append(f"copies of earlier data ({', '.join(copies)}): remove them yourself where you need them no more")
     return tuple(told)

@@ -23,6 +23,7 @@ from gloveport.server.models.contract import (
     UserText,
 )
 from gloveport.server.session.shortening import shorten
+from gloveport.server.session.spending import REPLY_TOKENS_MAX
 from gloveport.server.session.state import Entry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views.context import context_faults, provider_history
 
@@ -77,4 +78,10 @@ def model_request(state: SessionState, tools: tuple[ToolSpec, ...]) -> ModelRequ
     is_plan = state.mode == "plan"
     standing = SystemText(STANDING + PLANNING if is_plan else STANDING)
     offered = tuple(tool for tool in tools if tool.name in LOOKING_TOOLS) if is_plan else tools
-    return ModelRequest(model=state.model, messages=(standing, *map(_message, entries)), tools=offered)
+    asked = state.turn.asked if state.turn is not None else None
+    return ModelRequest(
+        model=state.model,
+        messages=(standing, *map(_message, entries)),
+        tools=offered,
+        max_output_tokens=asked.output_tokens if asked is not None else REPLY_TOKENS_MAX,
+    )

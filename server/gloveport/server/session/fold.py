@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
     ApprovalResolved,
-    BudgetSet,
     ChangeApplied,
     ChangeApplyStarted,
     ChangeRefused,
@@ -25,7 +24,6 @@ from gloveport.protocol.journal.events import (
     GrantUsed,
     ModeChosen,
     ModelRequestAccepted,
-    ModelRequestReconciled,
     ModelRequestStarted,
     ModelResponseReceived,
     ModelSelected,
@@ -50,7 +48,6 @@ from gloveport.protocol.journal.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    UsageRecorded,
     UserMessageAdded,
     UserMessageEdited,
     UserMessageQueued,
@@ -62,6 +59,7 @@ from gloveport.server.session.evolve import evolve
 from gloveport.server.session.fold_hunks import HUNK_HANDLERS
 from gloveport.server.session.fold_labels import LABEL_HANDLERS, join_labels
 from gloveport.server.session.fold_retry import RETRY_HANDLERS
+from gloveport.server.session.fold_spending import SPENDING_HANDLERS, asked, asked_with, request_broken
 from gloveport.server.session.fold_steering import goals_with, message_edited, steering_decided, without_waiting
 from gloveport.server.session.state import (
     AssistantEntry,
@@ -167,7 +165,7 @@ def _goal_revised(state: SessionState, body: GoalRevised) -> SessionState:
 
 
 def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
-    return evolve(state, turn=Turn(body.turn_id, body.goal_revision), last_failure=None)
+    return evolve(state, turn=Turn(body.turn_id, body.goal_revision, spent_from=len(state.spent)), last_failure=None)
 
 
 def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled) -> SessionState:
@@ -186,13 +184,16 @@ def _request_started(state: SessionState, body: ModelRequestStarted) -> SessionS
     if state.turn is None:
         return state
     request = Request(body.request_id, body.goal_revision, provider=body.provider, model=body.model)
-    return _turn(state, request=request, requests=state.turn.requests + 1, calls=(), retry=None, compaction=None)
+    made = state.turn.requests + 1
+    return _turn(state, request=request, asked=asked(state, body), requests=made, calls=(), retry=None, compaction=None)
 
 
 def _request_accepted(state: SessionState, body: ModelRequestAccepted) -> SessionState:
     if state.turn is None or state.turn.request is None:
         return state
-    return _turn(state, request=evolve(state.turn.request, provider_request_id=body.provider_request_id))
+    taken = asked_with(state.turn, body.request_id, accepted=True)
+    request = evolve(state.turn.request, provider_request_id=body.provider_request_id)
+    return _turn(state, request=request, asked=taken)
 
 
 def _text_delta(state: SessionState, body: ModelTextDelta) -> SessionState:
@@ -211,34 +212,14 @@ def _response_received(state: SessionState, body: ModelResponseReceived) -> Sess
     return _turn(state, request=None, calls_made=made, attempt=1, waited_us=0, restarts=0)
 
 
-def _stream_interrupted(state: SessionState, _body: ModelStreamInterrupted) -> SessionState:
+def _stream_interrupted(state: SessionState, body: ModelStreamInterrupted) -> SessionState:
     text = state.turn.request.text if state.turn and state.turn.request else ""
     kept = state.history.plus(AssistantEntry(text, interrupted=True)) if text else state.history
-    return _turn(evolve(state, history=kept), request=None)
-
-
-def _request_reconciled(state: SessionState, _body: ModelRequestReconciled) -> SessionState:
-    return _turn(state, restarts=state.turn.restarts + 1) if state.turn is not None else state
+    return _turn(evolve(request_broken(state, body), history=kept), request=None)
 
 
 def _faults(state: SessionState, body: FaultsFound) -> SessionState:
     return evolve(state, faults=(*state.faults, *body.findings), sealed=state.sealed or body.read_only)
-
-
-def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
-    given, made = body.input_tokens or 0, body.output_tokens or 0
-    if state.turn is not None:
-        state = _turn(state, tokens=state.turn.tokens + given + made)
-    return evolve(
-        state,
-        input_tokens=state.input_tokens + given,
-        output_tokens=state.output_tokens + made,
-        next_tokens=None if body.input_tokens is None or body.output_tokens is None else given,
-    )
-
-
-def _budget(state: SessionState, body: BudgetSet) -> SessionState:
-    return evolve(state, turn_tokens_max=body.turn_tokens, session_tokens_max=body.session_tokens)
 
 
 def _mode(state: SessionState, body: ModeChosen) -> SessionState:
@@ -376,7 +357,6 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ModelTextDelta: _text_delta,
         ModelResponseReceived: _response_received,
         ModelStreamInterrupted: _stream_interrupted,
-        UsageRecorded: _usage,
         ToolCallProposed: _call_proposed,
         ApprovalRequested: _approval_requested,
         ApprovalResolved: _approval_resolved,
@@ -391,10 +371,8 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         ChangeApplied: _applied,
         ChangeRefused: _refused,
         ChangeUnsettled: _unsettled,
-        ModelRequestReconciled: _request_reconciled,
         FaultsFound: _faults,
         SessionFrozen: _frozen,
-        BudgetSet: _budget,
         ModeChosen: _mode,
         SessionRulesSet: _rules,
         SessionThawed: _thawed,
@@ -405,6 +383,7 @@ _HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], SessionS
         **HUNK_HANDLERS,
         **RETRY_HANDLERS,
         **LABEL_HANDLERS,
+        **SPENDING_HANDLERS,
     }
 )
 

@@ -34,7 +34,8 @@ OF_A_MESSAGE: Final = (UserMessageQueued, UserMessageEdited, SteeringDecided, Us
 """What is known of one message stands in these: one of them alone would bring it back, or deliver another text."""
 PIECES: Final = (ModelTextDelta, ToolExecutionProgress)
 """They change nothing of a session at rest but its history."""
-_TELLS_ONLY: Final = frozenset({"history", "user_messages", "plan"})
+_TELLS_ONLY: Final = frozenset({"history", "user_messages", "plan", "counted"})
+"""The newest count says how much of the history was counted: it is read with it."""
 _KEPT_BY_THE_FACT: Final = frozenset({"label", "unanswered_look", "unknowns", "overflows"})
 """What the fact that says what was erased puts back (`TextErased`)."""
 ACTING: Final = tuple(one.name for one in fields(SessionState) if one.name not in _TELLS_ONLY | _KEPT_BY_THE_FACT)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gloveport.protocol.journal.events import (
     ApprovalRequested,
     ArtifactSuspected,
+    BudgetSet,
     ChangeApplied,
     ChangeApplyStarted,
     ChangeProposed,
@@ -87,6 +88,26 @@ class Request:
     model: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the newest request of a turn may cost, also after its end: so much input and output at most.
+
+    `entries` is how much of the history it was made from; `may_be_billed` what was found out of it later (null =
+    nothing); `broken`: its answer did not come to its end.
+    """
+
+    request_id: str
+    provider: str
+    model: str
+    mode: Mode
+    entries: int
+    input_tokens: int
+    output_tokens: int
+    accepted: bool = False
+    may_be_billed: bool | None = None
+    broken: bool = False
+
+
 @dataclass(frozen=True)
 class Turn:
     """The running turn; `goal_revision` is today's, its calls and its request keep that of their birth.
@@ -112,6 +133,11 @@ class Turn:
     compaction: str | None = None
     tokens: int = 0
     """What its requests were counted to have used, in and out."""
+    asked: Asked | None = None
+    spent_from: int = 0
+    """The first request of it in what the session spent."""
+    nano_usd: int = 0
+    """What they cost, where money is limited."""
 
     @property
     def is_held(self) -> bool:
@@ -132,6 +158,30 @@ class Turn:
     def is_busy(self) -> bool:
         """True while a call runs or waits for an answer."""
         return any(call.stage in (CallStage.RUNNING, CallStage.WAITING) for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A request that has ended and may be billed; `counted`: as the provider counted it, else the most it may be."""
+
+    request_id: str
+    provider: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The newest count of a request's input: of how much of the history, in which mode, by which model."""
+
+    input_tokens: int
+    entries: int
+    mode: Mode
+    provider: str
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +257,7 @@ Entry = UserEntry | AssistantEntry | ResultEntry
 
 _NO_ENTRIES: Final[Series[Entry]] = Series()
 _NO_WORDS: Final[Series[str]] = Series()
+_NOTHING_SPENT: Final[Series[Spent]] = Series()
 USER_LABEL = LabelRecord(integrity=0, readers=None, provenance=("user",))
 
 
@@ -297,6 +348,14 @@ class SessionState:
     next_tokens: int | None = 0
     """What the next request has to be expected to take: the input of the newest one that was counted; null where the
     newest answer was not counted."""
+    counted: Counted | None = None
+    spent: Series[Spent] = _NOTHING_SPENT
+    money: BudgetSet | None = None
+    """The limits of money in force, with their rates; null = there are none, and nothing is counted in money."""
+    nano_usd: int = 0
+    """What all of `spent` costs by these rates."""
+    unpriced: str = ""
+    """A model of `spent` for which they have no price."""
 
     @property
     def phase(self) -> Phase:

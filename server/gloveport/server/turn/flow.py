@@ -11,7 +11,7 @@ from typing import Any, Final
 from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.server.session.state import USER_LABEL
-from gloveport.server.turn.bounds import budget_words
+from gloveport.server.turn.bounds import budget_refusal, reserve_spend
 from gloveport.server.turn.delivery import deliver_steering, return_all, return_steering
 from gloveport.server.turn.draft import Draft
 from gloveport.server.turn.effects import CallModel, JudgeCall
@@ -40,8 +40,9 @@ def ask_model(draft: Draft) -> None:
         message = f"the turn made {made} model requests, the most one turn may make"
         end_failed(draft, ErrorCode.LIMIT, message, "Look at what it did, then send a message to go on.")
         return
-    if words := budget_words(draft.state):
-        end_failed(draft, ErrorCode.BUDGET, words, ERRORS[ErrorCode.BUDGET].hint)
+    if refusal := budget_refusal(draft.state):
+        code, words = refusal
+        end_failed(draft, code, words, ERRORS[code].hint)
         return
     deliver_steering(draft)
     request_id = f"{turn.turn_id}.r{turn.requests + 1}"
@@ -58,6 +59,7 @@ def ask_model(draft: Draft) -> None:
             model=draft.state.model,
         )
     )
+    reserve_spend(draft)
     draft.need(CallModel(request_id))
 
 

@@ -10,7 +10,14 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events.base import EventBody, decode_body, encode_body
-from gloveport.protocol.journal.events.bounds import BudgetSet, ModeChosen, SessionRulesSet
+from gloveport.protocol.journal.events.bounds import (
+    BudgetSet,
+    ModeChosen,
+    ModelRates,
+    RateStep,
+    SessionRulesSet,
+    SpendReserved,
+)
 from gloveport.protocol.journal.events.change import (
     ChangeApplied,
     ChangeApplyStarted,
@@ -126,7 +133,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     EgressRecorded,
     ContentLabelled, ReleaseIssued, ReleaseUsed, InjectionSuspected, ArtifactSuspected,
     SessionFrozen, SessionThawed,
-    BudgetSet, ModeChosen,
+    BudgetSet, ModeChosen, SpendReserved,
     OutcomeTold,
     TextErased, SessionRulesSet, CopyUnseen,
 )  # fmt: skip
@@ -172,6 +179,7 @@ __all__ = [
     "InjectionSuspected",
     "LabelledFile",
     "ModeChosen",
+    "ModelRates",
     "ModelRequestAccepted",
     "ModelRequestReconciled",
     "ModelRequestStarted",
@@ -184,6 +192,7 @@ __all__ = [
     "PathState",
     "PlanUpdated",
     "PolicyDecided",
+    "RateStep",
     "RecoveredItem",
     "RecoverySummarised",
     "ReleaseIssued",
@@ -201,6 +210,7 @@ __all__ = [
     "SessionThawed",
     "ShortenedResult",
     "SnapshotTaken",
+    "SpendReserved",
     "SteeringDecided",
     "TestRunFinished",
     "TextErased",

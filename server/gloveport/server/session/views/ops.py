@@ -56,7 +56,9 @@ def _model(body: ev.ModelSelected) -> tuple[Op, ...]:
 
 
 def _budget(body: ev.BudgetSet) -> tuple[Op, ...]:
-    return (upsert("session", "session", turnTokensMax=body.turn_tokens, sessionTokensMax=body.session_tokens),)
+    tokens = {"turnTokensMax": body.turn_tokens, "sessionTokensMax": body.session_tokens}
+    money = {"turnNanoUsdMax": body.turn_nano_usd, "sessionNanoUsdMax": body.session_nano_usd}
+    return (upsert("session", "session", **tokens, **money),)
 
 
 def _mode(body: ev.ModeChosen) -> tuple[Op, ...]:

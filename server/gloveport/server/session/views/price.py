@@ -60,6 +60,25 @@ def rates_at(rules: tuple[PriceRule, ...], at: int) -> Rates | None:
     return rules[0].rates if rules else None
 
 
+def dearest_rates(rules: tuple[PriceRule, ...], at: int) -> Rates | None:
+    """Rates that none of the rules passes which hold at a time or later; None where there is no rule."""
+    begun = [rule.since_us for rule in rules if rule.day_us is None and rule.since_us <= at]
+    hold = [rule.rates for rule in rules if rule.day_us is not None or rule.since_us >= max(begun, default=0)]
+    if not hold:
+        return None
+    return Rates(
+        _dearest([one.input for one in hold]),
+        _dearest([one.output for one in hold]),
+        _dearest([one.cached or one.input for one in hold]),
+        max(one.request_nano_usd for one in hold),
+    )
+
+
+def _dearest(ladders: list[Steps]) -> Steps:
+    starts = sorted({above for steps in ladders for above, _ in steps})
+    return tuple((above, max(_step(steps, above + 1) for steps in ladders)) for above in starts)
+
+
 def _in_day(day_us: tuple[int, int] | None, time_us: int) -> bool:
     if day_us is None:
         return True
