@@ -50,6 +50,8 @@ def test_a_right_goes_with_its_count_of_uses() -> None:
     assert choose(bodies, {1}) == Choice((1,), (), ())
     assert choose(bodies, {1, 2}) == Choice((1, 2), (), ())
     assert choose(bodies, {4}) == Choice((), (4,), ()), "an allowed use that is forgotten would be one more"
+    ended = log(mat.grant("g1", "session", "c"), ev.GrantRevoked(grant_id="g1", reason="no more"))
+    assert choose(ended, {2}) == Choice((), (2,), ()), "a right that ended would be there again"
 
 
 def test_what_holds_something_back_stays_and_the_rest_goes_beside_it() -> None:
