@@ -46,6 +46,7 @@ test("between turns a turn's limit is what the next one may use, and after it en
   expect(words({ ...idle, nextTokens: 9_000 })).toMatch(/^12\.4k of 20k: 12,400 of 20,000 tokens of the last turn used\./);
   expect(words({ ...idle, nextTokens: 9_000, turnTokensMax: 30_000 })).toMatch(/^30k a turn: /);
   expect(words({})).toMatch(/^12\.4k of 20k: 12,400 of 20,000 tokens of this turn used\./);
+  expect(words({ turnId: null, turnTokens: 19_999, sessionTokensMax: 400 })).toMatch(/^40 of 400: /); // the part of the last turn is none of the next
   expect(words({ turnId: null, turnTokensMax: null, turnNanoUsdMax: 0.5 * USD })).toMatch(/^\$0\.50 a turn: \$0\.50 for the next turn\./);
 });
 
