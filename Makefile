@@ -112,12 +112,12 @@ e2e: bootstrap-dev
 	@$(MAKE) --no-print-directory e2e-vscode
 
 # E2E_ARGS chooses: E2E_ARGS='-k main_job'. GLOVEPORT_E2E_CACHE says where VS Code lies, GLOVEPORT_E2E_SHOTS where pictures go.
-e2e-vscode: bootstrap-dev client
+e2e-vscode: bootstrap-dev vsix
 	@client-vscode/e2e/install >/dev/null
 	@$(BIN)/python -m pytest tests/e2e/test_vscode.py -m window -v -rs $(E2E_ARGS)
 
 # Figures of the client: the panel alone with 10,000 items, then the whole in a window.
-bench-vscode: bootstrap-dev client
+bench-vscode: bootstrap-dev vsix
 	@client-vscode/e2e/install >/dev/null
 	@cd client-vscode && GLOVEPORT_PYTHON=$(abspath $(BIN))/python npm run --silent bench
 

@@ -4,11 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
-import { Editor, PROGRAM } from "./kit/editor.ts";
-import type { Window } from "./kit/editor.ts";
+import { Editor, PROGRAM, shown } from "./kit/editor.ts";
+import type { Panel, Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
-import { ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
+import { LAST, ONE, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
 
 const TABS_MAX = 40;
 
@@ -38,7 +38,8 @@ afterEach(async ({ task }) => {
 
 const onDisk = (): string => readFileSync(join(root, "shop.py"), "utf8");
 
-const inEveryTheme = async (name: string): Promise<void> => expect(await violationsInEveryTheme(window, name)).toEqual([]);
+const inEveryTheme = async (name: string, page: Panel = window.panel): Promise<void> =>
+  expect(await violationsInEveryTheme(window, name, page)).toEqual([]);
 
 /** Press Tab, or Shift+Tab, until the element with the focus matches. */
 async function tabTo(selector: string, key = "Tab"): Promise<void> {
@@ -62,8 +63,9 @@ test("without a mouse: a message and the folder's trust", async () => {
   await window.page.keyboard.type("tidy the shop");
   await window.page.keyboard.press("Enter");
   await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.locator(".quick-input-widget input:focus").waitFor();
   await window.page.keyboard.type("Restricted");
-  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  await window.page.locator(".quick-input-widget .monaco-list-row").nth(1).waitFor({ state: "detached" });
   await window.page.keyboard.press("Enter");
   const card = window.panel.locator(".ap");
   await card.waitFor();
@@ -83,7 +85,7 @@ test("without a mouse: the card is narrowed and allowed", async () => {
     .and(window.panel.locator(":checked"))
     .waitFor();
   await window.answer(() => window.page.keyboard.press("Control+Enter"));
-  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.getByText(LAST).waitFor();
 });
 
 test("without a mouse: rows are walked and opened, the sessions listed", async () => {
@@ -109,10 +111,22 @@ test("the whole conversation, with its results and files", async () => {
   await inEveryTheme("done");
 });
 
+test("the report of a turn, with the audit chain verified", async () => {
+  await window.command("Gloveport: Show Trace of the Newest Turn");
+  const { report } = window;
+  await report.getByRole("button", { name: "Verify the audit chain" }).click();
+  await report.getByText("Audit chain verified").waitFor();
+  await inEveryTheme("report", report);
+  await window.command("View: Close All Editors");
+  await until("the panel's page to be the only one", async () => (await window.page.locator("iframe.webview").count()) === 1);
+});
+
 test("a link that is lost, while the conversation stays", async () => {
   editor.useProgram({ command: "/nowhere/gloveport", arguments: [] });
-  await home.killDaemon();
-  await window.panel.locator(".note", { hasText: "There is no program /nowhere/gloveport here." }).waitFor();
+  await until("the program to be missed", async () => {
+    await home.killDaemon(); // once more where the settings were not read yet, and it was started again
+    return shown(window.panel.locator(".note", { hasText: "There is no program /nowhere/gloveport here." }));
+  });
   await inEveryTheme("lost");
   editor.useProgram(PROGRAM);
   await until("the settings to be read", async () => {

@@ -110,7 +110,7 @@ test("what a request sends is shown to the byte, with where it also stands, and 
   const size = Buffer.byteLength(BODY);
   await card.getByText(`Exact bytes, ${size} of ${size} shown · 1 hidden character, escaped`).waitFor();
   expect(await card.locator(".payload li").allInnerTexts()).toEqual([BODY.replace("\u200b", "⟨U+200B⟩")]);
-  expect(await card.locator(".payload .src").allInnerTexts()).toEqual([`    ${READ_LINE}`, "    return max(floor, jitter)"]);
+  expect(await card.locator(".payload .src").allInnerTexts()).toEqual([READ_LINE, "return max(floor, jitter)"]);
   await card.getByText("Also in retry.py, as it was read: 1 line").waitFor();
   expect(await fact("From")).toContain("ext of this project");
   expect(await fact("Data")).toBe("Nothing that led here is marked confidential.");
@@ -130,7 +130,7 @@ test("a payload that its place may not read is held back, and says whose it is",
   await window.answerBy(/Allow once/);
   const card = window.panel.locator(".ap");
   await card.getByText("Release this payload once?").waitFor();
-  await card.getByText(/^Held back: Confidential data has been read/).waitFor();
+  await card.getByText("Held back: tracker.example.org may not read all of what could be in it.").waitFor();
   expect(await fact("From")).toContain("the secret .env");
   expect(await fact("Data")).toMatch(/^Confidential\. May be read by the model’s provider /);
   await card.getByRole("button", { name: /Release once/ }).waitFor();

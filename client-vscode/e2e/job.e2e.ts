@@ -4,10 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Editor } from "./kit/editor.ts";
+import type { Locator } from "playwright-core";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
-import { ONE, SHOP, SHOP_FILES, TIDY } from "./kit/shop.ts";
+import { LAST, ONE, SHOP, SHOP_FILES, TIDY } from "./kit/shop.ts";
 
 let home: Home;
 let editor: Editor;
@@ -18,7 +19,7 @@ beforeAll(async () => {
   home = new Home({ name: "e2e", steps: [...TIDY] });
   editor = await Editor.start(home);
   root = home.workspace("shop", SHOP_FILES);
-  window = await editor.open(root, { size: { width: 1360, height: 900 } });
+  window = await editor.open(root, { size: { width: 1360, height: 862 } });
 });
 
 afterAll(async () => {
@@ -33,6 +34,13 @@ afterEach(async ({ task }) => {
   }
 });
 
+/** What each level of trust means, as the user reads it before the first run. */
+const DIFFERENCES = [
+  ["Trusted", "Your own code. Any sandbox may be chosen, also a weak one."],
+  ["Restricted", "Code you did not write. The sandbox hides your files and has no network."],
+  ["Untrusted", "Code that may be hostile. Programs run in a virtual machine or not at all."],
+] as const;
+
 const onDisk = (name: string): string => readFileSync(join(root, name), "utf8");
 
 test("first run: the folder's trust is asked, the card shows what it would allow", async () => {
@@ -41,9 +49,12 @@ test("first run: the folder's trust is asked, the card shows what it would allow
   await window.shot("01-empty");
   await window.composer.fill("tidy the shop, and say what you did");
   await window.composer.press("Enter");
-  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).waitFor();
+  const level = (name: string): Locator => window.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${name}"]`);
+  for (const [name, words] of DIFFERENCES) {
+    await level(name).getByText(words).waitFor();
+  }
   await window.shot("02-trust");
-  await window.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).first().click();
+  await level("Restricted").click();
   const card = window.panel.locator(".ap");
   await card.getByText("Run the tests?").waitFor();
   await window.shot("03-card");
@@ -68,7 +79,7 @@ test("the answer is narrowed, and the right that was issued is the one that was 
   expect(grants[0]!.usesLeft).toBe(3);
   expect(grants[0]!.expiresAt! / 1e6 - Date.now() / 1000).toBeLessThan(3600);
   await connection.close();
-  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.getByText(LAST).waitFor();
   await window.panel.locator(".say.live").waitFor({ state: "detached" });
   await window.panel.getByText(/^In sync/).waitFor();
   await window.shot("05-done");
@@ -80,6 +91,11 @@ test("one hunk is accepted by its lens, one rejected by the keyboard; the file i
   const lenses = window.page.locator(".codelens-decoration a");
   await lenses.filter({ hasText: /Gloveport 1 of 2/ }).waitFor();
   await lenses.filter({ hasText: /Gloveport 2 of 2/ }).waitFor();
+  expect((await lenses.filter({ hasText: "Accept" }).first().textContent())?.trimEnd()).toBe("\u00A0Accept"); // apart from its sign
+  for (const name of ["mode", "sand"]) {
+    const cut = await window.panel.locator(`.pick.${name} > span`).evaluate((element) => element.scrollWidth > element.clientWidth);
+    expect(cut, name).toBe(false);
+  }
   await window.shot("06-file");
   await lenses.filter({ hasText: "Accept" }).first().click();
   const accepted = SHOP.replace(ONE.old, ONE.new);
@@ -90,6 +106,7 @@ test("one hunk is accepted by its lens, one rejected by the keyboard; the file i
     .first()
     .click({ position: { x: 200, y: 10 } });
   await window.page.keyboard.press("Alt+F5");
+  await window.page.locator(".statusbar-item", { hasText: "Ln 19, " }).waitFor();
   await window.page.keyboard.press("Alt+n");
   await lenses
     .filter({ hasText: /Gloveport/ })

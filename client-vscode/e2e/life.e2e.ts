@@ -129,9 +129,7 @@ test.each([
 test("d06: a window that comes to a session which ended in an error sees the error and what was said before", async () => {
   const root = await begin("error");
   await window.say("break off", "Trusted");
-  const notice = window.panel.getByText("the provider has had enough").first();
-  await notice.waitFor();
-  const words = await window.panel.locator(".conv").innerText();
+  await window.panel.getByText("the provider has had enough").first().waitFor();
   const other = await editor.open(root);
   try {
     await other.openPanel();
@@ -140,7 +138,8 @@ test("d06: a window that comes to a session which ended in an error sees the err
     await other.panel.getByText("Half of an answer, and then").waitFor();
     await other.panel.getByText(/^In sync/).waitFor();
     await other.shot("25-error");
-    await until("the same words", async () => (await other.panel.locator(".conv").innerText()) === words);
+    const words = (of: Window): Promise<string> => of.panel.locator(".conv").innerText();
+    await until("the same words", async () => (await words(other)) === (await words(window)));
   } finally {
     await other.close();
   }

@@ -6,7 +6,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { Editor } from "./kit/editor.ts";
+import { Editor, press, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
@@ -110,10 +110,14 @@ test("g08: hostile markdown is text: nothing is fetched, links show their whole 
     // The second defence alone: a script of the panel's own page that tries to load something is held by the policy.
     const { ownerDocument } = body;
     const image = ownerDocument.createElement("img");
+    const ended = new Promise<string>((resolve) => ["load", "error"].forEach((end) => image.addEventListener(end, () => resolve(end))));
     image.src = `${address}/policy`;
     body.append(image);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    const end = await ended;
     image.remove();
+    if (end === "load") {
+      return "loaded";
+    }
     return fetch(`${address}/fetch`).then(
       () => "fetched",
       () => "held",
@@ -134,8 +138,7 @@ test("g08: words of data are plain text in notifications, lists, trees and the T
   await window.panel.locator(".tests").waitFor();
   await window.show("Explorer");
   home.release("go-chrome");
-  const toast = window.page.locator(".notification-toast", { hasText: "Gloveport waits" });
-  await toast.waitFor();
+  const toast = await window.toast("Gloveport waits");
   expect(await toast.locator(".notification-list-item-message").innerText()).toContain("[Allow] (command:gloveport.acceptFile)");
   expect(await toast.locator(".notification-list-item-message a").count()).toBe(0);
   await window.shot("36-notification");
@@ -155,11 +158,7 @@ test("g08: words of data are plain text in notifications, lists, trees and the T
   expect(await found.innerText()).toContain("$(flame) evil⟨U+202E⟩");
   await window.shot("37-lists");
   await window.page.keyboard.press("Escape");
-  await window.show("Testing");
-  const file = window.page.getByRole("treeitem", { name: /test_odd\.py/ });
-  await file.waitFor();
-  await file.click();
-  await window.page.keyboard.press("ArrowRight");
+  await window.openTests(/test_odd\.py/, /test_one/);
   const one = window.page.getByRole("treeitem", { name: /test_one/ });
   await one.waitFor();
   expect(await one.innerText()).toContain("[$(flame)]");
@@ -292,8 +291,10 @@ test("a restricted window reads and does nothing", async () => {
   const card = window.panel.locator(".ap");
   await card.waitFor();
   await window.shot("35-restricted");
-  await window.answerBy(/Allow once/);
-  await window.panel.locator(".told", { hasText: "restricted" }).waitFor();
+  await until("the refusal", async () => {
+    await press(card.getByRole("button", { name: /Allow once/ })); // a card is deaf in its first moments
+    return shown(window.panel.locator(".told", { hasText: "restricted" }));
+  });
   expect((await connection.call("approval/list", { sessionId })).approvals).toHaveLength(1);
   await connection.close();
 });

@@ -88,8 +88,10 @@ test("a program that is missing, or speaks another version: words, a way on, and
   await banner.getByRole("button", { name: "Open settings" }).click();
   await window.page.locator(".settings-editor").getByText("The gloveport program that attaches").waitFor(); // it can be named right there
   await window.shot("51-settings");
-  await window.page.keyboard.press("Escape");
-  await window.page.locator(".settings-editor").waitFor({ state: "detached" });
+  await until("the settings to be closed", async () => {
+    await window.page.keyboard.press("Escape");
+    return (await window.page.locator(".settings-editor").count()) === 0;
+  });
   editor.useProgram({ command: PYTHON, arguments: ["-c", OTHER_VERSION, PYTHON, ...LSP] });
   await until("the settings to be read", async () => {
     await window.command("Gloveport: Connect to the Daemon Now");
@@ -162,13 +164,13 @@ test("an address of the extension's own opens the panel with the cursor in it, w
 
 test("a selection and a file are attached by name; the message says which, never what they hold", async () => {
   await window.openFile("shop.py");
-  await window.page.keyboard.press("Control+g");
-  await window.page.locator(".quick-input-widget input").fill(":4"); // a slow window opens the box after the keys
-  await window.page.keyboard.press("Enter");
-  await window.page.locator(".statusbar-item", { hasText: "Ln 4, Col 1" }).waitFor();
+  const at = (words: RegExp): Locator => window.page.locator(".statusbar-item", { hasText: words });
+  await window.pick("Control+g", "line number", ":4", window.page.locator(".quick-input-list .monaco-list-row", { hasText: /line 4/i }));
+  await at(/Ln 4, Col 1$/).waitFor();
   for (let line = 4; line < 10; line += 1) {
     await window.page.keyboard.press("Shift+ArrowDown");
   }
+  await at(/Ln 10, Col 1 \(\d+ selected\)/).waitFor();
   await window.command("Gloveport: Attach the Selection to a Message");
   await window.panel.locator(".comp .chip", { hasText: "shop.py:4–9" }).waitFor();
   await window.panel.getByRole("button", { name: "Attach a file" }).click();
@@ -191,8 +193,7 @@ test("all files of a turn in one editor; kept, undone and done again, exactly", 
   for (const name of ["NOTES.md", "shop.py"]) {
     await window.page.locator(".multiDiffEntry", { hasText: name }).first().waitFor();
   }
-  const lensOffer = window.page.locator(".notification-toast", { hasText: "Accept and Reject can stand above each hunk" });
-  await lensOffer.waitFor();
+  const lensOffer = await window.toast("Accept and Reject can stand above each hunk");
   await window.shot("54-multi-diff");
   await lensOffer.getByRole("button", { name: "Switch it on" }).click();
   await until("the editor's own setting", () =>
@@ -211,9 +212,7 @@ test("the folder is put back to a point after its files were listed", async () =
   await window.show("Gloveport Rights");
   const points = window.page.locator(".pane", { hasText: "Snapshots" }).getByRole("treeitem");
   await points.first().waitFor();
-  const oldest = points.last();
-  await oldest.hover();
-  await oldest.getByRole("button", { name: /Put the Folder Back/ }).click();
+  await window.rowAction(points.last(), /Put the Folder Back/);
   const dialog = window.page.locator(".monaco-dialog-box");
   await dialog
     .getByText(/shop\.py/)
@@ -248,9 +247,13 @@ test("a conflict shows both versions; Take Gloveport's replaces the shown lines,
   await window.openFile("shop.py");
   await lenses("Take Gloveport’s").first().click();
   await lenses("Conflict").nth(1).waitFor({ state: "detached" });
-  await window.command("File: Save");
   const taken = mine.replace("        result = 7 * price\n", ONE.new);
-  await until("one of the agent's and one of the user's", () => onDisk("shop.py") === taken);
+  await until("one of the agent's and one of the user's", async () => {
+    if ((await window.page.locator(".tab.active.dirty").count()) > 0) {
+      await window.command("File: Save"); // what was taken into a text stands there before it stands on disk
+    }
+    return onDisk("shop.py") === taken;
+  });
   await lenses("Keep mine").first().click();
   await lenses("Conflict").first().waitFor({ state: "detached" });
   expect(onDisk("shop.py")).toBe(taken);
@@ -262,8 +265,7 @@ test("an approval is told of outside the panel only while the panel is hidden, w
   await window.panel.locator(".ask", { hasText: "behind my back" }).waitFor();
   await window.show("Explorer");
   home.release("go-behind");
-  const toast = window.page.locator(".notification-toast", { hasText: "Gloveport waits" });
-  await toast.waitFor();
+  const toast = await window.toast("Gloveport waits");
   expect(await toast.getByRole("button", { name: /Allow/ }).count()).toBe(0);
   await toast.getByRole("button", { name: "Deny" }).waitFor();
   await window.page.locator(".activitybar .badge .badge-content", { hasText: "1" }).first().waitFor();

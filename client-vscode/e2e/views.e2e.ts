@@ -3,12 +3,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { Editor, shown } from "./kit/editor.ts";
+import { Editor } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
 import { call, scene } from "./kit/script.ts";
-import { SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
+import { LAST, SHOP, SHOP_FILES, TIDY, TWO } from "./kit/shop.ts";
 
 let home: Home;
 let editor: Editor;
@@ -21,7 +21,8 @@ const FOLDER = scene(
 );
 
 beforeAll(async () => {
-  home = new Home({ name: "e2e", steps: [...TIDY, ...FOLDER] });
+  const again = scene("once more", { text: "I run them.\n", calls: [call("run_tests", {})] }, { text: "They were run again." });
+  home = new Home({ name: "e2e", steps: [...TIDY, ...FOLDER, ...again] });
   editor = await Editor.start(home);
   window = await editor.open(home.workspace("shop", SHOP_FILES), { size: { width: 1360, height: 900 } });
   await window.openPanel();
@@ -29,7 +30,7 @@ beforeAll(async () => {
   await window.panel.locator(".ap").waitFor();
   await window.panel.locator(".ap").getByText("This session").click();
   await window.answerBy(/Allow for this session/);
-  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.getByText(LAST).waitFor();
 });
 
 afterAll(async () => {
@@ -44,26 +45,32 @@ afterEach(async ({ task }) => {
   }
 });
 
-test("a grant in force is listed with its end, and is gone when it is revoked", async () => {
+test("a grant in force is listed with its end; revoked it is gone, and the next run asks again", async () => {
   await window.show("Gloveport Rights");
   const grant = window.page.getByRole("treeitem", { name: /Run the tests of this workspace/ });
   await grant.waitFor();
   await window.page.getByRole("treeitem", { name: /^bubblewrap, strength/ }).waitFor();
   await grant.hover();
   await window.shot("40-trees");
-  await grant.getByRole("button", { name: /Revoke/ }).click();
+  await window.rowAction(grant, /Revoke/);
   await grant.waitFor({ state: "detached" });
   const { connection } = await home.connect();
   const [session] = (await connection.call("session/list", {})).sessions;
   expect((await connection.call("grant/list", { sessionId: session!.sessionId })).grants).toEqual([]);
   await connection.close();
+  await window.openPanel();
+  expect(await window.panel.locator(".ap").count()).toBe(0); // the second run of the first turn was under the grant
+  await window.say("once more");
+  await window.panel.locator(".ap", { hasText: "Run the tests?" }).waitFor();
+  await window.answerBy(/Allow once/);
+  await window.panel.getByText("They were run again.").waitFor();
 });
 
 test("the folder's points are listed, and what putting it back would do is shown first", async () => {
+  await window.show("Gloveport Rights");
   const point = window.page.locator(".pane", { hasText: "Snapshots" }).getByRole("treeitem").first();
   await point.waitFor();
-  await point.hover();
-  await point.getByRole("button", { name: /Preview/ }).click();
+  await window.rowAction(point, /Preview/);
   await window.page.locator(".tab.active", { hasText: ".diff" }).waitFor();
   await window.shot("40-snapshot");
 });
@@ -83,16 +90,16 @@ test("a session is found by what was said in it, in the panel and by the keyboar
   await window.openPanel();
   await window.panel.getByRole("button", { name: /shop/ }).first().click();
   const field = window.panel.getByRole("textbox", { name: "Find a session" });
-  await field.pressSequentially("THAT is all");
-  const hit = window.panel.locator(".srow.hit", { hasText: "That is all." });
+  await field.pressSequentially("NOTHING is in");
+  const hit = window.panel.locator(".srow.hit", { hasText: LAST });
   await hit.waitFor();
   await window.shot("42-search");
   await hit.click();
-  await window.panel.locator(".say:focus", { hasText: "That is all." }).waitFor();
+  await window.panel.locator(".say:focus", { hasText: LAST }).waitFor();
   await window.command("Gloveport: Find a Session");
   const box = window.page.locator(".quick-input-widget input");
-  await box.fill("that is all");
-  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "That is all." }).first().waitFor();
+  await box.fill("nothing is in");
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: LAST }).first().waitFor();
   await box.fill("zebra");
   await window.page.locator(".quick-input-list .monaco-list-row").first().waitFor({ state: "detached" });
   await window.page.keyboard.press("Escape");
@@ -100,16 +107,7 @@ test("a session is found by what was said in it, in the panel and by the keyboar
 
 /** Open the file of tests in the Test Explorer, and wait for each test's result. */
 async function results(of: Window, wanted: readonly RegExp[]): Promise<void> {
-  await of.show("Testing");
-  const file = of.page.getByRole("treeitem", { name: /test_shop\.py/ });
-  await file.first().waitFor();
-  await until("the tests of the file", async () => {
-    if ((await file.first().getAttribute("aria-expanded")) !== "true") {
-      await file.first().click();
-      await of.page.keyboard.press("ArrowRight");
-    }
-    return shown(of.page.getByRole("treeitem", { name: /^test_total/ }));
-  });
+  await of.openTests(/test_shop\.py/, /^test_total/);
   for (const name of wanted) {
     await of.page.getByRole("treeitem", { name }).waitFor();
   }
@@ -122,7 +120,7 @@ test("results of the agent's test run stand in the Test Explorer, each with its 
   await window.shot("43-tests");
   await window.reload();
   await window.openPanel();
-  await window.panel.getByText("That is all.").waitFor();
+  await window.panel.getByText(LAST).waitFor();
   await results(window, all);
 });
 
@@ -160,7 +158,7 @@ test("one session works in one folder: with several roots the folder is asked, a
     await both.page.locator(".quick-input-widget .monaco-list-row", { hasText: "Restricted" }).first().click();
     await both.answerBy(/Allow once/);
     await both.panel.getByText("This one.").waitFor();
-    await both.panel.locator(".title", { hasText: "right" }).waitFor();
+    await both.panel.locator(".title", { hasText: "which folder" }).waitFor();
     await results(both, [/^test_total \(Failed\)/, /^test_label \(Passed\)/]);
     await both.shot("45-tests-failed");
     await both.openPanel();
@@ -186,7 +184,7 @@ test.each([
     await other.panel.locator(mark).waitFor();
     await other.panel.getByRole("button", { name: /New session/ }).click();
     await other.panel.locator(".srow", { hasText: "shop" }).first().click();
-    await other.panel.getByText("That is all.").waitFor();
+    await other.panel.getByText(LAST).waitFor();
     await other.openFile("shop.py");
     await other.page.locator(".codelens-decoration a", { hasText: "Gloveport 1 of 2" }).waitFor();
     await other.shot(`46-${name}`);

@@ -17,7 +17,7 @@ const line = (state: string, by: string, more = {}, elsewhere = false) =>
 describe("an answered card", () => {
   test("says who, when and where in the log", () => {
     expect(line("allowed", "vscode", { scope: "once" })).toMatchObject({ words: "Allowed once", meta: `you · ${CLOCK} · ${SEQ}` });
-    expect(line("denied", "gloveport-cli").meta).toBe(`you, in a terminal · ${CLOCK} · ${SEQ}`);
+    expect(line("denied", "gloveport-cli").meta).toBe(`you, terminal · ${CLOCK} · ${SEQ}`);
     expect(line("allowed", "neovim", { scope: "session" })).toMatchObject({ words: "Allowed this session", meta: `neovim · ${CLOCK} · ${SEQ}` });
   });
 

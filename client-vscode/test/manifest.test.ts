@@ -5,13 +5,21 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "vitest";
 
+interface Setting {
+  readonly scope: string;
+  readonly type: string;
+  readonly description: string;
+  readonly default: unknown;
+  readonly maximum?: number;
+}
+
 interface Manifest {
   readonly capabilities: {
     readonly untrustedWorkspaces: { readonly supported: string; readonly description: string; readonly restrictedConfigurations: readonly string[] };
   };
   readonly contributes: {
     readonly commands: readonly { readonly command: string }[];
-    readonly configuration: { readonly properties: Readonly<Record<string, { readonly scope: string }>> };
+    readonly configuration: { readonly properties: Readonly<Record<string, Setting>> };
     readonly keybindings: readonly { readonly command: string; readonly key: string; readonly mac?: string; readonly when?: string }[];
   };
 }
@@ -46,6 +54,14 @@ test("no setting can come from a workspace", () => {
   }
 });
 
+test("every setting says what it does, begins with something and is bounded", () => {
+  for (const [name, setting] of Object.entries(manifest.contributes.configuration.properties)) {
+    assert.match(setting.description, /^[A-Z].{40,}\.$/, name);
+    assert.notEqual(setting.default, undefined, name);
+    assert.ok(setting.type !== "integer" || (setting.maximum ?? 0) > 0, name);
+  }
+});
+
 test("a restricted workspace can neither name the program nor its arguments, whatever its scope will be", () => {
   assert.deepEqual(manifest.capabilities.untrustedWorkspaces.restrictedConfigurations, ["gloveport.command", "gloveport.commandArguments"]);
 });
@@ -56,7 +72,7 @@ const ALSO_RESTRICTED = ["cancel"];
 const ASKED_BY_START = ["ensureTrust", "limit"];
 
 test("whatever asks the daemon to change something asks first whether the window is trusted", () => {
-  const methods = ["actions.ts", "pickers.ts", "records.ts", "ownRules.ts"].flatMap((name) =>
+  const methods = ["actions.ts", "pickers.ts", "records.ts", "ownRules.ts", "answers.ts"].flatMap((name) =>
     readFileSync(join("src/vscode", name), "utf8")
       .split(/\n {2}(?=(?:private )?(?:async )?\w+\(.*\{\n)/)
       .slice(1),

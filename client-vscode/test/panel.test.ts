@@ -168,12 +168,12 @@ describe("approval cards", () => {
 
   test("a term says the verb once, and what it can't say stays", () => {
     const effects = [
-      { kind: "write", words: "write `a.py`", notes: ["a.py: Python runs it"] },
+      { kind: "write", words: "write `lib/a.py`", target: "lib/a.py", notes: ["a.py: python runs it", "b.py: is another"] },
       { kind: "secret_read", words: "read the secret `.env`", notes: [] },
       { kind: "execute", words: "run `pytest`", notes: [] },
     ];
     expect(touches({ effects }).map((line) => [line.term, ...line.words.map((one) => one.text)])).toEqual([
-      ["Writes", "`a.py`", "a.py: Python runs it"],
+      ["Writes", "`lib/a.py`", "Python runs it", "b.py: is another"],
       ["Reads", "read the secret `.env`"],
     ]);
   });

@@ -2,23 +2,17 @@
 
 import assert from "node:assert/strict";
 import { afterEach, test } from "vitest";
-import type { Later } from "../src/common/emitter.ts";
 import { Link } from "../src/common/link.ts";
 import type { LinkState } from "../src/common/panel.ts";
 import type { ViewOp } from "../src/common/reducer.ts";
 import { Sessions } from "../src/common/sessions.ts";
 import type { Remembered } from "../src/common/sessions.ts";
 import { sha256 } from "../src/node/digest.ts";
+import { later } from "./kit/clock.ts";
 import { SmallDaemon, dice, turnOver } from "./kit/daemon.ts";
 
 const SEEDS = 60;
 const STEPS = 60;
-/** The product's pauses, shortened alike. */
-const FASTER = 100;
-const later: Later = (ms, run) => {
-  const timer = setTimeout(run, ms / FASTER);
-  return { dispose: () => clearTimeout(timer) };
-};
 const failed = (error: unknown): LinkState => ({ kind: "failed", words: String(error), action: null });
 
 class World {

@@ -1149,6 +1149,11 @@ export interface WorkspaceListResult {
   readonly workspaces: readonly WorkspaceInfo[];
 }
 
+/** How far a folder is trusted; refused where no session can begin in it. */
+export interface WorkspaceShowParams {
+  readonly root: string;
+}
+
 /** Say how far the content of a folder is trusted; `unset` forgets what was said. */
 export interface WorkspaceTrustParams {
   readonly clientRequestId: string;
@@ -1206,6 +1211,7 @@ export interface Methods {
   readonly "tool/settle": { readonly params: ToolSettleParams; readonly result: ToolSettleResult };
   readonly "tool/why": { readonly params: WhyParams; readonly result: WhyResult };
   readonly "workspace/list": { readonly params: Empty; readonly result: WorkspaceListResult };
+  readonly "workspace/show": { readonly params: WorkspaceShowParams; readonly result: WorkspaceInfo };
   readonly "workspace/trust": { readonly params: WorkspaceTrustParams; readonly result: WorkspaceInfo };
   readonly "sandbox/list": { readonly params: Empty; readonly result: SandboxListResult };
   readonly "sandbox/choose": { readonly params: SandboxChooseParams; readonly result: SandboxInfo };

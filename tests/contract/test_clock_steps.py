@@ -1,16 +1,22 @@
 """The clock steps back, forward and over a restart: order is by sequence alone (D10)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.kit.room import Home, Kit, new_home
 
+from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import SessionId, session_stream
-from gloveport.protocol.wire.session import SessionListParams
+from gloveport.protocol.journal import events as ev
+from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.wire.session import SessionEraseParams, SessionListParams
+from gloveport.protocol.wire.turn import ToolSettleParams
 from gloveport.server.app.replay import replay_session
 
 HOUR_US = 3600 * 1_000_000
 DONE = {"text": "Done."}
+WORD = "tok-93Q7xyzzy"
 
 
 @pytest.fixture
@@ -67,3 +73,43 @@ async def test_d10_the_clock_steps_in_mid_session(home: Home, by_us: int) -> Non
         await kit.journal._writing().run(lambda c: c.execute("DELETE FROM session_index").fetchall())
         assert await kit.sessions.relist() == 2
         assert await listed(kit) == [first, second]
+
+
+async def test_d10_what_is_erased_and_settled_at_an_earlier_clock(home: Home) -> None:
+    """A text is taken out, and a word said of a call that nobody knows, before the times of what they speak of."""
+    home.play(DONE)
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, f"use {WORD}")
+        await kit.idle(session_id)
+        await kit.actor(session_id).record(lost_call())
+        step_clock(kit, -25 * HOUR_US)
+        asked = SessionEraseParams(client_request_id="e", session_id=session_id, text=WORD, typed=session_id[-6:])
+        assert (await kit.call("session/erase", asked)).events
+        said = ToolSettleParams(client_request_id="s", session_id=session_id, call_id="t9.c1", said="done")
+        await kit.call("tool/settle", said)
+        again = said.model_copy(update={"client_request_id": "t"})
+        assert (await kit.refused("tool/settle", again)).code is ErrorCode.TOOL_UNKNOWN
+        report = await kit.journal.verify(session_stream(SessionId(session_id)))
+        assert (report.ok, bool(report.erased)) == (True, True)
+        assert WORD not in str(await kit.events(session_id))
+        digest = kit.actor(session_id).view.digest()
+    assert replay_session(home.data, session_id).view_digest == digest
+
+
+def lost_call() -> tuple[ev.EventBody, ...]:
+    """A turn whose one call nobody knows."""
+    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+    born: dict[str, Any] = {"turn_id": "t9", "goal_revision": 9}
+    return (
+        ev.TurnStarted(**born, message_id="m9"),
+        ev.ToolCallProposed(
+            **born, call_id="t9.c1", provider_call_id="p9", tool="run_command", arguments_json="{}",
+            arguments_digest="0" * 64, label=label,
+        ),
+        ev.ToolExecutionFinished(
+            **born, call_id="t9.c1", tool="run_command", outcome="lost", text="", evidence="", exit_code=None,
+            output_blob=None, output_bytes=0, duration_us=None, label=label,
+        ),
+        ev.TurnCompleted(**born, reason="end"),
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from tests.kit.room import ME, Home, Kit, call, new_home, run, swallow
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.place import WorkspaceTrustParams
+from gloveport.protocol.wire.place import WorkspaceShowParams, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionStartParams
 from gloveport.server.app.daemon import new_id
 from gloveport.server.app.resources import WorkspaceShelf
@@ -289,7 +289,8 @@ async def test_a_root_that_is_no_project_is_refused(home: Home, place: str) -> N
         os.makedirs(home.data / "sessions", exist_ok=True)
         trusted = WorkspaceTrustParams(client_request_id=new_id("r"), root=root, trust_level="restricted")
         started = SessionStartParams(client_request_id=new_id("r"), root=root)
-        for method, params in (("workspace/trust", trusted), ("session/start", started)):
+        shown = WorkspaceShowParams(root=root)
+        for method, params in (("workspace/show", shown), ("workspace/trust", trusted), ("session/start", started)):
             error = await kit.refused(method, params)
             assert (error.code, "one project" in error.hint) == (ErrorCode.PROTECTED_PATH, True)
         assert (await kit.call("workspace/list", Empty())).workspaces == ()
@@ -301,7 +302,10 @@ async def test_a_trust_that_was_forgotten_stays_so(home: Home) -> None:
     async with home.room() as kit:
         session = await kit.begin("restricted")
         assert len((await kit.call("workspace/list", Empty())).workspaces) == 1
+        shown = WorkspaceShowParams(root=str(home.root))
+        assert (await kit.call("workspace/show", shown)).trust_level == "restricted"
         await kit.call("workspace/trust", forgotten)
+        assert (await kit.call("workspace/show", shown)).trust_level == "unset"
         assert (await kit.call("workspace/list", Empty())).workspaces == ()
         assert kit.actor(session).state.trust_level == "unset"
     async with home.room() as kit:

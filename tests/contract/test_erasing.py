@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -328,6 +329,8 @@ SAYINGS: dict[str, Callable[[str], str]] = {
     "escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
     "other ends of lines": lambda text: text.replace("\n", "\r\n"),
     "in base64": lambda text: base64.b64encode(b"x" + text.encode()).decode(),
+    "in base64, in lines": lambda text: base64.encodebytes(b"x" * 50 + text.encode()).decode(),
+    "in hexadecimal, in lines": lambda text: "\n".join(re.findall(".{1,10}", text.encode().hex())),
     "in hexadecimal": lambda text: text.encode().hex(),
     "within a program": lambda text: f"print({text!r})",
 }

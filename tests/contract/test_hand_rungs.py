@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from tests.kit.engines import shared_engine
@@ -14,11 +15,22 @@ from gloveport.sandbox.backends import docker
 from gloveport.sandbox.contract import ResultKind
 from gloveport.sandbox.monitor.thresholds import plan_breaker
 from gloveport.sandbox.profile import Limits, Profile
+from gloveport.server.hands.table import HANDS
+from gloveport.server.tools import handwork, safe_command
 
 FILES = {"a.csv": b"region,amount\nnorth,3\n"}
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hands that may take much longer: what they answer is looked at here, and a busy machine is slow."""
+    longer = MappingProxyType({name: replace(hand, wall_s=20 * hand.wall_s) for name, hand in HANDS.items()})
+    for module in (handwork, safe_command):
+        monkeypatch.setattr(module, "HANDS", longer)
+
+
 @pytest.mark.engine
+@pytest.mark.usefixtures("patient")
 async def test_hands_work_in_a_container(tmp_path: Path) -> None:
     engine = shared_engine().choice
     async with mail_server() as server:

@@ -158,6 +158,35 @@ def test_a_folder_that_is_moved_at_each_look_is_above_its_limit(
         assert taken_by(str(tmp_path), SOME, SOME) == words
 
 
+def test_what_a_look_cannot_see_is_seen_when_it_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of looking at names: a folder that comes to where the look has been already, and a file without a name
+    for as long as it is open. No other look at names tells them from ordinary work; what is left at the end is seen."""
+    scan = os.scandir
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    gone_through_last = tmp_path / os.listdir(tmp_path)[0]
+    Path(gone_through_last, "moved").mkdir()
+    Path(gone_through_last, "moved", "big").write_bytes(bytes(SOME * 2))
+
+    @contextmanager
+    def behind(fd: int) -> Iterator[object]:
+        with scan(fd) as listing:
+            yield listing
+        at = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        other = tmp_path / ("b" if at.name == "a" else "a") / "moved"
+        if at.name in ("a", "b") and other.exists():
+            other.rename(at / "moved")
+
+    monkeypatch.setattr(os, "scandir", behind)
+    assert taken_by(str(tmp_path), SOME, SOME) == ""
+    monkeypatch.undo()
+    assert taken_by(str(tmp_path), SOME, SOME) == "more than 1 MiB"
+    (moved,) = tmp_path.glob("?/moved/big")
+    with moved.open():
+        moved.unlink()
+        assert taken_by(str(tmp_path), SOME, SOME) == "", "it still takes the place on the disk"
+
+
 def test_many_names_of_one_file_hide_no_set_id_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are one file of those that are looked at, wherever they stand."""
     monkeypatch.setattr(setid, "FILES_MAX", FEW)

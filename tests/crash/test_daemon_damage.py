@@ -147,7 +147,7 @@ async def test_d01_an_event_that_cannot_be_read_is_set_aside_and_told(daemon: Da
         items = await items_of(client, bad)
         assert items[: len(before)] == before
         (told,) = (item["fields"]["text"] for item in items[len(before) :] if item["kind"] == "recovery")
-        assert f"2 recorded event(s) of this session from number {head.next_seq} on" in told
+        assert f"2 recorded events of this session from number {head.next_seq} on" in told
         assert f"event {head.next_seq} of session/{bad} (TurnStarted) cannot be read" in told
         report = await client.call("audit/verify")
         assert report.ok

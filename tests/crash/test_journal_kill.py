@@ -3,9 +3,12 @@
 Kills are placed by progress (after the n-th acknowledgement), not by time.
 """
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +114,36 @@ async def test_second_owner_learns_who_the_first_is(tmp_path: Path) -> None:
     after = read_owner(directory)
     assert after is not None
     assert after.generation == owner.generation + 1
+
+
+DIES_WITH_AN_HEIR = """
+import os, signal, sys
+from pathlib import Path
+from gloveport.server.journal.lease import DataLease
+DataLease.acquire(Path(sys.argv[1]))
+if os.fork() == 0:
+    os.read(0, 1)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_that_a_dead_owner_had_just_forked_is_waited_for(tmp_path: Path) -> None:
+    """It holds the lock until it becomes a program: the owner is dead, so nobody is told that the directory is its."""
+    words = [sys.executable, "-c", DIES_WITH_AN_HEIR, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, env=environment) as process:
+        assert process.wait() == -signal.SIGKILL
+        directory = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(directory)
+        assert process.stdin is not None
+        later = threading.Timer(0.1, os.write, (process.stdin.fileno(), b"x"))
+        later.start()
+        with DataLease.acquire(tmp_path) as lease:
+            assert lease.generation == 2
+        later.join()
 
 
 async def test_clean_end_in_another_process(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.amount import amount
 from tests.kit.proof import coverage
 from tests.kit.proof.coverage import CONTROLS, UNREACHABLE, Table, cells
-from tests.kit.proof.progress import HOUSE, RECOVERY, Aim
+from tests.kit.proof.progress import ERASURE, HOUSE, RECOVERY, RULES, TOLD, Aim
 from tests.kit.proof.starting import search_path
 from tests.kit.proof.workload import JOBS
 
@@ -83,4 +83,4 @@ def test_an_aim_survives_the_environment() -> None:
 def test_unreachable_cells_are_named_with_a_reason() -> None:
     """No cell is left out silently."""
     assert all(reason for reason in UNREACHABLE.values())
-    assert {cell.split("|")[0] for cell in UNREACHABLE} == {"RunTool/opaque", RECOVERY, HOUSE}
+    assert {cell.split("|")[0] for cell in UNREACHABLE} == {"RunTool/opaque", RECOVERY, HOUSE, ERASURE, TOLD, RULES}

@@ -138,8 +138,8 @@ def test_records(cli: Cli, root: Path) -> None:
 def test_delete_is_asked_named_and_for_good(cli: Cli, root: Path) -> None:
     """Without `--yes` nothing goes where nobody can be asked; proposals need a word of their own; then it is gone."""
     session = run_json(cli, root, "edit")[-1]["sessionId"]
-    assert "Say --yes" in cli("delete", session, code=1, cwd=root).stderr
-    assert "wait for your decision" in cli("delete", session, "--yes", code=1, cwd=root).stderr
+    assert "Say --yes" in cli("delete", session, code=5, cwd=root).stderr
+    assert "that you did not decide on" in cli("delete", session, "--yes", code=1, cwd=root).stderr
     assert "Deleted session" in cli("delete", session, "--yes", "--undecided", cwd=root).stdout
     assert session not in cli("sessions", cwd=root).stdout
     assert cli("show", session, code=1, cwd=root).stderr

@@ -111,7 +111,9 @@ def test_hunks_keep_their_names(cli: Cli, proposed: Path) -> None:
     assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n")
     cli("accept", "a.txt", "--hunk", names[2], cwd=proposed)
     assert (proposed / "a.txt").read_text() == TEXT.replace("line 3\n", "third\n").replace("line 20\n", "")
-    assert "has no open hunk" in cli("accept", "a.txt", "--hunk", names[0], cwd=proposed, code=1).stderr
+    again = cli("accept", "a.txt", "--hunk", names[0], cwd=proposed, code=1).stderr
+    assert f"hunk {names[0]} of a.txt was accepted already" in again
+    assert "has no open hunk 'zzzz'" in cli("accept", "a.txt", "--hunk", "zzzz", cwd=proposed, code=1).stderr
     cli("reject", "a.txt", "--hunk", "1", cwd=proposed)
     assert set(re.findall(rb"hunk (\w{4,})", patch_of(cli, proposed, "a.txt"))) == {names[3].encode()}
 
@@ -129,6 +131,8 @@ def test_paths_are_seen_from_here(cli: Cli, proposed: Path) -> None:
     assert (proposed / "src" / "new" / "code.py").read_bytes() == b"x = 1\r\ny = 2\r\n"
     assert not (docs / "ünï.md").exists()
     assert "nothing is proposed" in cli("accept", "src", cwd=proposed, code=1).stderr
+    session = cli("show", cwd=proposed).stdout.splitlines()[1].split()[0][-6:]
+    assert f"That is a session: -s {session}" in cli("accept", session, cwd=proposed, code=1).stderr
     assert "docs/ünï.md" in cli("accept", "docs", "-C", str(proposed)).stdout
     assert f"undone: docs/ünï.md in {proposed}" in cli("undo", "-C", str(docs)).stdout
     assert "gloveport accept" not in cli("run", "hello", cwd=proposed).stdout

@@ -173,7 +173,7 @@ def test_a_session_has_one_name_in_every_command(cli: Cli, root: Path) -> None:
     assert cli("show", name, cwd=root).stdout.startswith("hello zebra · ")
     assert "hello zebra" in cli("search", "zebra", "-C", ".", cwd=root).stdout.splitlines()[0]
     assert f"{name} 'hello zebra'" in cli("thaw", name, cwd=root, code=1).stderr
-    assert f"{name} 'hello zebra'" in cli("delete", name, cwd=root, code=1).stderr
+    assert f"{name} 'hello zebra'" in cli("delete", name, cwd=root, code=5).stderr
 
 
 def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:

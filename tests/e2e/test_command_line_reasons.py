@@ -68,6 +68,17 @@ def test_the_file_of_the_users_own_rule_is_named(cli: Cli, root: Path) -> None:
     assert "can be answered with yes" in cli("why", cwd=root).stdout
 
 
+def test_a_rule_of_the_session_is_named(cli: Cli, root: Path) -> None:
+    """With the command that lists it."""
+    (root.parent / "own.toml").write_text(RULES)
+    run_json(cli, root, "hello")
+    cli("policy", "rules", str(root.parent / "own.toml"), cwd=root)
+    assert "Not allowed: No Python here" in cli("resume", "-m", "run", cwd=root).stdout
+    assert "this session's own forbids it, and no answer can allow it: user.no-python. See gloveport policy rules" in (
+        cli("why", cwd=root).stdout
+    )
+
+
 def test_what_nobody_knows_is_said_by_the_user(cli: Cli, root: Path) -> None:
     """The way on is named where the turn ended and by why; the word is shown, taken once, and kept."""
     words = ("run", "lose it", "--root", str(root), "--trust", "trusted", "--approve", "once")

@@ -43,7 +43,7 @@ def test_a_text_is_erased_by_whoever_types_it_and_the_mark(tmp_path: Path) -> No
         lines = run_json(cli, root, f"remember {SECRET.strip()}")
         name = str(lines[-1]["sessionId"])
         mark = name[-6:]
-        assert f"--type {mark}" in cli("erase", mark, cwd=root, code=1).stderr
+        assert f"--type {mark}" in cli("erase", mark, cwd=root, code=5).stderr
         with cli.at_terminal("erase", mark, cwd=root, columns=160) as shell:
             shell.wait_for("is not shown")
             shell.type("an-old-secret-of-mine\n")

@@ -60,7 +60,18 @@ def test_ctrl_c_at_the_question_of_trust_leaves(cli: Cli, root: Path) -> None:
         shell.wait_for("stopped")
         assert shell.end() == 130
     assert "not chosen" in cli("trust", cwd=root).stdout
-    assert "no session of" in cli("show", cwd=root, code=1).stderr
+    assert "no session" in cli("show", cwd=root, code=1).stderr
+
+
+@pytest.mark.parametrize(("folder", "words"), [("/", "whole system"), ("/etc", "machine's own"), ("/no", "no folder")])
+def test_a_folder_that_is_no_project_is_refused_before_its_trust_is_asked_about(
+    cli: Cli, root: Path, folder: str, words: str
+) -> None:
+    """Nothing is asked that no answer helps."""
+    with cli.at_terminal("run", "hello", "-C", folder, cwd=root) as shell:
+        shell.wait_for(words)
+        assert shell.end() == 1
+    assert "How far do you trust" not in shell.text
 
 
 @pytest.mark.parametrize("answer", ["r", "trusted", "3", ""])
@@ -73,6 +84,7 @@ def test_the_question_of_trust_takes_words(cli: Cli, root: Path, answer: str) ->
         shell.wait_for("answer [1]: ")
         shell.type(f"{answer}\n")
         assert shell.end() == 0
+    assert ("no program runs" in shell.text) is (level == "untrusted"), "no sandbox is named that is not used"
     assert cli("trust", cwd=root).stdout.strip().endswith(f": {level}")
 
 
@@ -225,7 +237,7 @@ def test_cards_fit_the_terminal_and_say_a_thing_once(cli: Cli, root: Path) -> No
     assert "leaves the network open" in " ".join(card.split())
     assert "guards against accidents only" in " ".join(card.split())
     assert all(len(line) <= 60 for line in card.splitlines() if "$" not in line)
-    assert "⊘ Run ./say one two" in re.sub("\x1b\\[[0-9;]*m", "", shell.text)
+    assert "⊘ Run ./say 'one two'" in re.sub("\x1b\\[[0-9;]*m", "", shell.text)
 
 
 def test_no_color_means_no_style(cli: Cli, root: Path) -> None:

@@ -44,7 +44,7 @@ async def test_what_keeps_the_rooms_from_opening_is_told_and_ends_the_daemon() -
 
 
 def test_a_command_tells_of_a_daemon_of_another_build(tmp_path: Path) -> None:
-    """The files changed under the running daemon: each command says so on standard error, and works."""
+    """Its files changed under it: each command says so on standard error and works, but the one that it names."""
     roots = []
     for name in ("protocol", "sandbox", "server"):
         source = next(Path(root) for root in gloveport.__path__ if (Path(root) / name).is_dir())
@@ -52,10 +52,12 @@ def test_a_command_tells_of_a_daemon_of_another_build(tmp_path: Path) -> None:
         roots.append(str(tmp_path / name))
     with running_daemon() as daemon:
         told = {}
-        for name, paths in (("same", [os.path.dirname(root) for root in gloveport.__path__]), ("other", roots)):
+        mine = [os.path.dirname(root) for root in gloveport.__path__]
+        commands = (("same", mine, "sessions"), ("other", roots, "sessions"), ("the way on", roots, "daemon stop"))
+        for name, paths, command in commands:
             environment = {"PATH": os.environ["PATH"], "HOME": str(daemon.home), "GLOVEPORT_HOME": str(daemon.home)}
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "gloveport.server", "sessions"],
+                [sys.executable, "-P", "-m", "gloveport.server", *command.split()],
                 env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
@@ -64,3 +66,4 @@ def test_a_command_tells_of_a_daemon_of_another_build(tmp_path: Path) -> None:
                 os.utime(changed, (1, 1))
     assert "another build" not in told["same"]
     assert "another build" in told["other"]
+    assert told["the way on"] == ""

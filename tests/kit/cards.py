@@ -53,6 +53,7 @@ def _calls() -> Iterator[tuple[str, Request]]:
     told = Told("file", "src/app.py", "a line of the project that was read\n")
     sending = Sending(("POST /a\u202e", "X: y"), "It says: a line of the project\nzero\u200bwidth", True, (told,))
     sent = cases.request(file("network", "api.example.org:443"), tool="http_request", payload=leaving, sending=sending)
+    sent = replace(sent, sources=Label(Integrity.UNTRUSTED, None, ("http:b.example:443", "user", "workspace")))
     yield "release", sent
     yield "release held back", replace(sent, label=Label(Integrity.WORKSPACE, frozenset({"model:a"}), ("secret:.env",)))
     for argv in (

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from tests.kit.simulation.driver import Simulation
 from tests.kit.simulation.recordings import known_bodies
 
-from gloveport.protocol.journal.events import REGISTRY, EventBody, GrantIssued, OpenCall, TextErased, decode_body
+from gloveport.protocol.journal.events import (
+    REGISTRY,
+    EventBody,
+    GrantIssued,
+    OpenCall,
+    PlanUpdated,
+    TextErased,
+    decode_body,
+)
 from gloveport.protocol.journal.events.base import LabelRecord, storable_body
+from gloveport.protocol.journal.events.tool import PlanItem
 from gloveport.server.engine.erasing import ERASABLE
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.fold_labels import join_labels
@@ -172,8 +181,22 @@ def test_what_acts_is_the_same_without_what_was_erased(seed: int, share: float, 
         assert getattr(left, name) == getattr(whole, name), name
     assert not gone & {body.message_id for seq, body in bodies.items() if seq not in choice.seqs
                        and isinstance(body, OF_A_MESSAGE)}  # fmt: skip
+    assert left.plan in (whole.plan, ()), "no older plan is shown as today's"
     assert context_faults(provider_history(left.history)) == ()
     assert _told_as_unknown(left) <= _told_as_unknown(whole)
+
+
+def test_with_the_newest_plan_the_older_ones_go() -> None:
+    """Else one that was given up would be shown as today's; an older one alone leaves the newest where it is."""
+    plans = {
+        seq: PlanUpdated(
+            turn_id="t1", goal_revision=1, items=(PlanItem(title=f"{seq}", state="pending", goal_revision=1),)
+        )
+        for seq in (3, 7, 9)
+    }
+    assert choose(plans, {9}).seqs == (3, 7, 9)
+    assert choose(plans, {3, 9}).seqs == (3, 7, 9)
+    assert choose(plans, {7}).seqs == (7,)
 
 
 def _told_as_unknown(state: SessionState) -> set[str]:

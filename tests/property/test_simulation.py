@@ -17,8 +17,11 @@ from gloveport.server.session.state import Phase
 from gloveport.server.turn import inputs as inp
 
 MOVES = 250
-# First seed, how many, crashes per move.
-MOODS = {"calm": (0, 4, 0.0), "usual": (1000, 7, 0.03), "crashing": (2000, 5, 0.25)}
+# First seed, how many, crashes and erasures per move.
+MOODS = {
+    "calm": (0, 4, 0.0, 0.0), "usual": (1000, 7, 0.03, 0.0), "crashing": (2000, 5, 0.25, 0.0),
+    "erasing": (4000, 4, 0.03, 0.1),
+}  # fmt: skip
 # Written by no part of the machine or of the harness: they belong to other streams or to a later version.
 NOT_IN_A_SESSION = {
     "DaemonStarted", "SessionDeleted", "WorkspaceTrusted", "BreakerOpened", "BreakerClosed", "ContentLabelled",
@@ -28,9 +31,9 @@ NOT_IN_A_SESSION = {
 @pytest.mark.parametrize("mood", MOODS)
 def test_histories(mood: str) -> None:
     """Thousands of moves under known seeds."""
-    first, count, crash_rate = MOODS[mood]
+    first, count, crash_rate, erase_rate = MOODS[mood]
     for seed in seeds(first, count):
-        Simulation(seed, crash_rate=crash_rate).run(MOVES)
+        Simulation(seed, crash_rate=crash_rate, erase_rate=erase_rate).run(MOVES)
 
 
 def test_every_state_meets_every_input_and_every_event_is_written() -> None:

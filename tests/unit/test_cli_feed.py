@@ -6,6 +6,7 @@ from rich.console import Console
 
 from gloveport.protocol.wire.session import ViewItem, WireEvent
 from gloveport.server.cli.feed import Feed
+from gloveport.server.cli.phrases import call_title, short_call
 from gloveport.server.cli.sessions import _lines, as_delivered
 
 
@@ -46,6 +47,26 @@ def test_a_line_typed_amid_an_answer_ends_it() -> None:
     feed.asked(typed=True)
     feed.line("sent")
     assert seen.getvalue() == "what? sent\n"
+
+
+def test_words_break_where_the_terminal_ends_and_nothing_within_a_word() -> None:
+    """In a pipe nothing is broken; a path stays whole; what is copied is left to the terminal."""
+    words = "▸ Run all tests with pytest (in bubblewrap) below /a/long/path/that/has/no/room"
+    for force, rows in ((False, 1), (True, 4)):
+        seen = StringIO()
+        feed = Feed(Console(file=seen, width=22, force_terminal=force, soft_wrap=True, _environ={}))
+        feed.line(words)
+        assert len(seen.getvalue().splitlines()) == rows
+        assert all(len(row) < 22 or "/" in row for row in seen.getvalue().splitlines() if force)
+        assert " ".join(seen.getvalue().split()) == words
+        feed.verbatim(words)
+        assert seen.getvalue().endswith(f"\n{words}\n")
+
+
+def test_a_call_is_titled_with_the_words_as_they_are_quoted() -> None:
+    """As on its card: what a shell would take for the same words."""
+    assert call_title("run_command", '{"argv": ["python3", "-c", "print(1+1)"]}') == "Run python3 -c 'print(1+1)'"
+    assert short_call("tool/turn-0661809eb1b185.c12") == "b1b185.c12"
 
 
 def test_an_answer_that_never_began_is_not_shown() -> None:

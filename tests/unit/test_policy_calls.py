@@ -179,8 +179,11 @@ CHANGES: dict[str, Any] = {
     "call_id": "c2", "tool": "u", "effects": (), "arguments_digest": OTHER, "goal_revision": 8, "argv": ("x",),
     "cwd": "e", "environment": (), "file_digests": (), "unbound": ("f",), "unknown": (), "payload": None,
 }  # fmt: skip
-NOT_BOUND = {"label", "intent", "reversible", "sandbox", "understood", "typed", "carried", "unseen"}
-"""What an answer's own bound or the decision looks at each time; the digest leaves it out."""
+NOT_BOUND = {
+    "label", "intent", "reversible", "sandbox", "understood", "typed", "carried", "unseen", "sending", "sources",
+}  # fmt: skip
+"""What an answer's own bound or the decision looks at each time, and what only words the card; the bytes that leave are
+bound by `payload`. The digest leaves it out."""
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(Request)])

@@ -48,6 +48,7 @@ CALL = command(
     effects=(effect("network", "API.example:443", data="x\ny"), effect("network", "b.example:1")),
     unknown=("beam:\u202e",), intent="named", sandbox=replace(BUBBLEWRAP, statement="Said."), understood=None,
     payload=Leaving("network", "https", "api.example\u202e", 443, SHA, 12),
+    sources=Label(Integrity.USER, None, ("user",)),
 )  # fmt: skip
 WHOLE: dict[str, Any] = {
     "version": 1,
@@ -88,10 +89,7 @@ WHOLE: dict[str, Any] = {
         "integrity": "untrusted",
         "words": "Untrusted text was read before these arguments were chosen, and may have chosen them.",
         "confidential": False, "readers": None, "sources": ["a⟨U+202E⟩", "z"], "origins_left_out": 0,
-        "origins": [
-            {"kind": "other", "name": "a⟨U+202E⟩", "integrity": None},
-            {"kind": "other", "name": "z", "integrity": None},
-        ],
+        "origins": [{"kind": "user", "name": "", "integrity": "user"}],
     },
     "sends": None,
     "release": {
@@ -170,7 +168,7 @@ def test_a_card_without_a_word_of_the_tools_and_without_a_program() -> None:
         "confidential": True,
         "readers": ["a", "m⟨U+202E⟩"],
         "sources": ["message:1"],
-        "origins": [{"kind": "other", "name": "message:1", "integrity": None}],
+        "origins": [],
         "origins_left_out": 0,
     }
     assert card["notes"] == []

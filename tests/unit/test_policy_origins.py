@@ -1,6 +1,7 @@
 """Where words come from, as a card says it: the sources of a label, and what of a body was read before."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ def found(body: str, *told: Told) -> list[tuple[str, str]]:
 
 
 def test_a_line_that_was_read_is_found_in_words_of_the_models_own() -> None:
-    assert found(f"Cause: {LINE}!", FILE) == [(f" {LINE}", "retry.py")]
+    assert found(f"Cause: {LINE}!", FILE) == [(LINE, "retry.py")]
     assert found("nothing of it stands here, however long it is", FILE) == []
 
 
@@ -41,7 +42,7 @@ def test_in_json_what_a_string_says_counts() -> None:
     body = json.dumps({"body": f"Cause:\n{SOURCE}Done."})
     runs = found(body, FILE)
     assert [text for text, _ in runs] == [
-        "def pause(response):", "    floor = parse_retry_after(response.headers, now)", "    return max(floor, jitter)",
+        "def pause(response):", LINE, "return max(floor, jitter)",
     ]  # fmt: skip
     quoted = Told("file", "a.py", 'say("a long enough word", 1)')
     assert found(json.dumps(quoted.text), quoted) == [(json.dumps(quoted.text)[1:-1], "a.py")]
@@ -103,7 +104,7 @@ def test_a_source_says_its_kind_and_no_integrity_that_it_has_not() -> None:
 
 def test_a_card_names_so_many_sources_and_counts_the_rest() -> None:
     label = Label(Integrity.UNTRUSTED, None, tuple(f"http:{n}:1" for n in range(ORIGINS_MAX + 5)))
-    call = request(effect("write", "conftest.py"), label=label)
+    call = replace(request(effect("write", "conftest.py")), sources=label)
     said = build_card(call, judge(call), context())["provenance"]
     assert (len(said["origins"]), said["origins_left_out"]) == (ORIGINS_MAX, 5)
 
@@ -112,7 +113,7 @@ def test_a_card_names_so_many_sources_and_counts_the_rest() -> None:
     ("level", "word"), [(TrustLevel.trusted, "workspace"), (TrustLevel.restricted, "workspace"), (None, "untrusted")]
 )
 def test_the_projects_text_is_trusted_as_the_user_trusts_it(level: TrustLevel | None, word: str) -> None:
-    call = request(effect("write", "conftest.py"), label=Label(Integrity.UNTRUSTED, None, ("workspace",)))
+    call = replace(request(effect("write", "conftest.py")), sources=Label(Integrity.UNTRUSTED, None, ("workspace",)))
     card = build_card(call, judge(call), context(trust_level=level))
     assert [one["integrity"] for one in card["provenance"]["origins"]] == [word]
 
@@ -127,7 +128,7 @@ def test_what_leaves_is_on_the_card_whole_line_by_line() -> None:
     call = sending(f"{' ' * 12}{LINE}\nzero\u200bwidth é{' ' * 12}end\n", FILE)
     sends = build_card(call, judge(call), context())["sends"]
     assert sends["head"] == ["POST /a⟨U+202E⟩", "X: y"]
-    assert [(run["text"], run["source"]) for run in sends["lines"][0]] == [(" " * 8, None), (f"    {LINE}", 0)]
+    assert [(run["text"], run["source"]) for run in sends["lines"][0]] == [(" " * 12, None), (LINE, 0)]
     assert sends["lines"][1:] == [[{"text": "zero⟨U+200B⟩width é⟨12 spaces⟩end", "source": None}], []]
     assert sends["bytes"] == len(f"{' ' * 12}{LINE}\nzero\u200bwidth é{' ' * 12}end\n".encode())
     assert (sends["hidden_characters"], sends["scan"]) == (1, "none_found")

@@ -24,7 +24,7 @@ def test_each_place_has_its_words() -> None:
         "Nothing runs.",
         "The model is answering.",
         "A call is being looked at before it runs.",
-        "It waits for your answer to 1 question(s).",
+        "It waits for your answer to 1 question.",
         f"It runs: {running.title}.",
         "It is stopping.",
     ]
@@ -37,5 +37,5 @@ def test_the_plan_and_the_proposals_are_counted() -> None:
     plan = ev.PlanUpdated(turn_id="t1", goal_revision=1, items=items)
     story = Story().user_says().model_answers(call("update_plan")).policy_says("allow")
     story.tool_ends("ok", "", plan, mat.change("t1", 1, "t1.c1", 1))
-    words = "The model is answering. 1 of 3 steps of the plan are done. 1 file(s) are proposed."
+    words = "The model is answering. 1 of 3 steps of the plan are done. Proposed: 1 file."
     assert standing_words(story.state) == words

@@ -69,10 +69,8 @@ export async function violationsInEveryTheme(window: Window, name: string, page:
 }
 
 async function chooseTheme(window: Window, page: Panel, theme: string, mark: string): Promise<void> {
-  await window.page.keyboard.press("Control+Alt+t");
-  await window.page.locator(".quick-input-widget").getByPlaceholder(/theme/i).fill(theme); // not the box of the commands' list
-  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme }).first().waitFor();
-  await window.page.keyboard.press("Enter");
+  const row = window.page.locator(".quick-input-list .monaco-list-row", { hasText: theme });
+  await window.pick("Control+Alt+t", "Select Color Theme", theme, row);
   await page.locator(mark).waitFor();
   await window.page.locator(".quick-input-widget").waitFor({ state: "hidden" }); // or the next keys would meet it
 }

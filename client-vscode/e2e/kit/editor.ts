@@ -12,6 +12,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import type { Browser, BrowserContext, FrameLocator, Locator, Page } from "playwright-core";
+import { BROWSER_FLAGS, SETTINGS } from "./given.ts";
 import { CLIENT, LSP, PYTHON } from "./home.ts";
 import type { Home } from "./home.ts";
 import { endGroup, freePort, startGroup, until } from "./processes.ts";
@@ -23,33 +24,10 @@ export const SHOTS = process.env["GLOVEPORT_E2E_SHOTS"] ?? join(CLIENT, "e2e", "
 const START_MS = 120_000; // a cold start on a machine that does other things too
 const STEP_MS = 60_000;
 /** After this long without an answer a key or a click is given once more: the page may not have been ready to take it. */
-const AGAIN_MS = 5_000;
+export const AGAIN_MS = 5_000;
 const SETTLE_MS = 150;
 const OPENED_AGAIN_MAX = 5;
 const IN_HOST_MS = 360_000;
-
-const SETTINGS = {
-  "telemetry.telemetryLevel": "off",
-  "workbench.startupEditor": "none",
-  "workbench.tips.enabled": false,
-  "workbench.welcomePage.walkthroughs.openOnInstall": false,
-  "workbench.colorTheme": "Default Dark Modern",
-  "workbench.secondarySideBar.defaultVisibility": "hidden",
-  "workbench.enableExperiments": false,
-  "update.mode": "none",
-  "extensions.autoUpdate": false,
-  "extensions.autoCheckUpdates": false,
-  "extensions.ignoreRecommendations": true,
-  "chat.disableAIFeatures": true,
-  "window.commandCenter": false,
-  "window.confirmBeforeClose": "never",
-  "editor.minimap.enabled": false,
-  "diffEditor.codeLens": true,
-  "files.autoSave": "off",
-  "git.enabled": false,
-  "security.workspace.trust.enabled": true,
-  "security.workspace.trust.startupPrompt": "always",
-};
 
 /** What the extension starts to reach the daemon. */
 export interface Program {
@@ -161,7 +139,8 @@ export class Editor {
 
   /** A window on a folder (or a workspace file), with the workbench there. */
   async open(folder: string, options: WindowOptions = {}): Promise<Window> {
-    const context = await this.browser.newContext({ viewport: options.size ?? { width: 1280, height: 860 }, deviceScaleFactor: 1 });
+    const viewport = options.size ?? { width: 1280, height: 860 };
+    const context = await this.browser.newContext({ viewport, deviceScaleFactor: 1, reducedMotion: "reduce" });
     const page = await context.newPage();
     page.setDefaultTimeout(STEP_MS);
     const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
@@ -219,18 +198,6 @@ export class Editor {
   }
 }
 
-export const BROWSER_FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--disable-dev-shm-usage",
-  "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
-];
-
 /** Whether it is there to be seen, now or soon. */
 export function shown(what: Locator): Promise<boolean> {
   return what.waitFor({ timeout: AGAIN_MS }).then(
@@ -239,14 +206,17 @@ export function shown(what: Locator): Promise<boolean> {
   );
 }
 
-/** Click what may go or be drawn anew meanwhile. */
-export function press(button: Locator): Promise<void> {
-  return button.click({ timeout: AGAIN_MS }).catch(() => undefined);
+/** Click what may go or be drawn anew meanwhile; whether it was clicked. */
+export function press(button: Locator): Promise<boolean> {
+  return button.click({ timeout: AGAIN_MS }).then(
+    () => true,
+    () => false,
+  );
 }
 
-/** Whether a box took the words: one that is going takes none. */
-function typedInto(box: Locator, words: string): Promise<boolean> {
-  return box.fill(words, { timeout: AGAIN_MS }).then(
+/** Type into what may go or be drawn anew meanwhile, or takes nothing any more because it is being closed. */
+function type(field: Locator, text: string): Promise<boolean> {
+  return field.fill(text, { timeout: AGAIN_MS }).then(
     () => true,
     () => false,
   );
@@ -265,6 +235,7 @@ export type Panel = FrameLocator;
 /** One window. */
 export class Window {
   private shots = 0;
+  private trust: "yes" | "no" | null = null;
 
   constructor(
     readonly page: Page,
@@ -276,11 +247,20 @@ export class Window {
     const { page } = this;
     await page.locator(".monaco-workbench .part.statusbar").waitFor({ timeout: START_MS });
     if (trust !== null) {
-      const dialog = page.locator(".monaco-dialog-box");
-      await dialog.waitFor({ timeout: START_MS });
-      await dialog.getByRole("button", { name: trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" }).click();
-      await dialog.waitFor({ state: "detached" });
+      this.trust = trust;
+      await page.locator(".monaco-dialog-box").waitFor({ timeout: START_MS });
+      await until("the trust to be answered", () => this.answerTrust());
     }
+  }
+
+  /** Answer the question of trust where it stands: at the beginning, and once more when a folder came later. True: none stands. */
+  private async answerTrust(): Promise<boolean> {
+    const dialog = this.page.locator(".monaco-dialog-box");
+    const answer = dialog.getByRole("button", { name: this.trust === "yes" ? "Yes, I trust the authors" : "No, I don't trust" });
+    if (this.trust !== null && (await answer.isVisible())) {
+      await press(answer);
+    }
+    return (await answer.count()) === 0;
   }
 
   /**
@@ -319,8 +299,8 @@ export class Window {
 
   async openPanel(): Promise<void> {
     await until("the panel", async () => {
-      await this.show("Gloveport");
-      return shown(this.panel.locator(".comp")); // after a reload VS Code may show the part that it showed last
+      await this.show("Gloveport"); // after a reload VS Code may show the part that it showed last
+      return (await shown(this.panel.locator(".comp"))) && (this.trust !== "yes" || this.composer.isEnabled());
     });
   }
 
@@ -333,11 +313,12 @@ export class Window {
     const item = this.page.locator(".activitybar .action-item").filter({ has: this.page.locator(`a[aria-label^="${name}"]`) });
     const chosen = async (): Promise<boolean> => (await item.first().getAttribute("class"))?.split(" ").includes("checked") ?? false;
     await until(`the side bar to show ${name}`, async () => {
-      if (await chosen()) {
+      if ((await this.answerTrust()) && (await chosen())) {
         await this.page.waitForTimeout(SETTLE_MS);
         return chosen();
       }
-      await item.first().click(); // not its link: over a part of that a number may stand
+      await this.answerTrust();
+      await press(item.first()); // not its link: over a part of that a number may stand
       return false;
     });
   }
@@ -355,17 +336,33 @@ export class Window {
       await this.page.mouse.down();
       await this.page.mouse.move(box.x + width, y, { steps: 4 });
       await this.page.mouse.up();
+      await this.page.mouse.move(box.x + 2 * width, y);
     }
+  }
+
+  /** The ways to say something while a turn runs, when they are offered. */
+  private get ways(): Locator {
+    return this.panel.getByRole("button", { name: "Queue", exact: true });
   }
 
   /** Type a message and send it once the turn before has ended; a first one also says how far the folder is trusted. */
   async say(text: string, trust: "Trusted" | "Restricted" | null = null): Promise<void> {
-    await this.stop.waitFor({ state: "detached" });
-    await this.composer.fill(text);
-    await this.composer.press("Enter");
-    if (trust !== null) {
-      await this.page.locator(".quick-input-widget .monaco-list-row", { hasText: trust }).first().click();
-    }
+    const level = this.page.locator(".quick-input-widget .monaco-list-row", { has: this.page.getByText(trust ?? "", { exact: true }) });
+    await until(`“${text}” to be said`, async () => {
+      await this.stop.waitFor({ state: "detached" });
+      await this.composer.fill(text);
+      await this.composer.press("Enter");
+      return until("an answer of the composer", async () => {
+        if (await this.ways.isVisible()) {
+          await this.composer.press("Escape"); // the panel had not heard yet that the turn before ended
+          return "again";
+        }
+        if (trust !== null && (await level.isVisible())) {
+          await press(level);
+        }
+        return (await this.composer.inputValue()) === "" ? "said" : null;
+      }).then((answer) => answer === "said");
+    });
   }
 
   /** Type a message while a turn runs, and look at the ways that are offered. */
@@ -373,14 +370,14 @@ export class Window {
     await this.stop.waitFor();
     await this.composer.fill(text);
     await this.composer.press("Enter");
-    await this.panel.getByRole("button", { name: "Queue", exact: true }).waitFor();
+    await this.ways.waitFor();
   }
 
   /**
    * Answer a card that waits. A card is deaf in its first moments, and again when it was drawn anew: it is pressed until
    * it has taken the answer.
    */
-  async answer(press: () => Promise<void>, card = this.panel.locator(".ap")): Promise<void> {
+  async answer(press: () => Promise<unknown>, card = this.panel.locator(".ap")): Promise<void> {
     const open = card.and(this.panel.locator(":not(.sent)"));
     await card.first().waitFor();
     await until("the card to take the answer", async () => {
@@ -408,36 +405,67 @@ export class Window {
   }
 
   async command(title: string): Promise<void> {
-    await this.pick("F1", `>${title}`, `[aria-label*="${title}"]`);
+    await this.pick("F1", "name of a command", `>${title}`, this.page.locator(`.quick-input-list .monaco-list-row[aria-label*="${title}"]`));
   }
 
   async openFile(name: string): Promise<void> {
     const base = name.slice(name.lastIndexOf("/") + 1);
-    await this.pick("Control+p", name, `[aria-label^="${base},"]`);
+    await this.pick("Control+p", "Search files by name", name, this.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${base},"]`));
     await this.page.locator(`.tab.active[data-resource-name="${base}"]`).waitFor();
   }
 
-  /** Open the box of a key, type into it and take a row of what it offers. */
-  private async pick(key: string, typed: string, row: string): Promise<void> {
-    const box = this.page.locator(".quick-input-widget input");
-    const found = this.page.locator(`.quick-input-list .monaco-list-row${row}`).first();
-    await until(`${typed} to be offered`, async () => {
+  /**
+   * Open the box of a key, type into it and take a row of what it offers. Every step is done again until the row was
+   * taken: a box that is about to be closed still stands there, one that has just come hears no key yet, and whatever
+   * takes the focus closes it.
+   */
+  async pick(key: string, asks: string, typed: string, row: Locator): Promise<void> {
+    const box = this.page.locator(`.quick-input-widget:not([inert]) input[placeholder*="${asks}"]`);
+    await until(`${typed} to be taken`, async () => {
       if (!(await box.isVisible())) {
         await this.page.keyboard.press(key);
       }
-      if (!(await shown(box))) {
-        return false;
-      }
-      // What was not known yet when it was typed is looked for again; a box that was just closing takes no words.
-      return (await typedInto(box, "")) && (await typedInto(box, typed)) && shown(found);
+      // What was not known yet when it was typed is looked for again; without its sign it would be another box.
+      const sign = /^[>:]/.exec(typed)?.[0] ?? "";
+      return (await shown(box)) && (await type(box, sign)) && (await type(box, typed)) && (await shown(row.first())) && press(row.first());
     });
-    await found.click();
+  }
+
+  /** Press a button that a row of a tree has while the pointer is over it. */
+  async rowAction(row: Locator, name: RegExp): Promise<void> {
+    await until(`${name.source} of a row`, async () => {
+      const there = await row.hover({ timeout: AGAIN_MS }).then(
+        () => true,
+        () => false,
+      );
+      return there && press(row.getByRole("button", { name }));
+    });
+  }
+
+  /** A notification, held by the pointer: one that nobody points at goes away by itself. */
+  async toast(words: string): Promise<Locator> {
+    const toast = this.page.locator(".notification-toast", { hasText: words });
+    await toast.hover();
+    return toast;
+  }
+
+  /** Open the rows of a file in the Test Explorer. */
+  async openTests(file: RegExp, test: RegExp): Promise<void> {
+    await this.show("Testing");
+    const row = this.page.getByRole("treeitem", { name: file }).first();
+    await until("the tests of the file", async () => {
+      if ((await row.getAttribute("aria-expanded", { timeout: STEP_MS })) !== "true") {
+        await press(row);
+        await this.page.keyboard.press("ArrowRight");
+      }
+      return shown(this.page.getByRole("treeitem", { name: test }).first());
+    });
   }
 
   async shot(name: string): Promise<void> {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
-    await this.page.screenshot({ path: join(SHOTS, `${name}.png`) });
+    await this.page.screenshot({ animations: "disabled", path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {

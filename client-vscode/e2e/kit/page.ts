@@ -13,7 +13,7 @@ import { chromium } from "playwright-core";
 import type { Browser, Page } from "playwright-core";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { FromPanel, PanelState, SessionPicture, ToPanel } from "../../src/common/panel.ts";
-import { BROWSER_FLAGS } from "./editor.ts";
+import { BROWSER_FLAGS } from "./given.ts";
 import { CLIENT } from "./home.ts";
 import { until } from "./processes.ts";
 
@@ -93,8 +93,8 @@ export class PanelPage {
     await this.post({ type: "load", sessionId: SESSION, items, first: 0, seq: this.seq });
   }
 
-  async state(picture: Partial<SessionPicture> = {}): Promise<void> {
-    await this.post({ type: "state", state: { ...STATE, session: { ...PICTURE, ...picture } } });
+  async state(picture: Partial<SessionPicture> = {}, beside: Partial<PanelState> = {}): Promise<void> {
+    await this.post({ type: "state", state: { ...STATE, ...beside, session: { ...PICTURE, ...picture } } });
   }
 
   /** One event with these operations. */

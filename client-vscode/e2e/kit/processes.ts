@@ -13,12 +13,18 @@ import type { AddressInfo } from "node:net";
 
 /** Long: a machine that does other things too is slow, not wrong. */
 export const WAIT_MS = 60_000;
+/** A wait that is longer is told, for who looks where the time goes. */
+const SLOW_MS = 4_000;
 
 export async function until<T>(what: string, look: () => T | Promise<T>, ms = WAIT_MS): Promise<NonNullable<T>> {
-  const end = Date.now() + ms;
+  const begin = Date.now();
+  const end = begin + ms;
   for (;;) {
     const found = await look();
     if (found !== false && found !== null && found !== undefined) {
+      if (Date.now() - begin > SLOW_MS) {
+        console.log(`waited ${Date.now() - begin} ms for ${what}`);
+      }
       return found;
     }
     if (Date.now() > end) {

@@ -44,6 +44,9 @@ export const SHOP_FILES = { "shop.py": SHOP, "test_shop.py": TESTS, "README.md":
 export const ONE = { old: "        result = price\n", new: "        result = result + price\n" };
 export const TWO = { old: '    return name + " " + str(price)\n', new: '    return f"{name} {price}"\n' };
 
+/** The last words of the job. */
+export const LAST = "nothing is in your files yet.";
+
 const plan = (...done: readonly string[]): ReturnType<typeof call> =>
   call("update_plan", {
     items: ["Run the tests", "Mend total", "Tidy label", "Run the tests again"].map((text, at) => ({ text, status: done[at] ?? "pending" })),
@@ -70,11 +73,10 @@ export const TIDY: readonly Step[] = scene(
     delay_ms: 4,
   },
   { text: "The edits are made. I run all tests again.\n", calls: [plan("done", "done", "done", "running"), call("run_tests", {})] },
+  { calls: [plan("done", "done", "done", "done")] },
   {
-    text: "All tests pass:\n\n1. `total` adds every price.\n2. `label` is one f-string, which reads the same.\n\nAccept what you like; nothing is in your files yet.",
-    calls: [plan("done", "done", "done", "done")],
+    text: `All tests pass:\n\n1. \`total\` adds every price.\n2. \`label\` is one f-string, which reads the same.\n\nAccept what you like: ${LAST}`,
     chunk_chars: 8,
     delay_ms: 4,
   },
-  { text: "That is all." },
 );

@@ -15,6 +15,8 @@ export interface AnsweredLine {
   readonly icon: string;
   readonly tone: string;
   readonly words: string;
+  /** Somebody said it: what was asked about follows as what was answered. */
+  readonly isAnswer: boolean;
   /** Who, when and seq, as far as the record has them. */
   readonly meta: string;
 }
@@ -36,7 +38,7 @@ const CAUSES: Readonly<Record<string, string>> = {
   "superseded recovery": "Asked again after a restart: something changed",
 };
 const NOBODY = new Set(["stop", "steering", "recovery"]);
-const PEOPLE: Readonly<Record<string, string>> = { [CLIENT]: "you", "gloveport-cli": "you, in a terminal" };
+const PEOPLE: Readonly<Record<string, string>> = { [CLIENT]: "you", "gloveport-cli": "you, terminal" };
 
 /** `elsewhere`: it waited in this window, and another one answered. `clock`: how a moment (UTC microseconds) is said. */
 export function answeredLine(fields: Fields, elsewhere: boolean, clock: (micros: number) => string): AnsweredLine {
@@ -50,7 +52,7 @@ export function answeredLine(fields: Fields, elsewhere: boolean, clock: (micros:
   const words = elsewhere && isAnswer ? `${end} in another window${lasting}` : (CAUSES[`${state} ${by}`] ?? [end, scoped].filter(Boolean).join(" "));
   const [at, seq] = [num(fields, "answeredAt") ?? 0, num(fields, "answeredSeq")];
   const meta = [NOBODY.has(by) ? "" : (PEOPLE[by] ?? by), at > 0 ? clock(at) : "", seq === null ? "" : `#${grouped(seq)}`];
-  return { icon, tone, words, meta: meta.filter((one) => one !== "").join(" · ") };
+  return { icon, tone, words, isAnswer, meta: meta.filter((one) => one !== "").join(" · ") };
 }
 
 /** Which cards that waited here were answered by another window. What is not known for sure counts as this one's. */

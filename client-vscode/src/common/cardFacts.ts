@@ -9,7 +9,7 @@
 import { sub, subs, texts } from "./cardModel.ts";
 import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
-import { counted, grouped, lifetime } from "./words.ts";
+import { capital, counted, grouped, lifetime } from "./words.ts";
 
 export interface Word {
   readonly text: string;
@@ -43,6 +43,7 @@ export interface Sends {
 
 /** Bytes that are kept to be sent once. */
 export interface Release {
+  readonly host: string;
   readonly place: string;
   readonly url: string;
   readonly sha256: string;
@@ -57,7 +58,7 @@ const plain = (text: string, quiet = false): Word => ({ text, code: false, quiet
 const code = (text: string, whole = ""): Word => ({ text, code: true, quiet: false, whole });
 
 /** Verbs of effects that the term beside them says already. */
-const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)/;
+const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)|^(install|rewrite) /;
 
 const TERMS: Readonly<Record<string, string>> = {
   read: "Reads",
@@ -130,14 +131,24 @@ function viewLine(sandbox: Fields): Line {
   return { term: "Can read", words: [plain(own ? "its copy of this project" : "every file that you can read")] };
 }
 
-function effectLine(effect: Fields, isShownWhole: boolean): Line | null {
+/** A row of one effect. `isSent`: what it sends is shown elsewhere; so is the command, which its words may only repeat. */
+function effectLine(effect: Fields, isSent: boolean, command: Fields | null): Line | null {
   const notes = texts(effect, "notes");
-  const kind = str(effect, "kind");
+  const [kind, words, target] = [str(effect, "kind"), str(effect, "words"), str(effect, "target")];
   if (kind === "execute" && notes.length === 0) {
     return null;
   }
-  const said = isShownWhole ? code(str(effect, "target")) : plain(str(effect, "words").replace(SAID_BY_TERM, ""));
-  return { term: TERMS[kind] ?? "Does", words: [said, ...notes.map((one) => plain(one, true))] };
+  const isCommand = command !== null && (target === str(command, "text") || target === texts(command, "words").join(" "));
+  const said = isSent
+    ? code(target)
+    : plain((isCommand ? words.slice(0, words.indexOf("`")).replace(/[: ]+$/, "") : words).replace(SAID_BY_TERM, ""));
+  return { term: TERMS[kind] ?? "Does", words: [said, ...notes.map((one) => plain(withoutTarget(one, target), true))] };
+}
+
+/** A note on a path without the path's name in front: it stands just before. */
+function withoutTarget(note: string, target: string): string {
+  const name = note.slice(0, Math.max(0, note.indexOf(": ")));
+  return name !== "" && `/${target}`.endsWith(`/${name}`) ? capital(note.slice(name.length + 2)) : note;
 }
 
 /** What leaves with a call, whole; null where the card does not show it by itself. */
@@ -181,8 +192,10 @@ export function releaseOf(card: Fields): Release | null {
   if (release === null) {
     return null;
   }
-  const place = `${str(release, "host")}:${num(release, "port") ?? "?"}`;
+  const host = str(release, "host");
+  const place = `${host}:${num(release, "port") ?? "?"}`;
   return {
+    host,
     place,
     url: `${str(release, "scheme")}://${place}`,
     sha256: str(release, "sha256"),
@@ -244,7 +257,7 @@ export function touches(card: Fields): readonly Line[] {
   const hosts = texts(card, "destinations");
   for (const effect of subs(card, "effects")) {
     const isSaid = str(effect, "kind") === "network" && isShownWhole && str(effect, "target") === release?.place;
-    const line = isSaid ? null : effectLine(effect, isShownWhole && hosts.includes(str(effect, "target")));
+    const line = isSaid ? null : effectLine(effect, isShownWhole && hosts.includes(str(effect, "target")), command);
     lines.push(...(line === null ? [] : [line]));
   }
   lines.push(...texts(card, "unknown_effects").map((unknown) => ({ term: "Unknown", words: [plain(unknown)] })));
@@ -269,7 +282,7 @@ export function touches(card: Fields): readonly Line[] {
     lines.push(...(command === null ? [] : [viewLine(sandbox)]));
     const isListed = hosts.length > 0 && texts(sandbox, "holds").includes("egress_list");
     const network = sandbox["network"] === true ? "network open" : isListed ? "no network but what is named" : "no network";
-    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(network, true)] });
+    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(`· ${network}`, true)] });
   }
   return lines;
 }

@@ -13,11 +13,12 @@ import { splitPath } from "./words.ts";
 export const SEARCH_FROM = 2;
 const ROWS_MAX = 40;
 
-export function foundIn(text: string, answers: readonly SessionSearchResult[]): Found {
+/** `titled` says what a session is called. */
+export function foundIn(text: string, answers: readonly SessionSearchResult[], titled: (id: string) => string): Found {
   const found = answers.flatMap((one) => one.found).sort((a, b) => b.session.updatedAt - a.session.updatedAt);
   const rows = found.flatMap(({ session, hits }): FoundRow[] => {
     const { sessionId, title, root, phase, updatedAt } = session;
-    const row = { id: sessionId, title: title || splitPath(root).name, phase, folder: root, updatedAt };
+    const row = { id: sessionId, title: titled(sessionId) || title || splitPath(root).name, phase, folder: root, updatedAt };
     return hits.map(({ itemId, who, words }) => ({ session: row, itemId, who, words }));
   });
   const looked = answers.reduce((sum, one) => sum + one.looked, 0);

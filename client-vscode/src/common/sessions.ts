@@ -12,12 +12,13 @@ import type { Disposable, Event } from "./emitter.ts";
 import { Followed, isGone } from "./followed.ts";
 import type { FollowTools } from "./followed.ts";
 import type { Rpc } from "./rpc.ts";
+import { Titles } from "./titles.ts";
 
 const LIST_LIMIT = 200;
 /** Sessions followed beside the one that is shown, so that a question of theirs is seen. */
 const FOLLOWED_MAX = 8;
 const LIST_AFTER_MS = 120;
-const LISTED = /^(Session|Turn|Approval|Model(Selected|RequestStarted)|Sandbox|ToolExecution(Started|Finished)|WorkspaceTrusted)/;
+const LISTED = /^(Session|Turn|Approval|Model(Selected|RequestStarted)|Sandbox|ToolExecution(Started|Finished)|WorkspaceTrusted|TextErased)/;
 
 /** What was open, for the window that comes after this one. */
 export interface Remembered {
@@ -48,6 +49,7 @@ export class Sessions implements Disposable {
   /** What was open before and is not open again yet. */
   private owed: Remembered | null;
   private shows = 0;
+  private readonly titles = new Titles();
   list: readonly SessionInfo[] = [];
 
   private readonly listed = new Emitter<void>();
@@ -81,6 +83,11 @@ export class Sessions implements Disposable {
   /** Whether anything is open, or was, for which the link is wanted. */
   get wantsLink(): boolean {
     return this.owed !== null || this.followed.size > 0;
+  }
+
+  /** What a session is called; empty for one that is not listed. */
+  title(id: string): string {
+    return this.info(id)?.title ?? "";
   }
 
   info(id: string): SessionInfo | undefined {
@@ -125,9 +132,15 @@ export class Sessions implements Disposable {
   private async read(): Promise<void> {
     const connection = await this.link.connect();
     const { sessions } = await connection.call("session/list", { limit: LIST_LIMIT });
-    this.list = [...sessions.filter((one) => this.isHere(one)), ...sessions.filter((one) => !this.isHere(one))];
+    const sorted = [...sessions.filter((one) => this.isHere(one)), ...sessions.filter((one) => !this.isHere(one))];
+    this.list = this.titles.named(sorted);
     this.listed.fire();
     await this.followBusy();
+    const news = await this.titles.learn(connection, sorted).catch((error: unknown) => this.tools.onFault(error));
+    if (news === true) {
+      this.list = this.titles.named(sorted);
+      this.listed.fire();
+    }
   }
 
   /** A session of this window that runs or waits is followed, shown or not: its questions are to be seen. */

@@ -117,3 +117,10 @@ export function splitPath(path: string): { readonly name: string; readonly folde
 export function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
+
+/** A time of the clock in the user's own way, with its day where that is not today; both in milliseconds. */
+export function clock(at: number, now: number, locale?: string): string {
+  const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
+  const time = new Intl.DateTimeFormat(locale, { hour: "numeric", minute: "2-digit" }).format(at);
+  return day.format(at) === day.format(now) ? time : `${day.format(at)}, ${time}`;
+}

@@ -71,6 +71,10 @@ export class Actions {
     return picked?.root ?? null;
   }
 
+  titleOf(sessionId: string): string {
+    return this.sessions.title(sessionId);
+  }
+
   /** Begin a session and show it; null when the user turned back. */
   async start(): Promise<string | null> {
     this.checkTrusted();
@@ -165,7 +169,8 @@ export class Actions {
   async search(text: string): Promise<Found> {
     const connection = await this.daemon.connect();
     const roots = this.sessions.roots.length === 0 ? [null] : this.sessions.roots;
-    return foundIn(text, await Promise.all(roots.map((root) => connection.call("session/search", { text, root }))));
+    const answers = await Promise.all(roots.map((root) => connection.call("session/search", { text, root })));
+    return foundIn(text, answers, (id) => this.sessions.title(id));
   }
 
   async cancel(): Promise<void> {
@@ -304,7 +309,7 @@ export class Actions {
 
   async rename(sessionId: string): Promise<void> {
     this.checkTrusted();
-    const title = await vscode.window.showInputBox({ prompt: "Title of the session", value: this.sessions.info(sessionId)?.title ?? "" });
+    const title = await vscode.window.showInputBox({ prompt: "Title of the session", value: this.sessions.title(sessionId) });
     if (title) {
       const connection = await this.daemon.connect();
       await connection.call("session/rename", { clientRequestId: randomUUID(), sessionId, title });
@@ -314,7 +319,7 @@ export class Actions {
 
   async remove(sessionId: string): Promise<void> {
     this.checkTrusted();
-    const title = this.sessions.info(sessionId)?.title ?? sessionId;
+    const title = this.sessions.title(sessionId) || sessionId;
     const detail = "Its log and its copy of the folder go. The folder itself is not touched. This can’t be undone.";
     if ((await confirm(`Delete the session “${title}”?`, detail, "Delete")) !== "Delete") {
       return;
@@ -348,7 +353,7 @@ export class Actions {
 
 const LEVELS = [
   { level: "trusted", label: "Trusted", detail: "Your own code. Any sandbox may be chosen, also a weak one." },
-  { level: "restricted", label: "Restricted", detail: "Code you did not write. Programs run in a sandbox that hides your files and has no network." },
+  { level: "restricted", label: "Restricted", detail: "Code you did not write. The sandbox hides your files and has no network." },
   { level: "untrusted", label: "Untrusted", detail: "Code that may be hostile. Programs run in a virtual machine or not at all." },
 ] as const;
 

@@ -11,10 +11,10 @@ import type { SessionInfo, ViewItem } from "../../../protocol/typescript/wire.ts
 import { SEARCH_FROM } from "../common/found.ts";
 import type { FoundRow } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
-import { renderTranscript } from "../common/transcript.ts";
 import { str } from "../common/toolRow.ts";
 import { phaseWords } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
+import type { Answers } from "./answers.ts";
 import type { Daemon } from "./daemon.ts";
 import { SCHEME, openLink } from "./documents.ts";
 import type { Documents } from "./documents.ts";
@@ -34,6 +34,7 @@ export interface Rooms {
   readonly daemon: Daemon;
   readonly sessions: Sessions;
   readonly actions: Actions;
+  readonly answers: Answers;
   readonly documents: Documents;
   readonly pickers: Pickers;
   readonly records: Records;
@@ -75,6 +76,7 @@ export class Commands {
       ...this.approvalCommands(),
       ...this.recordCommands(),
       ...this.ruleCommands(),
+      ...this.answerCommands(),
       ...this.changeCommands(),
       ...this.choiceCommands(),
     ];
@@ -98,7 +100,7 @@ export class Commands {
         log.show();
       }),
       this.command("focusComposer", () => this.panel?.focus("composer")),
-      this.command("openTranscript", () => this.openTranscript()),
+      this.command("openTranscript", () => this.rooms.answers.transcript()),
     ];
   }
 
@@ -120,6 +122,16 @@ export class Commands {
       this.command("eraseText", async (node?: Partial<SessionNode>) =>
         records.erase(node?.session?.sessionId ?? actions.currentOrFail.id, node?.session === undefined ? await this.selected() : ""),
       ),
+    ];
+  }
+
+  private answerCommands(): readonly vscode.Disposable[] {
+    const { answers } = this.rooms;
+    return [
+      this.command("showDaemon", () => answers.status()),
+      this.command("restartDaemon", () => answers.restart()),
+      this.command("showMeasures", () => answers.measures()),
+      this.command("explainCommand", () => answers.explain()),
     ];
   }
 
@@ -242,7 +254,7 @@ export class Commands {
     const { sessions, actions, log } = this.rooms;
     await sessions.refresh();
     const titles = sessions.list.map((one): SearchItem => ({
-      label: labelText(one.title || one.root),
+      label: labelText(one.title),
       description: phaseWords(one.phase).toLowerCase(),
       detail: labelText(one.root),
       id: one.sessionId,
@@ -323,7 +335,7 @@ export class Commands {
     const files = changes.map((one) => vscode.Uri.file(`${root}/${one.path}`).fsPath);
     await (files.length === 1
       ? review.compare(files[0] ?? "", session.id)
-      : review.compareAll(session.id, files, `Proposed in ${session.beside.detail?.info.title ?? "this session"}`));
+      : review.compareAll(session.id, files, `Proposed in ${this.rooms.sessions.title(session.id) || "this session"}`));
   }
 
   private async attachFile(): Promise<void> {
@@ -344,12 +356,6 @@ export class Commands {
     const { documents, actions } = this.rooms;
     const uri = documents.uri("snapshot", `${sessionId}/${point}/${fileName(title, "point")}.diff`);
     await documents.open(uri, await actions.previewSnapshot(sessionId, point));
-  }
-
-  private async openTranscript(): Promise<void> {
-    const { documents, actions } = this.rooms;
-    const { id, view } = actions.currentOrFail;
-    await documents.open(documents.uri("transcript", `${id}.txt`), renderTranscript(view?.items() ?? [], view?.first ?? 0));
   }
 }
 

@@ -3,7 +3,7 @@
  *
  * Purpose: the link to it, by the program that the settings name; what the daemon tells every client.
  * Invariant: the program to start comes from the user's or the machine's settings, never from a workspace.
- * Must never: stop the daemon.
+ * Must never: stop the daemon by itself.
  */
 
 import * as vscode from "vscode";

@@ -14,6 +14,8 @@ import { SCHEME } from "./documents.ts";
 import type { Review } from "./review.ts";
 
 const LINE_CHARS_MAX = 160;
+/** A space that stays behind a sign; a plain one is drawn as nothing there. */
+const GAP = "\u00A0";
 
 const colour = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
 
@@ -82,9 +84,9 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       }
       return [
         head,
-        lens("$(check) Accept", "acceptHunk"),
-        lens("$(discard) Reject", "rejectHunk"),
-        lens("$(arrow-down) Next", "nextHunk"),
+        lens(`$(check)${GAP}Accept`, "acceptHunk"),
+        lens(`$(discard)${GAP}Reject`, "rejectHunk"),
+        lens(`$(arrow-down)${GAP}Next`, "nextHunk"),
         ...compare,
       ];
     });

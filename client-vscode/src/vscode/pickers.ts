@@ -18,13 +18,16 @@ import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Sessions } from "../common/sessions.ts";
-import { show, tellInformation } from "./tell.ts";
+import { show } from "./tell.ts";
 import { rungWords } from "./trees.ts";
 
 const FILES_MAX = 5_000;
 const OFF = "not offered here";
 
 export class Pickers {
+  /** A key was kept or removed, in words; it counts when the daemon begins anew. */
+  onKey: (words: string) => Promise<void> = () => Promise.resolve();
+
   constructor(
     private readonly daemon: Daemon,
     private readonly sessions: Sessions,
@@ -193,11 +196,7 @@ export class Pickers {
       return;
     }
     await (key === "" ? this.secrets.delete(variable) : this.secrets.store(variable, key));
-    tellInformation(
-      key === ""
-        ? "Removed. A running daemon keeps what it began with."
-        : "Kept. Stop the daemon (gloveport daemon stop) to let the next one begin with it.",
-    );
+    await this.onKey(key === "" ? "Removed. A running daemon keeps what it began with." : "Kept. The next daemon begins with it.");
   }
 }
 

@@ -6,7 +6,6 @@
  * Must never: ask or decide.
  */
 
-import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { nearestBudget, raiseOf } from "../common/bounds.ts";
@@ -27,7 +26,7 @@ export interface Pictured {
 }
 
 function sessionRow(one: SessionInfo): SessionRow {
-  return { id: one.sessionId, title: one.title || basename(one.root), phase: one.phase, folder: one.root, updatedAt: one.updatedAt };
+  return { id: one.sessionId, title: one.title, phase: one.phase, folder: one.root, updatedAt: one.updatedAt };
 }
 
 export function fileRow(change: ChangeInfo): FileRow {
@@ -54,7 +53,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
   }
   return {
     id: session.id,
-    title: info.title || basename(info.root),
+    title: listed?.title ?? info.title,
     root: info.root,
     phase: info.phase,
     trust: info.trustLevel,

@@ -29,7 +29,7 @@ export class Reports {
   /** The trace of a turn; without an id that of the newest one. */
   async trace(turnId: string | null): Promise<void> {
     const session = this.actions.currentOrFail;
-    const title = session.beside.detail?.info.title ?? "";
+    const title = this.actions.titleOf(session.id);
     await this.open("trace", "Turn", "history", async (verify) => {
       const connection = await this.daemon.connect();
       const found = await connection.call("trace/show", { sessionId: session.id, turnId, turns: 1 });

@@ -85,7 +85,7 @@ export class Status implements vscode.Disposable {
     };
     line("Model", info.modelLabel);
     line("Doctor", this.findings.get(info.sandbox) ?? "not run in this window");
-    line("Spent", usage?.costNanoUsd == null ? "unpriced" : dollars(usage.costNanoUsd));
+    line("Cost", usage?.costNanoUsd == null ? "unpriced" : dollars(usage.costNanoUsd));
     line("Journal", current.inSync ? `in sync at #${grouped(current.view?.watermark ?? 0)}` : "not yet proven in sync");
     text.appendMarkdown(
       "[Change sandbox](command:gloveport.chooseSandbox) · [Doctor](command:gloveport.runDoctor) · [Trust](command:gloveport.chooseTrust) · [Verify audit](command:gloveport.verifyAudit)",

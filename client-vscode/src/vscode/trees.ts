@@ -12,7 +12,7 @@ import type { GrantInfo, RuleInfo, SandboxInfo, SessionInfo } from "../../../pro
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
 import { reveal } from "../common/hidden.ts";
 import { list } from "../common/rows.ts";
-import { capital, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
+import { capital, clock, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
 import type { OwnRules } from "./ownRules.ts";
 import type { Sessions } from "../common/sessions.ts";
@@ -91,9 +91,9 @@ export function grantRows(daemon: Daemon, sessions: Sessions, rules: OwnRules): 
     }
     const connection = await daemon.connect();
     const found: (readonly [string, GrantNode])[] = [];
-    for (const { id, beside } of sessions.all) {
+    for (const { id } of sessions.all) {
       const { grants } = await connection.call("grant/list", { sessionId: id });
-      found.push(...grants.map((one) => [one.scope, grantRow(id, beside.detail?.info.title ?? "", one)] as const));
+      found.push(...grants.map((one) => [one.scope, grantRow(id, sessions.title(id), one)] as const));
     }
     const granted = SCOPES.flatMap((scope) => {
       const rows = found.filter(([of]) => of === scope).map(([, node]) => node);
@@ -154,7 +154,7 @@ export function sessionRows(sessions: Sessions): () => readonly Node[] {
     sessions.list.map((session): SessionNode => {
       const look = phaseLook(session.phase);
       const elsewhere = sessions.isHere(session) ? "" : ` · ${basename(session.root)}`;
-      const made = row(session.title || basename(session.root), {
+      const made = row(session.title, {
         id: session.sessionId,
         description: `${phaseWords(session.phase).toLowerCase()}${elsewhere}`,
         tooltip: `${session.root}\n${session.modelLabel}\n${session.sandbox} (${session.trustLevel})`,
@@ -184,7 +184,7 @@ export function snapshotRows(daemon: Daemon, sessions: Sessions): () => Promise<
     const rows = points.map(({ point, title, at }): SnapshotNode => {
       const made = row(title, {
         id: `${current.id} ${point}`,
-        description: new Date(at / 1000).toLocaleTimeString(),
+        description: clock(at / 1000, Date.now()),
         iconPath: new vscode.ThemeIcon("layers"),
         contextValue: "snapshot",
       });
@@ -222,7 +222,7 @@ function sandboxRow(rung: SandboxInfo): SandboxNode {
     rung.name,
     {
       id: rung.name,
-      description: `strength ${rung.strength} of 4 · ${state}`,
+      description: `${state} · strength ${rung.strength} of 4`,
       tooltip: detail,
       iconPath: new vscode.ThemeIcon(rung.available ? "shield" : "circle-slash"),
       contextValue: rung.available ? "sandbox" : "sandbox-off",

@@ -52,7 +52,7 @@ const QUESTION_ICONS: readonly (readonly [RegExp, string])[] = [
   [/network|reach/i, "globe"],
   [/install/i, "box"],
   [/history/i, "branch"],
-  [/publish|send/i, "send"],
+  [/publish|send|release/i, "send"],
   [/write/i, "pencil"],
   [/read|search/i, "eye"],
 ];
@@ -113,7 +113,8 @@ class Card {
     const who = agent === "main" || agent === "" ? "Main agent" : `Sub-agent “${agent}”`;
     const goal = binding === null ? "" : `goal ${num(binding, "goal_revision") ?? "?"}`;
     const about = [who, goal, this.askedAt > 0 ? `asked ${clock(this.askedAt, Date.now())}` : ""].filter((one) => one !== "").join(" · ");
-    const isHeldBack = releaseOf(card)?.isHeldBack === true;
+    const release = releaseOf(card);
+    const held = release?.isHeldBack === true && `Held back: \`${release.host}\` may not read all of what could be in it.`;
     const level = h(
       "span",
       { class: `risk r${bars}` },
@@ -125,7 +126,7 @@ class Card {
       { class: "sec first" },
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
-      isHeldBack && h("p", { class: "q about why" }, ticks(`Held back: ${str(card, "reason")}`)),
+      held !== false && h("p", { class: "q about why" }, ticks(held)),
       this.command(),
       payloadView(card),
       this.diff(),
@@ -435,7 +436,7 @@ export function answeredView(item: ViewItem, elsewhere: boolean): HTMLElement {
       "div",
       { class: "done" },
       icon(line.icon, `s ${line.tone}`),
-      h("span", { class: "ell", title: summary }, line.words, summary === "" ? "." : ": ", written(summary)),
+      h("span", { class: "ell", title: summary }, line.words, summary === "" ? "." : line.isAnswer ? ": " : " · ", written(summary)),
       h("span", { class: "xs q nw who" }, line.meta),
     ),
   );

@@ -389,6 +389,7 @@ export class Chrome {
       button("btn", ask("undo", files), {}, "Undo all"),
       button("btn", ask("review", files), {}, "Review"),
     );
+    const warns = (file: FileRow): boolean => file.alone !== "" || file.findings.length > 0;
     const rows = files.map((file) =>
       h(
         "li",
@@ -400,7 +401,7 @@ export class Chrome {
             "fname",
             ask("review", [file]),
             { title: file.path },
-            icon(file.alone === "" ? "file" : "warnt", file.alone === "" ? "s q" : "s warn"),
+            icon(warns(file) ? "warnt" : "file", warns(file) ? "s warn" : "s q"),
             h("span", { class: "vh" }, "Review "),
             h("span", { class: "nw" }, revealed(file.name)),
             " ",
@@ -415,7 +416,7 @@ export class Chrome {
             button("ib", ask("review", [file]), { label: `Compare ${file.name}` }, icon("diff", "s")),
           ),
         ),
-        findingsView(file.findings, `Found in ${file.name}`),
+        findingsView(file.findings, `Found in ${file.name}`, true),
       ),
     );
     fill(element, h("div", { class: "files" }, head, this.filesOpen && h("ul", { label: "Proposed files" }, ...rows)));
@@ -438,7 +439,7 @@ export class Chrome {
         "meter linkish q",
         () => send({ type: "verb", verb: "showUsage" }),
         { title: `${tokens(session.tokens)} in this session` },
-        "Spent ",
+        "Cost ",
         h("span", { class: "num" }, spent),
       ),
       h(

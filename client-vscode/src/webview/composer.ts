@@ -288,8 +288,8 @@ export class Composer {
       button(
         "pick",
         verb("chooseModel"),
-        { title: "Model of the next request" },
-        h("span", {}, state.modelLabel === "" ? "Model" : state.modelLabel),
+        { title: `Model of the next request${state.modelLabel === "" ? "" : `: ${state.modelLabel}`}` },
+        h("span", {}, state.modelLabel === "" ? "Model" : shortLabel(state.modelLabel)),
         icon("cd", "s"),
       ),
       state.session !== null &&
@@ -314,4 +314,9 @@ export class Composer {
       button("ib", () => this.submit(), { label: "Send (Enter)" }, icon("send")),
     );
   }
+}
+
+/** A model's label without what it says in brackets at its end; its whole stands in the hover. */
+function shortLabel(label: string): string {
+  return label.replace(/(?<=.) \([^()]*\)$/, "");
 }

@@ -12,12 +12,12 @@ import { icon } from "./icons.ts";
 
 const SHOWN_MAX = 3;
 
-/** A list of what was found; null where that is nothing. */
-export function findingsView(findings: readonly Finding[], label: string): HTMLElement | null {
+/** A list of what was found; null where that is nothing. `signed`: what it stands under bears the warning sign already. */
+export function findingsView(findings: readonly Finding[], label: string, signed = false): HTMLElement | null {
   if (findings.length === 0) {
     return null;
   }
-  const rows = findings.slice(0, SHOWN_MAX).map((one) => h("li", {}, icon("warnt", "warn"), findingWords(one)));
+  const rows = findings.slice(0, SHOWN_MAX).map((one) => h("li", {}, signed ? h("span") : icon("warnt", "warn"), findingWords(one)));
   const left = findings.length - rows.length;
   return h("ul", { class: "fx findings", label }, ...rows, left > 0 && h("li", {}, h("span"), h("span", { class: "q" }, `${left} more`)));
 }

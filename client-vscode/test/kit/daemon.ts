@@ -38,7 +38,11 @@ class Stored {
   /** Followers that began from a snapshot since one was surely proven. */
   starts = 0;
 
-  constructor(readonly id: string) {}
+  title: string;
+
+  constructor(readonly id: string) {
+    this.title = id;
+  }
 
   tell(ops: readonly ViewOp[]): void {
     const seq = this.log.length + 1;
@@ -57,6 +61,8 @@ class Stored {
     this.log.push({ stream: `session/${this.id}`, epoch: 1, seq, at: 0, type: "TextErased", ops });
   }
 }
+
+const rowOf = ({ id, title, log }: Stored): object => ({ sessionId: id, root: "/w", title, phase: "running", updatedAt: log.length });
 
 interface Follower {
   readonly name: string;
@@ -172,7 +178,9 @@ class Wire {
     const session = this.daemon.sessions.get(String(params["sessionId"]));
     switch (method) {
       case "session/list":
-        return { sessions: [...this.daemon.sessions.keys()].map((id) => ({ sessionId: id, root: "/w", title: id, phase: "running" })) };
+        return { sessions: [...this.daemon.sessions.values()].map(rowOf) };
+      case "session/item/list":
+        return { items: session?.view.items().slice(0, Number(params["limit"])) ?? [], itemsBefore: 0 };
       case "session/subscribe":
         return this.subscribe(session, params as unknown as SubscribeParams);
       case "session/unsubscribe":

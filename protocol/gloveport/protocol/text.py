@@ -13,6 +13,11 @@ GO_ON: Final = "[gloveport: the connection broke; this is no message of the user
 Whoever writes the conversation and whoever plays a script know it by these words."""
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def utf16_length(text: str) -> int:
     """Number of UTF-16 code units of `text`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

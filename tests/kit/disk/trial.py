@@ -26,15 +26,17 @@ from tests.kit.power.recording import kind_of, read_tree
 from tests.kit.power.replay import Replayer, Step
 from tests.kit.power.strace import Call, TraceError, parse
 from tests.kit.power.trial import broken_chains, stored_events
+from tests.kit.proof.oracles import check_gone
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.journal.envelope import decode_cursor
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, Selection
-from gloveport.protocol.wire.session import SessionRenameParams
+from gloveport.protocol.wire.session import SessionEraseParams, SessionRenameParams
 from gloveport.protocol.wire.turn import TurnQueueParams
 from gloveport.server.client.connect import Client
 from gloveport.server.client.follow import Follow, Update
+from gloveport.server.commands.session import MARK_CHARACTERS
 from gloveport.server.journal.lease import read_owner
 from gloveport.server.workspace.plan import Plan
 
@@ -44,6 +46,8 @@ PATIENCE_S = 60.0
 WAIT_S = 240.0
 SAID = ("turn", "message.user")
 DONE = ("completed", "failed", "cancelled")
+UNDER_THE_FAULT, AFTERWARDS = "I clean up.", "I run it."
+"""What the model said in the first turn, and is erased."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class Memory:
     requests: list[tuple[str, str]] = field(default_factory=list)
     durable: set[str] = field(default_factory=set)
     refusals: list[str] = field(default_factory=list)
+    erased: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,20 @@ class Trial:
             if await self._try(client, "turn/queue", self._say("first")) is not None:
                 await self._turn(client)
             await self._accept(client)
+            await self._erase(client, UNDER_THE_FAULT)
+
+    async def _erase(self, client: Client, text: str) -> bool:
+        """Take out what the model said; whether that was answered."""
+        params = SessionEraseParams(
+            client_request_id=request_id(),
+            session_id=self.session_id,
+            text=text,
+            typed=self.session_id[-MARK_CHARACTERS:],
+        )
+        if await self._try(client, "session/erase", params) is None:
+            return False
+        self.memory.erased.append(text)
+        return True
 
     async def _turn(self, client: Client) -> str:
         """Follow until the turn has ended, or nothing has come for a while; its state."""
@@ -217,6 +236,8 @@ class Trial:
                 self.problems.append(f"after a restart a turn ended as {state}")
             if not await self._accept(client):
                 self.problems.append(f"after a restart: {self.memory.refusals[-1]}")
+            if not await self._erase(client, AFTERWARDS):
+                self.problems.append(f"after a restart: {self.memory.refusals[-1]}")
             report = await client.call("audit/verify")
             if not report.ok:
                 self.problems.append(f"audit: {report.words}")
@@ -231,6 +252,7 @@ class Trial:
         if not (self.world.home / "journal.db").exists():
             return Counter()
         self.problems += [f"chain: {words}" for words in broken_chains(self.daemon)]
+        self.problems += [words for text in self.memory.erased for words in check_gone(self.world.home, text)]
         self._judge_promises()
         self._judge_files()
         calls = self._calls()

@@ -31,6 +31,8 @@ from tests.kit.power.strace import TraceError
 Tree = dict[str, bytes]
 UNRECORDED = frozenset({"home/test.log"})
 """What is written by the test itself."""
+AROUND_STEPS = 120
+"""So many steps before and after an erasure are looked at more often than others."""
 DECISIONS = ("change/accept", "change/undo")
 
 
@@ -192,6 +194,10 @@ def choose(recording: Recording, seed: int) -> Loss:
         kinds.setdefault((recording.kind(step), step.verb), []).append(step.at)
     for one in recording.answered:
         kinds.setdefault(("answers", "said"), []).append(one.at)
+        if one.method == "session/erase":
+            first = max(0, sum(step.at < one.at for step in recording.steps) - AROUND_STEPS)
+            for step in recording.steps[first : first + 2 * AROUND_STEPS]:
+                kinds.setdefault(("erasure", step.verb), []).append(step.at)
     cut = chance.choice(kinds[chance.choice(sorted(kinds))])
     # Just before, at, or a little after: what follows a step is as telling as the step.
     later = [step.at for step in recording.steps if step.at >= cut][: chance.choice((1, 1, 2, 6))]

@@ -20,7 +20,7 @@ from tests.kit.power.promises import read_requests
 from tests.kit.power.record import FaultyDaemon
 from tests.kit.power.recording import Recording, Tree, read_tree
 from tests.kit.power.states import Loss, State
-from tests.kit.proof.oracles import check_calls, check_grants, check_labels
+from tests.kit.proof.oracles import check_calls, check_erased, check_gone, check_grants, check_labels
 from tests.kit.proof.record import Record
 
 from gloveport.protocol.errors import GloveportError
@@ -57,14 +57,14 @@ def try_loss(recording: Recording, loss: Loss) -> Found:
     """Build, recover, check, recover again, go on. One trial at a time: the paths are those of the recording."""
     build(recording, loss)
     daemon = FaultyDaemon(recording.world.home, ("other_boot",))
-    problems: list[str] = []
+    problems = _gone(recording, loss)
     try:
         asyncio.run(asyncio.wait_for(_drive(daemon, recording, loss, problems), WAIT_S))
     except (AssertionError, GloveportError, TimeoutError, OSError, sqlite3.DatabaseError) as error:
         problems.append(f"{type(error).__name__}: {str(error)[-1500:]}")
     finally:
         daemon.kill()
-    problems += _said(daemon)
+    problems += [*_said(daemon), *_gone(recording, loss)]
     return Found(loss, tuple(problems))
 
 
@@ -79,6 +79,12 @@ def build(recording: Recording, loss: Loss) -> None:
 
     State(recording.disk, loss).build(world.folder, rewritten)
     (world.model / "never").write_text("the model may go on\n")
+
+
+def _gone(recording: Recording, loss: Loss) -> list[str]:
+    """What was answered as erased is on no part of the disk that the loss left, nor does it come back."""
+    is_erased = any(one.method == "session/erase" and one.at <= loss.cut for one in recording.answered)
+    return [*check_gone(recording.world.home)] if is_erased else []
 
 
 async def _drive(daemon: Daemon, recording: Recording, loss: Loss, problems: list[str]) -> None:
@@ -200,10 +206,12 @@ def stored_events(daemon_home: Any) -> dict[str, list[StoredEvent]]:
     found: dict[str, list[StoredEvent]] = {}
     with closing(sqlite3.connect(daemon_home / "journal.db")) as connection:
         rows = connection.execute(
-            "SELECT stream, epoch, seq, type, version, at, payload, digest FROM event ORDER BY stream, seq"
+            "SELECT stream, epoch, seq, type, version, at, payload, digest, payload_hash FROM event"
+            " ORDER BY stream, seq"
         )
-        for s, e, n, t, v, a, p, d in rows:
-            found.setdefault(s, []).append(StoredEvent(s, e, n, t, v, a, bytes(p), bytes(d).hex()))
+        for s, e, n, t, v, a, p, d, h in rows:
+            erased = None if h is None else bytes(h).hex()
+            found.setdefault(s, []).append(StoredEvent(s, e, n, t, v, a, bytes(p), bytes(d).hex(), erased))
     return found
 
 
@@ -264,7 +272,7 @@ def check_rules(now: dict[str, list[StoredEvent]]) -> list[str]:
         record = Record({stream: tuple(events)}, {}, ())
         answered = Counter(body["approval_id"] for body in record.bodies("ApprovalResolved"))
         problems += [f"{stream}: {one} was resolved {times} times" for one, times in answered.items() if times > 1]
-        for check in (check_calls, check_grants, check_labels):
+        for check in (check_calls, check_grants, check_labels, check_erased):
             problems += [f"{stream}: {words}" for words in check(record)]
     return problems
 

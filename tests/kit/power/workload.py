@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.daemon import Daemon, request_id, run_turn, send, start_session, trust
+from tests.kit.proof.workload import SECRET
 
+from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeUndoParams, Selection
+from gloveport.protocol.wire.policy import SessionRulesParams
+from gloveport.protocol.wire.session import SessionEraseParams
 from gloveport.server.client.connect import Client
+from gloveport.server.commands.session import MARK_CHARACTERS
 
 FILES = {
     "src/a.py": "def a():\n    return 1\n",
@@ -23,6 +28,16 @@ FILES = {
     "README.md": "A project.\n",
     "tool.py": "import pathlib\n\npathlib.Path('ran.txt').open('a').write('ran\\n')\nprint('x' * 3000)\n",
 }
+RULES = """\
+version = 1
+[[rule]]
+id = "own.no-network"
+effects = ["network"]
+verdict = "deny"
+justification = "Not in this session."
+match = [{ effect = "network", target = "a.example:443" }]
+"""
+LEAK = "print(('tok-%s-%s ' % ('93Q7xyzzy', 'erased')) * 4000)"
 TALK = "A long answer of many words. " * 12
 
 
@@ -63,6 +78,8 @@ def _steps(folder: Path) -> list[dict[str, Any]]:
         step("second", 2, TALK),
         step("third", 0, "Last.", _call("write_file", path="README.md", content="Another project.\n")),
         step("third", 1, "Ready."),
+        step("leak", 0, "I print it.", _call("run_command", argv=["python3", "-c", LEAK])),
+        step("leak", 1, f"It is {SECRET}. " + TALK),
         step("after", 0, "Going on.", _call("write_file", path="after.txt", content="after\n")),
         step("after", 1, "It goes on."),
         {
@@ -115,11 +132,33 @@ async def second_life(daemon: Daemon, root: Path, session_id: str) -> None:
 
 
 async def third_life(daemon: Daemon, session_id: str) -> None:
-    """After the kill: one more turn and its decision."""
+    """After the kill: rules, a text that is typed, printed and said and in the end erased, more turns, a decision."""
     async with daemon.client() as client:
+        rules = SessionRulesParams(client_request_id=request_id(), session_id=session_id, text=RULES)
+        await client.call("session/rules", rules)
+        await send(client, session_id, f"leak {SECRET}")
+        assert await run_turn(client, session_id) == "completed"
         await send(client, session_id, "third")
         assert await run_turn(client, session_id) == "completed"
         await _decide(client, session_id, "change/accept", "README.md")
+        await _erase(client, session_id)
+        await send(client, session_id, "third")
+        assert await run_turn(client, session_id) == "completed"
+
+
+async def _erase(client: Client, session_id: str) -> None:
+    """Once no reader holds the old bytes."""
+    while True:
+        params = SessionEraseParams(
+            client_request_id=request_id(), session_id=session_id, text=SECRET, typed=session_id[-MARK_CHARACTERS:]
+        )
+        try:
+            await client.call("session/erase", params)
+        except GloveportError as error:
+            if error.code is not ErrorCode.BUSY:
+                raise
+        else:
+            return
 
 
 async def whole(daemon: Daemon, root: Path, *, only_first: bool = False) -> None:

@@ -11,7 +11,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import Any, Final
 
-from tests.kit.proof.progress import RECOVERY, Meter, count_file_steps, current
+from tests.kit.proof.progress import ERASURE, RECOVERY, RULES, TOLD, Meter, count_file_steps, current
 
 from gloveport.protocol.journal import events as ev
 from gloveport.server.engine.actor import Actor
@@ -64,6 +64,8 @@ def outcomes_of(before: SessionState, body: ev.EventBody) -> set[str]:
             return {f"ApplyChanges/{body.action}"}
         case ev.RecoverySummarised() | ev.ToolReconciled():
             return {RECOVERY}
+        case ev.OutcomeTold() | ev.SessionRulesSet():
+            return {TOLD if isinstance(body, ev.OutcomeTold) else RULES}
         case _:
             return set()
 
@@ -74,6 +76,8 @@ def count_commits(meter: Meter) -> None:
     class Counted(sqlite3.Connection):
         def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
             if sql != "COMMIT":
+                if sql == "VACUUM":
+                    meter.hit(f"{ERASURE}|performing")
                 return super().execute(sql, *arguments)
             meter.committing(("intent", "outcome"))
             cursor = super().execute(sql, *arguments)
@@ -140,7 +144,7 @@ def around(meter: Meter, owner: Any, name: str, label: str | None = None) -> Non
 
     @wraps(real)
     async def counted(*arguments: Any, **named: Any) -> Any:
-        if label is not None and current.get().startswith(("RunTool", "AttachTool")):
+        if label == ERASURE or (label is not None and current.get().startswith(("RunTool", "AttachTool"))):
             current.set(label)
         meter.inside()
         result = await real(*arguments, **named)
@@ -202,6 +206,26 @@ def count_neighbours(meter: Meter) -> None:
     Toolbox.find = found  # type: ignore[method-assign]  # - a proxy takes its place
 
 
+def count_erasures(meter: Meter) -> None:
+    """Looking for what is to be erased, the bodies that go first, and the transaction with what follows it."""
+    from gloveport.server.engine import erasing
+
+    for name in ("_find", "_erase_outputs", "_write"):
+        around(meter, erasing, name, ERASURE)
+    real = erasing._write
+
+    @wraps(real)
+    async def written(*arguments: Any) -> None:
+        marks = frozenset({f"{ERASURE}|outcome"})
+        meter.writing.append(marks)
+        try:
+            await real(*arguments)
+        finally:
+            meter.writing.remove(marks)
+
+    setattr(erasing, "_write", written)  # noqa: B010 - a proxy around the shipped function
+
+
 def count_everything(meter: Meter) -> None:
     """All proxies, in the order in which they have to be put around."""
     count_commits(meter)
@@ -209,4 +233,5 @@ def count_everything(meter: Meter) -> None:
     count_appends(meter)
     count_recovery(meter)
     count_neighbours(meter)
+    count_erasures(meter)
     count_file_steps(meter)

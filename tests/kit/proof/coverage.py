@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-from tests.kit.proof.progress import ANY, HOUSE, PHASES, RECOVERY, SYSCALL, Aim
+from tests.kit.proof.progress import ANY, ERASURE, HOUSE, PHASES, RECOVERY, RULES, SYSCALL, TOLD, Aim
 from tests.kit.proof.workload import JOBS
 
 CELL_MIN: Final = 10
@@ -31,7 +31,7 @@ COLD_SHARE: Final = 0.1
 ROWS: Final = (
     "CallModel", "StopModel", "JudgeCall", "RunTool/read_only", "RunTool/idempotent", "RunTool/fingerprinted",
     "RunTool/probeable", "StopTool", "AttachTool", "ApplyChanges/accept", "ApplyChanges/reject", "ApplyChanges/undo",
-    RECOVERY, HOUSE,
+    RECOVERY, HOUSE, ERASURE, TOLD, RULES,
 )  # fmt: skip
 _ALL: Final = frozenset(PHASES)
 _BETWEEN: Final = frozenset({"intended", "due", "performing", "performed", "outcome"})
@@ -46,6 +46,14 @@ UNREACHABLE: Final[Mapping[str, str]] = MappingProxyType(
         f"{HOUSE}|intended": "no effect: starting, opening, answering",
         f"{HOUSE}|due": "no effect: starting, opening, answering",
         f"{HOUSE}|performed": "no effect: starting, opening, answering",
+        **{
+            f"{row}|{phase}": "it is written in one transaction, and nothing is to be done after it"
+            for row in (ERASURE, TOLD, RULES)
+            for phase in ("intent", "intended", "due")
+        },
+        f"{ERASURE}|performed": "its transaction is part of what is performed",
+        f"{TOLD}|performing": "a word of the user's is written and nothing else",
+        f"{RULES}|performing": "a word of the user's is written and nothing else",
     }
 )
 CONTROLS: Final[Mapping[str, str]] = MappingProxyType(
@@ -54,6 +62,7 @@ CONTROLS: Final[Mapping[str, str]] = MappingProxyType(
         "ack_before_commit": "CallModel|intent",
         "dropped_grant_use": "RunTool/probeable|intended",
         "running_runs_again": "RunTool/probeable|performing",
+        "erased_before_fact": "EraseText|outcome",
     }
 )
 """Where each negative control's fault shows; its lives aim there."""

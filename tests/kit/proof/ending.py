@@ -22,6 +22,8 @@ from gloveport.server.audit.reading import verify_log
 from gloveport.server.session.state import Phase
 
 _STOPPED: Final = ("killed", "unknown", "lost")
+NOBODYS: Final = "erased-message"
+"""Whose turn it is when its message was erased."""
 LEAVE_S: Final = 20.0
 """How long processes may take to be gone after the daemon has ended."""
 Baseline = tuple[dict[str, list[Any]], list[Any]]
@@ -47,19 +49,26 @@ def turns_of(record: Record, house: House) -> dict[str, list[Any]]:
     """The last try of each message, as what is compared of it."""
     found: dict[str, list[Any]] = {}
     current: list[Any] = []
+    tag = NOBODYS
     reconciled = {body["call_id"] for body in record.bodies("ToolReconciled")}
     ended = {body["turn_id"] for body in record.bodies("TurnCancelled")}
     stopped = {body["call_id"] for body in record.bodies("ToolExecutionStarted") if body["turn_id"] in ended}
     for event in record.session:
         if event.type not in KEPT:
             continue
+        if event.erased is not None:
+            if event.type == "UserMessageAdded":
+                current, tag = [], NOBODYS
+            continue
         body = json.loads(event.payload)
         if body.get("outcome") in _STOPPED and body["call_id"] in reconciled & stopped:
             body["outcome"] = "cancelled"  # the stop was the last daemon's, or its supervisor died; the record tells
+        if body.get("outcome") == "unknown":
+            body["outcome"] = "lost"  # who looks for the supervisor says one, who waited for it the other
         if event.type == "UserMessageAdded":
             name, _, attempt = str(body["text"]).partition(" try ")
             current = found[name] = []
-            tag = f"{name}-{attempt.removesuffix('.')}"
+            tag = f"{name}-{attempt.partition('.')[0]}"
         elif current or "turn_id" in body:
             current.append([event.type, [_plain(body[field], house, tag) for field in KEPT[event.type]]])
     return found
@@ -99,6 +108,7 @@ def check_ended(record: Record, house: House) -> Iterator[str]:
     if state.phase is not Phase.IDLE or state.applying or state.approvals:
         yield f"something is still under way: {state.phase}, {dict(state.applying)}, {dict(state.approvals)}"
     finished = {body["call_id"] for body in record.bodies("ToolExecutionFinished")}
+    finished |= {call["call_id"] for body in record.bodies("TextErased") for call in body["calls"]}
     yield from (
         f"{body['call_id']} was proposed and never ended"
         for body in record.bodies("ToolCallProposed")

@@ -20,7 +20,7 @@ from gloveport.protocol.wire.turn import TurnStartParams, TurnStartResult
 from gloveport.server.commands import port
 from gloveport.server.commands.house import House
 from gloveport.server.commands.once import Once
-from gloveport.server.engine import perform, tool_run
+from gloveport.server.engine import erasing, perform, tool_run
 from gloveport.server.engine.actor import Actor, Running
 from gloveport.server.recovery import recover
 from gloveport.server.session.state import Call
@@ -97,11 +97,24 @@ def running_runs_again() -> None:
     vars(recover)["reconcile_call"] = forgotten
 
 
+def erased_before_fact() -> None:
+    """A text is erased in one transaction, and the fact that says so is written in another."""
+    write = erasing._write
+
+    @wraps(write)
+    async def early(actor: Actor, found: Any, *rest: Any) -> None:
+        await actor.room.journal.erase(actor.stream, found.seqs)
+        await write(actor, found, *rest)
+
+    setattr(erasing, "_write", early)  # noqa: B010 - a fault around the shipped function
+
+
 FAULTS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "effect_before_intent": effect_before_intent,
         "ack_before_commit": ack_before_commit,
         "dropped_grant_use": dropped_grant_use,
         "running_runs_again": running_runs_again,
+        "erased_before_fact": erased_before_fact,
     }
 )

@@ -2,7 +2,7 @@
 
 Purpose: start the counted daemon with an aim, tell how it ended, and end what is left.
 Invariant: everything of a life lies below one folder; the witness and the notes lie outside the daemon's home.
-Must never: signal a process that it did not start.
+Must never: signal a process that neither it nor its daemon started.
 """
 
 import json
@@ -21,6 +21,7 @@ from tests.kit.proof.starting import Child, Nursery, search_path, start_cold, tr
 from tests.kit.proof.workload import WITNESS, Job, make_project, script_of
 
 from gloveport.protocol.errors import GloveportError
+from gloveport.sandbox.runner import rundir, tree
 from gloveport.server.client.connect import Client, connect
 from gloveport.server.client.paths import Places, find_places
 
@@ -147,6 +148,14 @@ class House:
         except (GloveportError, OSError):
             return None
         return client if client.server.deciding else None  # the token was still that of the daemon before
+
+    def lose_runs(self) -> None:
+        """SIGKILL for the supervisor of each run that has not ended: what became of it nobody knows then."""
+        for folder in self.home.glob("runs/*/*"):
+            status = rundir.read_status(folder)
+            if status is not None and rundir.read_exit(folder) is None:
+                with suppress(OSError):
+                    tree.send_signal(status.supervisor_pid, status.supervisor_start_ticks, signal.SIGKILL)
 
     async def wait_death(self) -> Death:
         """How the daemon ended, once it has."""

@@ -24,7 +24,7 @@ from tests.kit.proof.ending import (
     turns_of,
 )
 from tests.kit.proof.house import DaemonGoneError, Death, House, new_folder
-from tests.kit.proof.oracles import check_death
+from tests.kit.proof.oracles import check_death, check_gone
 from tests.kit.proof.progress import SYSCALL, Aim, read_notes
 from tests.kit.proof.record import Record, read_folder, read_record, witnessed
 from tests.kit.proof.starting import Nursery, last_call
@@ -123,6 +123,7 @@ def _look(life: Life, house: House, user: User, base: dict[str, str]) -> None:
         record = Record({}, {}, ())  # it died while the journal was made; nobody was promised anything yet
     now = read_folder(house.root)
     life.complaints += check_death(record, user.memory, witnessed(house.witness), base, now)
+    life.complaints += check_gone(house.home) if user.memory.erased else ()
 
 
 async def _end(life: Life, house: House, user: User, baseline: Baseline | None) -> None:
@@ -142,6 +143,7 @@ async def _end(life: Life, house: House, user: User, baseline: Baseline | None) 
         life.complaints.append("a replay of the log gives another view than the daemon's")
     life.complaints += check_death(record, user.memory, witnessed(house.witness), base, read_folder(house.root))
     life.complaints += [*check_ended(record, house), *check_leftovers(record, house)]
+    life.complaints += check_gone(house.home) if user.memory.erased else ()
     if baseline is None:
         if any(tries > 1 for tries in user.memory.tries.values()):
             life.complaints.append(f"without a kill something was tried again: {user.memory.tries}")

@@ -9,10 +9,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from tests.kit.proof.record import Record
 from tests.kit.proof.user import Memory
+from tests.kit.proof.workload import RULED, SECRET
 
 from gloveport.protocol.journal.envelope import CURSOR_DIGEST_CHARS, decode_cursor
 
@@ -129,6 +131,49 @@ def check_labels(record: Record) -> Iterator[str]:
         integrity, provenance = state.label.integrity, frozenset(state.label.provenance)
 
 
+def check_settled(record: Record) -> Iterator[str]:
+    """What the user said of a call that nobody knows is told once."""
+    for call_id, times in Counter(body["call_id"] for body in record.bodies("OutcomeTold")).items():
+        if times > 1:
+            yield f"what became of {call_id} was told {times} times"
+
+
+def check_ruled(record: Record) -> Iterator[str]:
+    """From the rules of the session on nothing that they ask about begins without an answer."""
+    ruled = False
+    arguments = {body["call_id"]: body["arguments_json"] for body in record.bodies("ToolCallProposed")}
+    for event in record.session:
+        ruled = ruled or event.type == "SessionRulesSet"
+        if not ruled or event.type != "ToolExecutionStarted" or event.erased is not None:
+            continue
+        body = json.loads(event.payload)
+        if body["tool"] == "write_file" and RULED in arguments.get(body["call_id"], "") and body["grant_id"] is None:
+            yield f"{body['call_id']} began without an answer although a rule asks"
+
+
+def check_erased(record: Record) -> Iterator[str]:
+    """A text is erased whole, with the fact that says so, or not at all."""
+    facts = [event.seq for event in record.session if event.type == "TextErased"]
+    erased = [event.seq for event in record.session if event.erased is not None]
+    if erased and (not facts or max(erased) > max(facts)):
+        yield f"events {erased} are erased and {facts} say so"
+    pieces: dict[str, str] = {}
+    for event in record.session[: max(facts, default=0)]:
+        if SECRET.encode() in event.payload:
+            yield f"event {event.seq} ({event.type}) holds the text and is before {facts}"
+        if event.type == "ModelTextDelta" and event.erased is None:
+            body = json.loads(event.payload)
+            pieces[body["request_id"]] = pieces.get(body["request_id"], "") + body["text"]
+    yield from (f"pieces of {name} hold the text" for name, text in pieces.items() if SECRET in text)
+
+
+def check_gone(home: Path, text: str = SECRET) -> Iterator[str]:
+    """No file of the daemon's holds what was erased."""
+    for path in sorted(home.rglob("*")):
+        if path.is_file() and not path.is_symlink() and text.encode() in path.read_bytes():
+            yield f"{path.relative_to(home)} holds what was erased"
+
+
 def text_hash(text: str) -> str:
     """SHA-256 as plans name contents."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -165,5 +210,8 @@ def check_death(
         *check_calls(record),
         *check_grants(record),
         *check_labels(record),
+        *check_settled(record),
+        *check_ruled(record),
+        *check_erased(record),
         *check_files(record, base, now),
     ]

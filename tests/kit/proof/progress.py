@@ -33,6 +33,9 @@ SYSCALL: Final = "syscall"
 HOUSE: Final = "House"
 """What happens outside every effect: starting, opening, answering clients."""
 RECOVERY: Final = "Recovery"
+ERASURE: Final = "EraseText"
+TOLD: Final = "TellOutcome"
+RULES: Final = "SetRules"
 
 current: ContextVar[str] = ContextVar("effect", default=HOUSE)
 

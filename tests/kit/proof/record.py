@@ -33,9 +33,9 @@ class Record:
         return max(found, key=len, default=())
 
     def bodies(self, *types: str) -> Iterator[dict[str, Any]]:
-        """Payloads of the session's events of these types, in order."""
+        """Payloads of the session's events of these types, in order; of an erased one nothing is left."""
         for event in self.session:
-            if event.type in types:
+            if event.type in types and event.erased is None:
                 body: dict[str, Any] = json.loads(event.payload)
                 yield body
 

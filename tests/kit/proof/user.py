@@ -11,25 +11,29 @@ from typing import Any, Final
 
 import anyio
 from tests.kit.proof.house import DaemonGoneError, House
-from tests.kit.proof.workload import QUEUED, STEERED, TRIES_MAX, Act, Decide, Say, message_of
+from tests.kit.proof.workload import QUEUED, RULES, SECRET, STEERED, TRIES_MAX, Act, Decide, Erase, Say, message_of
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionMutation, SessionParams, WireModel
 from gloveport.protocol.wire.change import ChangeDecideParams, ChangeUndoParams, Selection
 from gloveport.protocol.wire.place import WorkspaceTrustParams
+from gloveport.protocol.wire.policy import SessionRulesParams
 from gloveport.protocol.wire.reducer import View
-from gloveport.protocol.wire.session import SessionStartParams
+from gloveport.protocol.wire.session import SessionEraseParams, SessionStartParams
 from gloveport.protocol.wire.turn import (
     ApprovalResolveParams,
+    ToolSettleParams,
     TurnCancelParams,
     TurnQueueParams,
     TurnStartParams,
     TurnSteerParams,
 )
 from gloveport.server.client.connect import Client
+from gloveport.server.commands.session import MARK_CHARACTERS
 
 WAIT_S: Final = 90.0
 _ENDED: Final = ("completed", "failed", "cancelled")
+_UNKNOWN: Final = frozenset({("tool", "unknown"), ("tool", "lost")})
 AGAIN_MAX: Final = 2
 """So many of the last acknowledged requests are asked again after each restart."""
 _EXPLAINED_CODES: Final = frozenset(
@@ -61,6 +65,9 @@ class Memory:
     asked: dict[str, WireModel] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    erased: bool = False
+    """An erasure was answered: no file of the daemon's may hold the text."""
     done: int = 0
 
 
@@ -129,14 +136,67 @@ class User:
             attempt = self.memory.tries.setdefault(act.name, 1)
             if attempt > TRIES_MAX:
                 raise ProofFailedError(f"{act.name} did not end in {TRIES_MAX} tries")
-            ended = await (self._say(client, act) if isinstance(act, Say) else self._decide(client, act))
-            if ended:
+            if await self._perform(client, act):
                 return
             self.memory.tries[act.name] += 1
 
+    async def _perform(self, client: Client, act: Act) -> bool:
+        match act:
+            case Say():
+                return await self._say(client, act)
+            case Erase():
+                return await self._erase(client, act)
+            case Decide():
+                return await self._decide(client, act)
+
+    async def _erase(self, client: Client, act: Erase) -> bool:
+        session_id = self.session_id
+
+        def make(name: str) -> WireModel:
+            return SessionEraseParams(
+                client_request_id=name, session_id=session_id, text=SECRET, typed=session_id[-MARK_CHARACTERS:]
+            )
+
+        try:
+            await self._ask(client, "session/erase", make, f"{act.name}-{self.memory.tries[act.name]}")
+        except GloveportError as error:
+            if error.code is not ErrorCode.BUSY:  # a reader held the old bytes
+                raise
+            return False
+        self.memory.erased = True
+        return True
+
+    async def _settle(self, client: Client) -> None:
+        """Two clients say what became of each call that nobody knows: one of them is heard, once."""
+        for item in self.view.items():
+            if (item["kind"], item["fields"].get("state")) not in _UNKNOWN or item["id"] in self.memory.settled:
+                continue
+            call_id, told = item["id"].removeprefix("tool/"), list[ErrorCode | None]()
+            async with self.house.client() as other, anyio.create_task_group() as both:
+                for name, who in (("one", client), ("two", other)):
+                    both.start_soon(self._say_outcome, who, call_id, name, told)
+            if ErrorCode.UNREACHABLE in told:
+                raise DaemonGoneError
+            if sorted(map(str, told)) != sorted(map(str, (None, ErrorCode.TOOL_UNKNOWN))):
+                raise ProofFailedError(f"two settled {call_id}, and were told {told}")
+            self.memory.settled.add(item["id"])
+
+    async def _say_outcome(self, client: Client, call_id: str, name: str, told: list[ErrorCode | None]) -> None:
+        def make(request_id: str) -> WireModel:
+            return ToolSettleParams(
+                client_request_id=request_id, session_id=self.session_id, call_id=call_id, said="done"
+            )
+
+        try:
+            await self._ask(client, "tool/settle", make, f"settle-{name}-{call_id}")
+        except GloveportError as error:
+            told.append(error.code)
+        else:
+            told.append(None)
+
     async def _say(self, client: Client, act: Say) -> bool:
         attempt = self.memory.tries[act.name]
-        text = message_of(act, attempt)
+        text = " ".join(filter(None, (message_of(act, attempt), act.beside)))
         answer = await self._ask(
             client,
             "turn/start",
@@ -151,6 +211,7 @@ class User:
                 self._remember(update, follow.durable)
                 state = self._fields(f"turn/{turn_id}").get("state")
                 if state in _ENDED and (last := self._last(act, attempt, str(state))) is not None:
+                    await self._settle(client)
                     return self._judged(act, last)
                 await self._answer(client, act)
                 await self._press_stop(client, act, attempt)
@@ -210,6 +271,15 @@ class User:
                 ),
                 f"queue-{act.name}-{attempt}",
             )
+        if act.ruled and running and self._answered(f"rules-{act.name}-{attempt}") is None:
+            await self._ask(
+                client,
+                "session/rules",
+                lambda name: SessionRulesParams(client_request_id=name, session_id=session_id, text=RULES),
+                f"rules-{act.name}-{attempt}",
+            )
+        if act.lost:
+            self.house.lose_runs()
         (self.house.gates / f"{act.name}-{attempt}").touch()
 
     def _judged(self, act: Say, state: str) -> bool:
@@ -219,13 +289,15 @@ class User:
         """
         reasons = self._reasons(act) - self.memory.excused
         self.memory.excused |= reasons
+        if act.lost and state == act.ends and any(name.startswith("tool/") for name in reasons):
+            return True
         if not reasons and state != act.ends:
             raise ProofFailedError(f"the turn of {act.name!r} ended {state} without a reason: {self._words()}")
         return not reasons or (state == act.ends == "cancelled")
 
     def _reasons(self, act: Say) -> set[str]:
         """Answers that broke off, and calls whose outcome is unknown."""
-        excuses = {("message.assistant", "interrupted"), ("tool", "unknown"), ("tool", "lost")}
+        excuses = {("message.assistant", "interrupted"), *_UNKNOWN}
         return {item["id"] for item in self.view.items() if (item["kind"], item["fields"].get("state")) in excuses}
 
     async def _answer(self, client: Client, act: Say) -> None:

@@ -28,9 +28,33 @@ echo "began $1"
 while [ ! -e "$3" ]; do sleep 0.02; done
 echo "ended $1"
 """
+LEAK: Final = """\
+# token, witness, gate: the same, and say a text that stands in no file, so often that the output is kept as a body
+printf '%s\\n' "$1" >> "$2"
+echo "began $1"
+while [ ! -e "$3" ]; do sleep 0.02; done
+said=$(printf 'tok-%s-%s' 93Q7xyzzy erased)
+yes "$said and other words in a line that is long enough" | head -n 2000
+echo "ended $1"
+"""
+SECRET: Final = "tok-93Q7xyzzy-erased"
+"""What is erased: it is typed, printed, and said by the model."""
+RULED: Final = "ruled.txt"
+RULES: Final = f"""\
+version = 1
+[[rule]]
+id = "own.ask"
+effects = ["write"]
+paths = ["{RULED}"]
+verdict = "ask"
+justification = "Only with a word of mine."
+match = [{{ effect = "write", target = "{RULED}" }}]
+"""
+"""Rules of a session, given while its turn runs."""
 FILES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "program.sh": PROGRAM,
+        "leak.sh": LEAK,
         "read.txt": "what is read\n",
         "mod.txt": "a\nb\nc\n",
         "gone.txt": "goes\n",
@@ -39,7 +63,7 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 Step = dict[str, Any]
-Ending = Literal["completed", "cancelled"]
+Ending = Literal["completed", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +71,8 @@ class Say:
     """A message whose turn is followed to `ends`; `stop` presses stop once the view shows this text.
 
     `steered` are the replies after a word in between, `queued` those to a message that waits for the end; both are
-    said while the command of this message runs.
+    said while the command of this message runs, and with `ruled` the session is given `RULES` then; with `lost` the
+    run's supervisor is killed, so that nobody knows what became of the call. `beside` is typed behind the message.
     """
 
     name: str
@@ -57,6 +82,9 @@ class Say:
     deny: bool = False
     steered: tuple[Step, ...] = ()
     queued: tuple[Step, ...] = ()
+    ruled: bool = False
+    lost: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +96,14 @@ class Decide:
     paths: tuple[str, ...] = ()
 
 
-Act = Say | Decide
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Take `SECRET` out of the record; once it is answered, no file of the daemon's holds it."""
+
+    name: str
+
+
+Act = Say | Decide | Erase
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +125,9 @@ def call(tool: str, **arguments: Any) -> Step:
     return {"name": tool, "arguments": arguments}
 
 
-def run(token: str) -> Step:
+def run(token: str, program: str = "program.sh") -> Step:
     """A command that tells the witness its token."""
-    return call("run_command", argv=["sh", "program.sh", token, "{witness}", "{gate}"])
+    return call("run_command", argv=["sh", program, token, "{witness}", "{gate}"])
 
 
 _TEXT: Final = "Some words that come in pieces, so that an answer can break in the middle."
@@ -181,7 +216,49 @@ STEERS: Final = Job(
     ),
 )
 TESTS: Final = Job("tests", (Say("tests", ({"text": "Testing.", "calls": [call("run_tests")]}, {"text": "Tested."})),))
-JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, STEERS, TESTS)
+ERASES: Final = Job(
+    "erases",
+    (
+        Say(
+            "leak",
+            (
+                {"text": "Running.", "calls": [run("{try}-one", "leak.sh"), call("read_file", path="read.txt")]},
+                {"text": f"It said {SECRET}, as you did.", "chunk_chars": 5},
+            ),
+            beside=f"Use {SECRET} for it.",
+        ),
+        Erase("erase"),
+        Say("on", ({"text": "It goes on.", "calls": [run("{try}-one")]}, {"text": "Done."})),
+        Erase("again"),
+    ),
+)
+RULED_JOB: Final = Job(
+    "rules",
+    (
+        Say(
+            "rule",
+            (
+                {"text": "Running.", "calls": [run("{try}-one")]},
+                {"text": "And this.", "calls": [call("write_file", path=RULED, content="ruled\n")]},
+                {"text": "Done."},
+            ),
+            ruled=True,
+        ),
+    ),
+)
+SETTLES: Final = Job(
+    "settles",
+    (
+        Say(
+            "lose",
+            ({"text": "Running.", "calls": [run("{try}-one")]}, {"text": "Who knows."}),
+            ends="failed",
+            lost=True,
+        ),
+        Say("after", ({"text": "Good."},)),
+    ),
+)
+JOBS: Final[tuple[Job, ...]] = (READS, EDITS, RUNS, STOPS, STEERS, TESTS, ERASES, RULED_JOB, SETTLES)
 
 
 def job_named(name: str) -> Job:

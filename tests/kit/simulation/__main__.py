@@ -22,12 +22,13 @@ from gloveport.server.turn.machine import step
 
 MOVES: Final = 250
 CRASH_RATES: Final = (0.0, 0.03, 0.1, 0.25)
+ERASE_RATES: Final = (0.0, 0.0, 0.02, 0.0, 0.2)
 
 Pairs = Counter[tuple[str, str]]
 
 
-def run_seeds(first: int, steps: int) -> tuple[Pairs, int, int]:
-    """Histories from this seed on until the machine was asked so often; pairs, histories, crashes."""
+def run_seeds(first: int, steps: int) -> tuple[Pairs, int, int, int]:
+    """Histories from this seed on until the machine was asked so often; pairs, histories, crashes, erasures."""
     pairs: Pairs = Counter()
     last: list[inp.Input] = []
 
@@ -37,13 +38,15 @@ def run_seeds(first: int, steps: int) -> tuple[Pairs, int, int]:
             last[:] = [given]
         return step(state, given)
 
-    crashes = histories = 0
+    crashes = erasures = histories = 0
     while pairs.total() < steps:
         seed = first + histories
         rate = CRASH_RATES[seed % len(CRASH_RATES)]
-        crashes += Simulation(seed, crash_rate=rate, stepper=counting).run(MOVES).crashes
+        erases = ERASE_RATES[seed % len(ERASE_RATES)]
+        run = Simulation(seed, crash_rate=rate, erase_rate=erases, stepper=counting).run(MOVES)
+        crashes, erasures = crashes + run.crashes, erasures + run.erasures
         histories += 1
-    return pairs, histories, crashes
+    return pairs, histories, crashes, erasures
 
 
 def table(pairs: Pairs) -> str:
@@ -69,13 +72,14 @@ def main() -> int:
         firsts = [given.seed + number * 1_000_000 for number in range(given.workers)]
         results = list(pool.map(run_seeds, firsts, [share] * given.workers))
     pairs: Pairs = Counter()
-    for counted, _, _ in results:
+    for counted, *_ in results:
         pairs += counted
     print(table(pairs))
     missing = [pair for pair in ((p.value, k.__name__) for p in Phase for k in get_args(inp.Input)) if not pairs[pair]]
-    histories, crashes = sum(result[1] for result in results), sum(result[2] for result in results)
+    histories, crashes, erasures = (sum(counts) for counts in zip(*(result[1:] for result in results), strict=True))
     print(
-        f"{pairs.total()} steps in {histories} histories with {crashes} crashes, seeds from {given.seed},"
+        f"{pairs.total()} steps in {histories} histories with {crashes} crashes and {erasures} erasures,"
+        f" seeds from {given.seed},"
         f" {time.monotonic() - began:.0f} s; no invariant broke; {len(missing)} pairs of state and input not reached"
     )
     return 1 if missing else 0

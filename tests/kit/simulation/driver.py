@@ -7,11 +7,12 @@ Invariant: equal seeds give equal histories; a failure names its seed, its move 
 import json
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
-from tests.kit.simulation import ledger, opening
+from tests.kit.simulation import erasing, ledger, opening
 from tests.kit.simulation import materials as mat
 from tests.kit.simulation.digest import state_digest
 from tests.kit.simulation.monitor import Monitor
@@ -21,7 +22,7 @@ from tests.kit.simulation.world import World
 
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal.events import EventBody
-from gloveport.protocol.wire.reducer import View
+from gloveport.protocol.wire.reducer import View, ViewGapError
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.state import CallStage, SessionState
 from gloveport.server.session.views.ops import Op, project_ops
@@ -74,6 +75,7 @@ class Simulation:
         seed: int,
         *,
         crash_rate: float = 0.02,
+        erase_rate: float = 0.0,
         stepper: Stepper = step,
         projector: Projector = project_ops,
         rng: Random | None = None,
@@ -83,6 +85,8 @@ class Simulation:
         self.stepper = stepper
         self.projector = projector
         self.crash_rate = crash_rate
+        self.erase_rate = erase_rate
+        self.erasures = 0
         self.world = World(self.rng)
         self.ledger = ledger.Ledger()
         self.monitor = Monitor()
@@ -110,7 +114,8 @@ class Simulation:
             self.checkpoint()
         except AssertionError as broken:
             rule = broken.rule if isinstance(broken, BrokenRuleError) else "assertion"
-            where = f"{broken}\nseed={self.seed} crash_rate={self.crash_rate} move={self.moves}; the last inputs:\n"
+            rates = f"crash_rate={self.crash_rate} erase_rate={self.erase_rate}"
+            where = f"{broken}\nseed={self.seed} {rates} move={self.moves}; the last inputs:\n"
             raise BrokenRuleError(rule, where + "\n".join(self.trace)) from broken
         return self
 
@@ -119,7 +124,9 @@ class Simulation:
         self.moves += 1
         self.world.now += self.rng.randint(1, 10_000)
         chance = self.rng.random()
-        if chance < self.crash_rate:
+        if self.erase_rate and self.rng.random() < self.erase_rate and self._rests():
+            self.erase()
+        elif chance < self.crash_rate:
             self.crash(self.rng.choice(("between steps", "before append", "after append")))
         elif self.recovering:
             self._recover()
@@ -210,6 +217,10 @@ class Simulation:
         hold(list(ops) == json.loads(json.dumps(ops)), "operations are plain JSON", entry.type)
         for op in ops:
             _check_numbers(op, entry.type)
+        if self.erasures:  # it may belong to what was erased
+            apply_known(self.view, entry.seq, ops)
+            apply_known(self.twice, entry.seq, ops)
+            return
         hold(self.view.apply(entry.seq, ops), "new events are taken", entry.seq)
         hold(not self.view.apply(entry.seq, ops), "seen events are dropped", entry.seq)
         self.twice.apply(2 * entry.seq, ops)
@@ -299,6 +310,9 @@ class Simulation:
             self.feed(given)
         elif isinstance(given, inp.ApprovalAnswered) and given.approval_id not in self.state.approvals:
             hold(self.feed(given) is None, "cards are answered once", given.approval_id)
+        elif isinstance(given, inp.TellOutcome):
+            known = {one.call_id for one in self.state.unknowns}
+            hold(given.call_id in known or self.feed(given) is None, "what nobody knows is told once", given.call_id)
 
     def probe(self) -> None:
         """Ask, without storing anything, what one earlier input of each kind would do here."""
@@ -326,10 +340,35 @@ class Simulation:
                 self.feed(given, performed=False)
         self._reload()
 
+    def _rests(self) -> bool:
+        return not self.recovering and self.state.turn is None and not self.state.applying
+
+    def erase(self) -> None:
+        """Take some of what was said out of the record; the session is read anew and acts as before."""
+        done = erasing.choose_some(self.rng, self.ledger, self.state, self.moves)
+        self.trace.append(f"  erased {sorted(done.seqs)}"[:400])
+        before = self.state
+        self.ledger.erase(done.seqs)
+        self.ledger.append((done.fact,), self.world.now)
+        self.state = erasing.fold_all(self.ledger)
+        erasing.check(fold_event(before, done.fact), self.state, done)
+        self.monitor.take(done.fact)
+        for message_id in done.messages:
+            self.monitor.messages.erased(message_id)
+        self.erasures += 1
+        self.view, self.twice = self._read_view(), self._read_view()
+        self._snapshot = ([], 0)
+        self._check_rest()
+        self.ledger.verify()
+
+    def _read_view(self) -> View:
+        view = View()
+        for seq, name, body in self.ledger.read_whole():
+            apply_known(view, seq, self.projector(body, name, seq))
+        return view
+
     def _reload(self) -> None:
-        reloaded = SessionState()
-        for entry in self.ledger.read():
-            reloaded = fold_event(reloaded, entry.body)
+        reloaded = erasing.fold_all(self.ledger)
         hold(reloaded == self.state, "a reload gives the same state", "states differ")
         self.state = reloaded
         self.world.crash(self.state)
@@ -359,18 +398,28 @@ class Simulation:
         items, mark = self._snapshot
         caught_up.load(json.loads(json.dumps(items)), mark)
         overlap = self.rng.randint(0, mark)
-        for entry in self.ledger.read():
-            state = fold_event(state, entry.body)
-            ops = json.loads(json.dumps(self.projector(entry.body, entry.type, entry.seq)))
-            scratch.apply(entry.seq, ops)
-            if entry.seq > overlap:
-                caught_up.apply(entry.seq, ops)
+        for seq, name, body in self.ledger.read_whole():
+            state = state if body is None else fold_event(state, body)
+            ops = json.loads(json.dumps(self.projector(body, name, seq)))
+            apply_known(scratch, seq, ops) if self.erasures else scratch.apply(seq, ops)
+            if seq > overlap:
+                apply_known(caught_up, seq, ops) if self.erasures else caught_up.apply(seq, ops)
         hold(state == self.state, "replay gives the same state", "states differ")
         hold(state_digest(state) == state_digest(self.state), "replay gives the same state", "digests differ")
         for name, other in (("scratch", scratch), ("twice", self.twice), ("snapshot and tail", caught_up)):
             hold(other.digest() == self.view.digest(), "views converge", name)
             hold(other.items() == json.loads(json.dumps(self.view.items())), "views converge", name)
         self._snapshot = (json.loads(json.dumps(self.view.items())), self.view.watermark)
+
+
+def apply_known(view: View, seq: int, ops: Iterable[Op]) -> None:
+    """Apply once; what belongs to something that was erased is left out, as the daemon does."""
+    if seq <= view.watermark:
+        return
+    for op in ops:
+        with suppress(ViewGapError):
+            view.apply_op(op)
+    view.watermark = seq
 
 
 def _check_numbers(value: Any, where: str) -> None:

@@ -4,10 +4,11 @@ Purpose: store the events of a step in one transaction, chained as the real jour
 Invariant: only encoded bytes are kept, so that a reload can use nothing that was not written.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from gloveport.protocol.journal.envelope import (
+    ERASED_PAYLOAD,
     ChainPoint,
     StoredEvent,
     chain_digest,
@@ -30,7 +31,7 @@ class Entry:
 
 
 class Ledger:
-    """An append-only list of stored events."""
+    """An append-only list of stored events, of which some may be erased."""
 
     def __init__(self) -> None:
         self.stored: list[StoredEvent] = []
@@ -64,9 +65,20 @@ class Ledger:
         self.stored.append(StoredEvent(STREAM, EPOCH, seq, name, body.version, at, payload, digest))
         return decode_stored(self.stored[-1])
 
+    def erase(self, seqs: Collection[int]) -> None:
+        """Overwrite what these events said, as the journal does; their hashes stay."""
+        for index, event in enumerate(self.stored):
+            if event.seq in seqs:
+                self.stored[index] = event._replace(payload=ERASED_PAYLOAD, erased=payload_hash(event.payload))
+
     def read(self) -> Iterator[Entry]:
-        """Every event from the first on, decoded from its bytes."""
-        return (decode_stored(event) for event in self.stored)
+        """Every event from the first on that was not erased, decoded from its bytes."""
+        return (decode_stored(event) for event in self.stored if event.erased is None)
+
+    def read_whole(self) -> Iterator[tuple[int, str, EventBody | None]]:
+        """Every event's seq, type and body; of an erased one nothing is left but its place."""
+        for event in self.stored:
+            yield event.seq, event.type, None if event.erased is not None else decode_stored(event).body
 
     def verify(self) -> None:
         """Follow the digest chain; raises AssertionError where it breaks."""

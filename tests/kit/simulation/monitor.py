@@ -73,6 +73,7 @@ class Monitor:
         self.used_up: set[str] = set()
         self.seen: dict[str, set[str]] = {}
         self.retries = RetryRules()
+        self.unknown: set[str] = set()
 
     def take(self, body: ev.EventBody) -> None:
         """Check one event. Raises BrokenRuleError."""
@@ -298,6 +299,13 @@ class Monitor:
         if not call.started:
             hold(body.outcome in UNRUN_OUTCOMES, "what did not run has no result", body.outcome)
         call.finished = True
+        if body.outcome in ("lost", "unknown"):
+            self.unknown.add(body.call_id)
+
+    def told(self, body: ev.OutcomeTold) -> None:
+        hold(self.turn is None, "an outcome is told at rest", body.call_id)
+        hold(body.call_id in self.unknown, "what nobody knows is told once", body.call_id)
+        self.unknown.remove(body.call_id)
 
     def reconciled(self, body: ev.ToolReconciled) -> None:
         call = self._call(body.call_id)
@@ -354,6 +362,7 @@ _CHECKS: Final[Mapping[type[ev.EventBody], Callable[[Monitor, Any], None]]] = Ma
         ev.ToolExecutionProgress: Monitor.progress,
         ev.ToolExecutionFinished: Monitor.finished,
         ev.ToolReconciled: Monitor.reconciled,
+        ev.OutcomeTold: Monitor.told,
         ev.ChangeApplyStarted: Monitor.apply_started,
         ev.ChangeApplied: Monitor.apply_ended,
         ev.ChangeRefused: Monitor.apply_ended,

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tests.kit.simulation.rules import hold
 
 from gloveport.protocol.journal import events as ev
+from gloveport.server.session.fold_labels import erased_result
 
 ATTEMPTS_MAX: Final = 5
 NEVER_AGAIN: Final = frozenset({"auth", "quota", "refused", "malformed", "too_large", "config", "context_overflow"})
@@ -91,6 +92,10 @@ class RetryRules:
     def finished(self, body: ev.ToolExecutionFinished) -> None:
         self.results[body.call_id] = len(body.text)
 
+    def erased(self, body: ev.TextErased) -> None:
+        """Words that say how it ended stand in the place of an erased result."""
+        self.results.update({one.call_id: len(erased_result(one.outcome)) for one in body.calls})
+
     def compacted(self, body: ev.ContextCompacted) -> None:
         self._end(body.compaction_id)
         hold(body.chars_after < body.chars_before, "a compaction makes it smaller", body.compaction_id)
@@ -118,6 +123,7 @@ _CHECKS: Final[Mapping[type[ev.EventBody], Callable[[RetryRules, Any], None]]] =
         ev.ContextOverflowed: RetryRules.overflowed,
         ev.CompactionStarted: RetryRules.compacting,
         ev.ToolExecutionFinished: RetryRules.finished,
+        ev.TextErased: RetryRules.erased,
         ev.ContextCompacted: RetryRules.compacted,
         ev.CompactionDiscarded: RetryRules.discarded,
     }

@@ -82,6 +82,14 @@ class Messages:
             self.interrupting = None
         self.ended[body.message_id] = "delivered"
 
+    def erased(self, message_id: str) -> None:
+        """All that was known of a message was erased."""
+        self.queue.pop(message_id, None)
+        self.steering.pop(message_id, None)
+        if message_id == self.interrupting:
+            self.interrupting = None
+        self.ended.setdefault(message_id, "erased")
+
     def settled(self, where: str) -> None:
         """Nothing that was said to a turn is left behind."""
         hold(not self.steering, "what was said is in the next request", f"{where}: {sorted(self.steering)}")

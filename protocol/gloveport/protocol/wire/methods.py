@@ -77,6 +77,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "tool/settle": Method(turn.ToolSettleParams, turn.ToolSettleResult, decides=True),
         "tool/why": Method(turn.WhyParams, turn.WhyResult),
         "workspace/list": Method(Empty, place.WorkspaceListResult),
+        "workspace/show": Method(place.WorkspaceShowParams, place.WorkspaceInfo),
         "workspace/trust": Method(place.WorkspaceTrustParams, place.WorkspaceInfo, decides=True),
         "sandbox/list": Method(Empty, place.SandboxListResult),
         "sandbox/choose": Method(place.SandboxChooseParams, place.SandboxInfo, decides=True),

@@ -32,6 +32,12 @@ class WorkspaceInfo(WireModel):
     words: str = ""
 
 
+class WorkspaceShowParams(WireModel):
+    """How far a folder is trusted; refused where no session can begin in it."""
+
+    root: Path
+
+
 class WorkspaceListResult(WireModel):
     """The workspaces this user gave a trust level."""
 

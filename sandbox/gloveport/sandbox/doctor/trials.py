@@ -32,7 +32,12 @@ LOOK_LIMITS: Final = Limits(wall_s=20.0, memory_bytes_max=256 * 1024 * 1024, pro
 HANG_LIMITS: Final = Limits(wall_s=0.5)
 GRACE_S: Final = 0.2
 TRIAL_S: Final = 25.0
-"""A trial that a broken rung does not end is ended by its own stop after this time."""
+"""A trial of several steps takes no longer than this."""
+OUTSIDE_S: Final = 10.0
+"""So long past its own limit of time a trial that a broken rung does not end is ended by its stop."""
+HANG_OUTSIDE_S: Final = 5.0
+BUSY_S: Final = 90.0
+"""How long a busy machine may take to give a trial the processor time that ends it; it ends itself a little after."""
 BYSTANDER_S: Final = 600
 """How long the canary process would last if nobody ended it."""
 SHOWS_TRIES: Final = 100
@@ -180,7 +185,7 @@ class Trials:
             "hang": Limits(wall_s=HANG_LIMITS.wall_s),
             "bomb": Limits(wall_s=wall, processes_max=BOMB_MAX),
             "memory": Limits(wall_s=wall, memory_bytes_max=MEMORY_MAX),
-            "cpu": Limits(wall_s=wall, cpu_s=CPU_MAX_S),
+            "cpu": Limits(wall_s=BUSY_S, cpu_s=CPU_MAX_S),
             "file": Limits(wall_s=wall, file_bytes_max=FILE_MAX),
             "tmp": Limits(wall_s=wall, tmp_bytes_max=TMP_MAX),
             "flood": Limits(wall_s=wall, output_bytes_max=OUTPUT_MAX),
@@ -296,7 +301,7 @@ class Trials:
             self.seen.context = lease.security_context
             try:
                 execution = await lease.start(Command(argv or self._argv(source), run_id, stdin))
-                with anyio.move_on_after(TRIAL_S if name != "hang" else 5.0):
+                with anyio.move_on_after(HANG_OUTSIDE_S if name == "hang" else limits.wall_s + OUTSIDE_S):
                     return await execution.result()
                 await execution.stop()
                 return "It had to be ended from outside: the rung did not."

@@ -18,8 +18,8 @@ from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
 from gloveport.server.cli.cards import ELSEWHERE, Choice, answer, choose, gone_words, offered_option, waiting
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
-from gloveport.server.cli.link import Exit, out, plain, with_client
-from gloveport.server.cli.phrases import call_title, short_id
+from gloveport.server.cli.link import Exit, out, plain, say, with_client
+from gloveport.server.cli.phrases import call_title, short_call, short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here, shown_title
 from gloveport.server.cli.run import checked_approve
 from gloveport.server.cli.together import ALL, NONE, answer_chosen, must_be_each, row_of, show_row
@@ -138,28 +138,28 @@ def why(
         name = list(calls)[-1] if calls else call
         if not name:
             title = await shown_title(client, info)
-            out().print(plain(f"no calls yet in session {short_id(info.session_id)} · {title}"))
+            say(f"no calls yet in session {short_id(info.session_id)} · {title}")
             return
         result = await client.call("tool/why", WhyParams(session_id=info.session_id, call_id=name))
         console = out()
-        console.print(plain(f"{_title(calls.get(name), result.tool)} ({result.call_id}): {result.outcome}", "bold"))
-        console.print(plain(f"decision: {result.decision}"))
+        say(f"{_title(calls.get(name), result.tool)} ({short_call(result.call_id)}): {result.outcome}", "bold")
+        say(f"decision: {result.decision}")
         if result.evidence:
-            console.print(plain(f"evidence: {result.evidence}"))
+            say(f"evidence: {result.evidence}")
         if result.said:
-            console.print(plain(f"said of it: {result.said}"))
+            say(f"said of it: {result.said}")
         if result.first_refused:
-            console.print(plain(f"first refused by the sandbox: {result.first_refused}"))
+            say(f"first refused by the sandbox: {result.first_refused}")
         for place in result.network:
-            console.print(plain(f"network: {place}"))
+            say(f"network: {place}")
         for line in _output(calls.get(name), result.outcome):
             console.print(plain(f"  │ {line}", "dim"))
         level = await _trust_level(client, Path(info.root), info)
         hint = "" if result.said else hint_for_call(result.decision, result.outcome, level)
         if hint:
-            console.print(plain(hint, "yellow"))
+            say(hint, "yellow")
         if result.first_refused and result.outcome not in ("ok", "running"):
-            console.print(plain(RERUN_HINT, "yellow"))
+            say(RERUN_HINT, "yellow")
 
     with_client(work)
 

@@ -12,7 +12,7 @@ import typer
 
 from gloveport.protocol.money import NANO, NANO_USD_MAX, parse_usd, usd_words
 from gloveport.protocol.wire.session import MoneyLimits, SessionBudgetParams, SessionDetail, SessionModeParams
-from gloveport.server.cli.link import Exit, fail, out, plain, request_id
+from gloveport.server.cli.link import Exit, fail, request_id, say
 from gloveport.server.client.connect import Client
 
 TOKENS_MAX: Final = 10**12
@@ -82,15 +82,15 @@ def print_limits(known: SessionDetail) -> None:
         ("session", spent, known.session_tokens_max),
     ):
         of = "no limit" if limit is None else f"of {limit:,} at most"
-        out().print(plain(f"{whose}: {used:,} tokens used, {of}"))
+        say(f"{whose}: {used:,} tokens used, {of}")
     for whose, used, limit in (
         ("turn", known.turn_nano_usd, known.turn_nano_usd_max),
         ("session", known.session_nano_usd, known.session_nano_usd_max),
     ):
         if limit is not None:
-            out().print(plain(f"{whose}: {usd_words(used)} spent, of {usd_words(limit)} at most"))
+            say(f"{whose}: {usd_words(used)} spent, of {usd_words(limit)} at most")
     if known.unseen_nano_usd:
-        out().print(plain(f"{usd_words(known.unseen_nano_usd)} of it is the most that uncounted requests may cost."))
+        say(f"{usd_words(known.unseen_nano_usd)} of it is the most that uncounted requests may cost.")
 
 
 async def set_budget(

@@ -5,6 +5,7 @@ Invariant: no answer is sent that a person (or the command's own option) did not
 Must never: shorten a command.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -33,43 +34,43 @@ def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     """Print everything a person must see."""
     _head(feed, card)
     for line in card.get("diff", ()):
-        feed.line(f"  {line}", _STYLES.get(line[:1], "dim"))
+        feed.verbatim(f"  {line}", _STYLES.get(line[:1], "dim"))
     for effect in card["effects"]:
         notes = "".join(f" ({note})" for note in effect["notes"])
         if notes or not _is_the_command(effect, card):
-            feed.prose(f"  · {effect['words']}{notes}")
+            feed.line(f"  · {effect['words']}{notes}")
     for one in card["unknown_effects"]:
-        feed.prose(f"  · something nobody knows: {one}")
+        feed.line(f"  · something nobody knows: {one}")
     if card["sandbox"] is not None:
         place = card["sandbox"]
         weak = f" ({place['needed_words']} is asked for)" if place["strength"] < place["strength_needed"] else ""
-        feed.prose(f"  in {place['name']}{weak}")
+        feed.line(f"  in {place['name']}{weak}")
     released = () if card["release"] is None else (card["release"]["words"],)
     for note in (*released, *card["notes"]):
-        feed.prose(f"  ! {note}", "yellow")
-    feed.prose(f"  risk {card['risk']}: {card['reason']}")
+        feed.line(f"  ! {note}", "yellow")
+    feed.line(f"  risk {card['risk']}: {card['reason']}")
     sentences = [card["options"][option]["sentence"] for option in short_options(card)]
     common = common_end(sentences)
     for number, sentence in enumerate(sentences, start=1):
-        feed.prose(f"  [{number}] allow: {sentence.removesuffix(common)}", indent="      ")
+        feed.line(f"  [{number}] allow: {sentence.removesuffix(common)}", indent="      ")
     feed.line("  [n] no")
     if common:
-        feed.prose(f"  each of them{common.removeprefix(',')}", "dim")
+        feed.line(f"  each of them{common.removeprefix(',')}", "dim")
 
 
 def show_compact(feed: Feed, card: Mapping[str, Any]) -> None:
     """What is asked, in few lines, where the command itself was told the answer beforehand."""
     _head(feed, card)
     where = "" if card["sandbox"] is None else f" in {card['sandbox']['name']}"
-    feed.prose(f"  risk {card['risk']}{where}: {card['reason']}")
+    feed.line(f"  risk {card['risk']}{where}: {card['reason']}")
 
 
 def _head(feed: Feed, card: Mapping[str, Any]) -> None:
     feed.line(f"? {card['title']}", "bold yellow")
     if card["summary"] and not _repeats(card):
-        feed.prose(f"  {card['summary']}")
+        feed.line(f"  {card['summary']}")
     if card["command"] is not None:
-        feed.line(f"  $ {card['command']['text']}", "bold")
+        feed.verbatim(f"  $ {card['command']['text']}", "bold")
         if card["command"]["hidden_characters"]:
             feed.line(f"  {card['command']['hidden_characters']} hidden characters are shown escaped", "red")
 
@@ -77,7 +78,7 @@ def _head(feed: Feed, card: Mapping[str, Any]) -> None:
 def _repeats(card: Mapping[str, Any]) -> bool:
     """Whether the summary says nothing but the command that follows it."""
     command = card["command"]
-    return command is not None and card["summary"] == f"Run {' '.join(command['words'])}"
+    return command is not None and card["summary"] in (f"Run {how(command['words'])}" for how in (shlex.join, " ".join))
 
 
 def _is_the_command(effect: Mapping[str, Any], card: Mapping[str, Any]) -> bool:

@@ -32,10 +32,11 @@ from gloveport.server.cli.diffs import (
     hunk_digest,
     pending,
     show_diffs,
+    tell_decided,
     write_patch,
 )
 from gloveport.server.cli.hints import HINTS, taking_back
-from gloveport.server.cli.link import Exit, err, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, err, out, plain, request_id, say, warn, with_client
 from gloveport.server.cli.one_by_one import left_words, parted
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.seen import check_seen
@@ -107,10 +108,10 @@ async def decide(
     chosen = {digest for change in changes for digest in _selection(change, hunks).hunk_digests or ()} if met else set()
     for one in met:
         if one.hunk_digest in chosen:
-            out().print(plain(f"your lines of {one.path} that gave way (gloveport undo brings them back):", "yellow"))
+            say(f"your lines of {one.path} that gave way (gloveport undo brings them back):", "yellow")
             out().print(plain((one.user_text or "").rstrip("\n")))
     if left:
-        err().print(plain(left_words(left), "bold yellow"))
+        warn(left_words(left), "bold yellow")
     return result
 
 
@@ -166,19 +167,24 @@ def _decision(
 ) -> None:
     async def work(client: Client) -> None:
         info = await pick_session(client, session, root)
-        changes = await pending(client, info, paths, root)
-        if not unread:
-            check_seen(info.session_id, changes)
-        result = await decide(client, info.session_id, accept, changes, hunks, paths or (), take=take)
-        if result is None and hunks:
-            raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed that has hunk {hunks[0]!r}")
+        try:
+            changes = await pending(client, info, paths, root)
+            if not unread:
+                check_seen(info.session_id, changes)
+            result = await decide(client, info.session_id, accept, changes, hunks, paths or (), take=take)
+            if result is None and hunks:
+                raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed that has hunk {hunks[0]!r}")
+        except GloveportError as error:
+            if error.code is ErrorCode.CHANGE_UNKNOWN:
+                await tell_decided(error, client, info, hunks or ())
+            raise
         if result is None:
-            out().print(plain(NOTHING))
+            say(NOTHING)
             return
         verb = "accepted" if accept else "rejected"
         words = decided_words(verb, result.paths, info) if accept else f"{verb}: {', '.join(result.paths)}"
         if result.paths:
-            out().print(plain(words, "green"))
+            say(words, "green")
         else:
             raise typer.Exit(int(Exit.FAILED))  # what is left to be named was told; nothing was done
 
@@ -224,7 +230,7 @@ def undo(
         )
         with taking_back():
             result = await client.call("change/undo", params)
-        out().print(plain(_back_words("undone", result, info), "green"))
+        say(_back_words("undone", result, info), "green")
 
     with_client(work)
 
@@ -237,6 +243,6 @@ def redo(session: Session = "", root: Folder = HERE) -> None:
         params = ChangeRedoParams(client_request_id=request_id(), session_id=info.session_id)
         with taking_back():
             result = await client.call("change/redo", params)
-        out().print(plain(_back_words("redone", result, info), "green"))
+        say(_back_words("redone", result, info), "green")
 
     with_client(work)

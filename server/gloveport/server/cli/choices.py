@@ -30,7 +30,7 @@ from gloveport.server.cli.bounds import (
 )
 from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.help import Command, Group
-from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, placed, request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
 from gloveport.server.cli.run import Root, checked_level, known_level, naming, workspace_here
@@ -65,12 +65,12 @@ def trust(
             params = WorkspaceTrustParams(client_request_id=request_id(), root=str(folder), trust_level=wanted)
             given = await client.call("workspace/trust", params)
             if given.words:
-                out().print(plain(given.words, "yellow"))
+                say(given.words, "yellow")
         known = await known_level(client, folder)
         if known is None:
-            out().print(plain(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)"))
+            say(f"{folder}: not chosen. Choose: gloveport trust restricted (or trusted, untrusted)")
         else:
-            out().print(plain(f"{folder}: {known}"))
+            say(f"{folder}: {known}")
 
     with_client(work)
 
@@ -91,9 +91,9 @@ async def _list(client: Client) -> None:
     first = next((name for name in names if name != SCRIPTED), None)
     for name, model in zip(names, found, strict=True):
         notes = {first: "  (used where none is named)", SCRIPTED: "  (only where it is named)"}
-        out().print(plain(f"{name}: {model.label}{notes.get(name, '')}"))
+        say(f"{name}: {model.label}{notes.get(name, '')}")
     if first is None:
-        out().print(plain(NO_MODEL, "yellow"))
+        say(NO_MODEL, "yellow")
 
 
 @models.command(cls=Command)
@@ -114,7 +114,7 @@ def use(
         )
         with naming():
             chosen = await client.call("model/choose", params)
-        out().print(plain(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}"))
+        say(f"session {short_id(info.session_id)} uses {chosen.provider}/{chosen.model}: {chosen.label}")
 
     with_client(work)
 
@@ -164,7 +164,7 @@ def mode(
         info = await pick_session(client, session, root)
         await set_mode(client, info.session_id, wanted)
         known = await client.call("session/show", SessionParams(session_id=info.session_id))
-        out().print(plain(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}"))
+        say(f"session {short_id(info.session_id)}: {known.mode}, {MODES[known.mode]}")
 
     with_client(work)
 
@@ -183,20 +183,20 @@ def cancel(
         running = None if session else await pick_running(client, root)
         info = running or await pick_session(client, session, root)
         if not session and running is None:
-            out().print(plain(f"Nothing runs in {info.root}."))
+            say(f"Nothing runs in {info.root}.")
             return
         params = TurnCancelParams(client_request_id=request_id(), session_id=info.session_id)
         told = await client.call("turn/cancel", params)
         turn_id = told.turn_id
         if told.words:
-            out().print(plain(told.words, "yellow"))
+            say(told.words, "yellow")
         if turn_id is None:
-            out().print(plain(f"Nothing runs in session {short_id(info.session_id)} ({info.root})."))
+            say(f"Nothing runs in session {short_id(info.session_id)} ({info.root}).")
             return
         with anyio.move_on_after(STOP_WAIT_S):
             state = await _end_of(client, info.session_id, turn_id)
             words = "stopped" if state == "cancelled" else f"it ended by itself: {state}"
-            out().print(plain(f"{words}: session {short_id(info.session_id)} ({info.root})"))
+            say(f"{words}: session {short_id(info.session_id)} ({info.root})")
             print_returned(await returned_by_stop(client, info.session_id))
             return
         raise GloveportError(

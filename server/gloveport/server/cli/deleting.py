@@ -12,7 +12,7 @@ import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import SessionDeleteParams
-from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
 from gloveport.server.cli.phrases import local_time, short_id
 from gloveport.server.cli.pick import pick_session, shown_title
 from gloveport.server.cli.prompt import read_line
@@ -34,18 +34,16 @@ def delete(
         named = f"{short_id(info.session_id)} {title!r} in {info.root}, changed {local_time(info.updated_at)}"
         if not yes:
             if not sys.stdin.isatty():
-                raise GloveportError(
-                    ErrorCode.INVALID_PARAMS, f"this would delete {named}", hint="Say --yes to delete it."
-                )
+                fail(f"this would delete {named}", "Say --yes to delete it.", Exit.APPROVAL_NEEDED)
             out().print(plain(f"Delete session {named}? It cannot be brought back. [y/N] "), end="")
             answer = await read_line()
             if (answer or "").lower() not in ("y", "yes"):
-                out().print(plain("Nothing was deleted."))
+                say("Nothing was deleted.")
                 return
         params = SessionDeleteParams(
             client_request_id=request_id(), session_id=info.session_id, even_undecided=undecided
         )
         done = await client.call("session/delete", params)
-        out().print(plain(f"Deleted session {named}: {done.events} events."))
+        say(f"Deleted session {named}: {done.events} events.")
 
     with_client(work)

@@ -18,7 +18,7 @@ from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import WorkspaceTrustParams
 from gloveport.server.cli.demo_repo import TASK, materialise
 from gloveport.server.cli.feed import Feed
-from gloveport.server.cli.link import Exit, fail, out, placed, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, request_id, say, with_client
 from gloveport.server.cli.run import begin, follow_and_finish, send
 from gloveport.server.cli.turns import Manner
 from gloveport.server.client.connect import Client
@@ -58,38 +58,35 @@ def demo(
         materialise(root)
     except GloveportError as error:
         fail(error.message, error.hint)
-    console = out()
-    console.print(plain(f"A small repository with one failing test lies in {root}", "bold"))
+    say(f"A small repository with one failing test lies in {root}", "bold")
 
     async def work(client: Client) -> Exit:
         trusted = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level="trusted")
         await client.call("workspace/trust", trusted)
         chosen = model or await _model(client)
         session = await begin(client, root, chosen, await _sandbox(client))
-        console.print(plain(f"model: {session.model_label} ({_why_model(model, chosen)})"))
-        console.print(plain(f"sandbox: {session.sandbox}"))
-        console.print(plain("trust: trusted, for this folder of the demo's own"))
-        Feed(console).prose(_WHO_ANSWERS[ask], "bold yellow", indent="  ")
+        say(f"model: {session.model_label} ({_why_model(model, chosen)})")
+        say(f"sandbox: {session.sandbox}")
+        say("trust: trusted, for this folder of the demo's own")
+        Feed(out()).line(_WHO_ANSWERS[ask], "bold yellow")
         turn_id = await send(client, session.session_id, TASK)
         manner = Manner(approve="ask" if ask else "once", compact=True)
         code = await follow_and_finish(client, session, turn_id, manner, accept=True)
         status = await client.call("daemon/status", Empty())
-        console.print(plain(f"journal: {status.journal_path}"))
-        console.print(plain(f"audit:   {status.audit_path} (check it: gloveport audit verify)"))
+        say(f"journal: {status.journal_path}")
+        say(f"audit:   {status.audit_path} (check it: gloveport audit verify)")
         return code
 
     code = with_client(work)
     if code is not Exit.OK:
         raise typer.Exit(int(code))
-    console.print(plain("The tests in your folder now, outside any sandbox:", "bold"))
+    say("The tests in your folder now, outside any sandbox:", "bold")
     if run_tests_here(root) != 0:
-        console.print(plain("The tests are not green.", "bold red"))
+        say("The tests are not green.", "bold red")
         raise typer.Exit(int(Exit.FAILED))
-    console.print(
-        plain("Green. See also: gloveport show, gloveport why, gloveport undo, gloveport doctor", "bold green")
-    )
-    console.print(plain(f"In VS Code: install the extension from client-vscode (make vsix), then open {root}"))
-    console.print(plain("The daemon stays for the next command; gloveport daemon stop ends it.", "dim"))
+    say("Green. See also: gloveport show, gloveport why, gloveport undo, gloveport doctor", "bold green")
+    say(f"In VS Code: install the extension from client-vscode (make vsix), then open {root}")
+    say("The daemon stays for the next command; gloveport daemon stop ends it.", "dim")
 
 
 async def _model(client: Client) -> str:
@@ -118,5 +115,5 @@ async def _sandbox(client: Client) -> str:
     for rung in rungs:
         # An engine of containers is no part of most machines; the doctor tells what it would take.
         if not rung.available and (chosen is None or rung.name == "bubblewrap"):
-            out().print(plain(f"{rung.name} does not work here: {rung.reason} {rung.fix}", "yellow"))
+            say(f"{rung.name} does not work here: {rung.reason} {rung.fix}", "yellow")
     return chosen.name if chosen is not None else ""

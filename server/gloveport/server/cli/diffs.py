@@ -20,7 +20,8 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.change import ChangeHunksParams, ChangeInfo, ChangePreviewParams, EndedHunkInfo
 from gloveport.protocol.wire.session import SessionInfo
-from gloveport.server.cli.link import err, out, placed, plain
+from gloveport.server.cli.link import err, out, placed, plain, say, warn
+from gloveport.server.cli.pick import every_session
 from gloveport.server.cli.seen import note_shown
 from gloveport.server.client.connect import Client
 
@@ -47,9 +48,10 @@ async def pending(
     for path in paths:
         found = _beneath(changes, _names(path, Path(session.root), folder))
         if not found:
-            raise GloveportError(
-                ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed for {path}", hint="See gloveport diff."
-            )
+            ids = [one.session_id for one in await every_session(client)]
+            named = len(path) >= _ID_CHARACTERS_MIN and any(path in one for one in ids)
+            hint = f"That is a session: -s {path}" if named else "See gloveport diff."
+            raise GloveportError(ErrorCode.CHANGE_UNKNOWN, f"nothing is proposed for {path}", hint=hint)
         chosen |= {change.path: change for change in found}
     return tuple(chosen.values())
 
@@ -114,6 +116,16 @@ def hunk_digest(change: ChangeInfo, name: str) -> str:
     )
 
 
+async def tell_decided(error: GloveportError, client: Client, session: SessionInfo, names: Sequence[str]) -> None:
+    """Say in a refusal of a hunk that is not open how it was decided, where it was."""
+    ended = (await client.call("change/list", SessionParams(session_id=session.session_id))).ended
+    for name in names:
+        found = [hunk for hunk in ended if hunk.digest.startswith(name.removeprefix("hunk-"))]
+        if len(found) == 1 and found[0].state in ("accepted", "rejected"):
+            error.message = f"hunk {name} of {found[0].path} was {found[0].state} already"
+            error.hint = "What is open: gloveport diff. gloveport undo takes a decision back."
+
+
 async def decided_digests(client: Client, session: SessionInfo, names: Sequence[str]) -> tuple[str, ...]:
     """The digests of decided hunks whose ids or digests begin so, each of one alone. Raises GloveportError."""
     ended = (await client.call("change/list", SessionParams(session_id=session.session_id))).ended
@@ -144,7 +156,7 @@ async def show_diffs(
     for change in changes:
         if change.may_hold_secrets and change.path not in named:
             words = f"{change.path}: {change.kind}; not shown unasked, as it may hold secrets: gloveport diff "
-            console.print(plain(words + shlex.quote(change.path), "bold yellow"))
+            say(words + shlex.quote(change.path), "bold yellow")
             continue
         params = ChangePreviewParams(session_id=session.session_id, change_id=change.change_id)
         preview = await client.call("change/preview", params)
@@ -158,11 +170,11 @@ async def show_diffs(
             for own in theirs.get(hunk_id, ()):
                 console.print(plain(f"! you have: {own}", "yellow"))
         if change.runs_by_itself:
-            console.print(plain(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow"))
+            say(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow")
         ended = Counter(hunk.state for hunk in preview.ended)
         if ended:
             words = ", ".join(f"{count} {state}" for state, count in sorted(ended.items()))
-            console.print(plain(f"before, of {change.path}: {words}", "dim"))
+            say(f"before, of {change.path}: {words}", "dim")
         note_shown(session.session_id, (preview.change,))
 
 
@@ -221,12 +233,12 @@ async def write_patch(client: Client, session: SessionInfo, changes: Sequence[Ch
         patch = base64.b64decode(preview.patch or "")
         if met := _met_names(preview.change):
             words = f"conflicted: {change.path} (hunk {', '.join(met)}): you changed these lines too. Settle it: "
-            err().print(plain(words + ways_out(change, met), "yellow"))
+            warn(words + ways_out(change, met), "yellow")
             await _tell_met(client, session, preview.change)
         if patch:
             sys.stdout.buffer.write(b"".join(_headed(preview.change, patch)))
         else:
-            err().print(plain(f"not in this patch, as lines cannot say it: {change.path} ({change.kind})", "yellow"))
+            warn(f"not in this patch, as lines cannot say it: {change.path} ({change.kind})", "yellow")
     sys.stdout.buffer.flush()
     note_shown(session.session_id, changes)
 

@@ -16,7 +16,7 @@ import typer
 
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.place import ProbeInfo, SandboxDoctorParams, SandboxInfo
-from gloveport.server.cli.link import Exit, fail, out, plain, with_client
+from gloveport.server.cli.link import Exit, fail, say, with_client
 from gloveport.server.client.connect import Client
 
 _MARKS: Final = MappingProxyType(
@@ -59,14 +59,13 @@ def doctor(
             }
             sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=2) + "\n")
             return int(Exit.FAILED if failed else Exit.OK)
-        console = out()
-        console.print(plain(f"gloveport {status.program_version}, daemon {status.pid}", "bold"))
+        say(f"gloveport {status.program_version}, daemon {status.pid}", "bold")
         for name, path in (("data", status.data_dir), ("journal", status.journal_path), ("audit", status.audit_path)):
-            console.print(plain(f"{name}: {path}"))
+            say(f"{name}: {path}")
         for words in (*status.data.told, *status.sandboxes_told):
-            console.print(plain(words, "yellow"))
+            say(words, "yellow")
         for model in models:
-            console.print(plain(f"model {model.provider}/{model.model}: {model.label}"))
+            say(f"model {model.provider}/{model.model}: {model.label}")
         for rung in rungs:
             _print_rung(rung)
             _print_probes(probes.get(rung.name, ()))
@@ -76,13 +75,13 @@ def doctor(
 
 
 def _print_probes(probes: tuple[ProbeInfo, ...]) -> None:
-    console, usual = out(), _usual_fix(probes)
+    usual = _usual_fix(probes)
     for probe in probes:
         mark, style = _MARKS[probe.verdict]
         fix = f" → {probe.fix}" if probe.verdict != "holds" and probe.fix not in ("", usual) else ""
-        console.print(plain(f"  {mark} {probe.name}: {probe.evidence}{fix}", style))
+        say(f"  {mark} {probe.name}: {probe.evidence}{fix}", style)
     if usual:
-        console.print(plain(f"  → For each of these that is not claimed: {usual}"))
+        say(f"  → For each of these that is not claimed: {usual}")
 
 
 def _usual_fix(probes: Iterable[ProbeInfo]) -> str:
@@ -93,9 +92,8 @@ def _usual_fix(probes: Iterable[ProbeInfo]) -> str:
 
 
 def _print_rung(rung: SandboxInfo) -> None:
-    console = out()
     state = "works" if rung.available else f"does not work: {rung.reason} {rung.fix}"
-    console.print(plain(f"sandbox {rung.name} (strength {rung.strength}) {state}", "bold"))
-    console.print(plain(f"  {rung.statement}"))
+    say(f"sandbox {rung.name} (strength {rung.strength}) {state}", "bold")
+    say(f"  {rung.statement}")
     for claim in rung.does_not_hold:
-        console.print(plain(f"  – {claim.claim} is not claimed: {claim.words}", "yellow"))
+        say(f"  – {claim.claim} is not claimed: {claim.words}", "yellow")

@@ -13,9 +13,10 @@ import anyio.to_thread
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.session import ERASED_CHARS_MAX, ERASED_CHARS_MIN, SessionEraseParams
-from gloveport.server.cli.link import out, plain, request_id, with_client
-from gloveport.server.cli.phrases import counted, short_id
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
+from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
@@ -34,8 +35,7 @@ def erase(
         mark = short_id(info.session_id)
         at_terminal = sys.stdin.isatty()
         if not typed and not at_terminal:
-            words = f"this would erase a text from session {mark}"
-            raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Say --type {mark}.")
+            fail(f"this would erase a text from session {mark}", f"Say --type {mark}.", Exit.APPROVAL_NEEDED)
         text = await anyio.to_thread.run_sync(_read_text, at_terminal)
         if not ERASED_CHARS_MIN <= len(text) <= ERASED_CHARS_MAX:
             words = f"the text to erase has {ERASED_CHARS_MIN} to {ERASED_CHARS_MAX} characters, not {len(text)}"
@@ -51,9 +51,9 @@ def erase(
         )
         done = await client.call("session/erase", params)
         what = f"{counted(done.events, 'event')} and {counted(done.outputs, 'output')}"
-        out().print(plain(f"Erased from session {mark}: {what}. Not erased:"))
+        say(f"Erased from session {mark}: {what}. Not erased:")
         for stays in done.stays:
-            out().print(plain(f"  {stays}"))
+            say(f"  {stays}")
 
     with_client(work)
 

@@ -5,7 +5,6 @@ Invariant: what is printed was in the journal before; a repeated event prints no
 Must never: keep more than marks of what was printed.
 """
 
-import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,13 +14,13 @@ from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
 
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.session import WireEvent
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import plain
+from gloveport.server.cli.link import plain, print_words
 from gloveport.server.cli.phrases import (
     call_title,
     change_words,
-    counted,
     counts_of_tests,
     egress_words,
     reason_of,
@@ -56,7 +55,6 @@ _VERBS: Final = MappingProxyType(
     {"accept": "accepted", "reject": "rejected", "undo": "undone", "redo": "redone", "restore": "restored"}
 )
 FAILURES_SHOWN_MAX: Final = 20
-WIDTH_MIN: Final = 20
 
 
 class Feed:
@@ -86,25 +84,15 @@ class Feed:
         if self._question and not self._open_line:
             self.ask(self._question)
 
-    def line(self, text: str, style: str = "") -> None:
-        """Print a line of its own."""
+    def line(self, text: str, style: str = "", indent: str = "") -> None:
+        """Print words on a line of their own, or of more where the terminal is narrower."""
+        self._close_line()
+        print_words(self._console, text, style, indent)
+
+    def verbatim(self, text: str, style: str = "") -> None:
+        """Print a line that is copied, run or compared: the terminal alone breaks it."""
         self._close_line()
         self._console.print(plain(text, style))
-
-    def prose(self, text: str, style: str = "", indent: str = "    ") -> None:
-        """Print a line of words, broken to the terminal's width where there is one."""
-        if not self._console.is_terminal or len(text) < self._console.width:
-            self.line(text, style)
-            return
-        lead = text[: len(text) - len(text.lstrip())]
-        for piece in textwrap.wrap(
-            text.strip(),
-            max(self._console.width - 1, WIDTH_MIN),
-            initial_indent=lead,
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-        ):
-            self.line(piece, style)
 
     def ask(self, words: str) -> None:
         """Show a question that stays open: what is printed meanwhile comes before it, and it is shown again.
@@ -191,17 +179,17 @@ class Feed:
         self.line(f"… queued: {fields['text']}", "dim")
 
     def _returned(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.prose(f"↩ not sent ({fields['reason']}): {fields['text']}", "yellow", indent="  ")
+        self.line(f"↩ not sent ({fields['reason']}): {fields['text']}", "yellow")
 
     def _steered(self, item: str, fields: Mapping[str, Any]) -> None:
         if item.startswith("steering/"):
             read = fields["rule"] or "as you chose"
-            self.prose(f"» {fields['verb']}: {fields['steeringKind']} ({read})", "cyan", indent="  ")
-            self.prose(f"  {fields['words']}", "dim", indent="  ")
+            self.line(f"» {fields['verb']}: {fields['steeringKind']} ({read})", "cyan")
+            self.line(f"  {fields['words']}", "dim")
 
     def _tool_stopping(self, _item: str, fields: Mapping[str, Any]) -> None:
         if fields["stopping"] != "stopped":
-            self.prose(f"■ {fields['stopWords']}", "yellow", indent="  ")
+            self.line(f"■ {fields['stopWords']}", "yellow")
 
     def _late(self, item: str, _fields: Mapping[str, Any]) -> None:
         self.line(
@@ -223,7 +211,7 @@ class Feed:
         seconds = f" {took / 1e6:.1f} s" if isinstance(took, int) else ""
         reason = "" if fields["state"] == "ok" else reason_of(fields)
         words = f": {reason}" if reason else ""
-        self.prose(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style, indent="  ")
+        self.line(f"{mark} {self._titles.get(item, 'A call')}{seconds}{words}", style)
         if reason.startswith("Not allowed"):
             self.line("  what would help: gloveport why")
 
@@ -235,11 +223,11 @@ class Feed:
 
     def _egress(self, _item: str, fields: Mapping[str, Any]) -> None:
         for place in fields["egress"]:
-            self.prose(f"⇄ {egress_words(place)}", "dim" if place["allowed"] else "yellow", indent="  ")
+            self.line(f"⇄ {egress_words(place)}", "dim" if place["allowed"] else "yellow")
 
     def _answer(self, item: str, fields: Mapping[str, Any]) -> None:
         if item not in self._streamed and fields["text"]:
-            self.line(str(fields["text"]))
+            self.verbatim(str(fields["text"]))
         self._close_line()
 
     def _interrupted(self, item: str, fields: Mapping[str, Any]) -> None:
@@ -247,7 +235,7 @@ class Feed:
             self.line(f"[the answer broke off: {stopped(fields['reason'])}]", "yellow")
 
     def _retry(self, _item: str, fields: Mapping[str, Any]) -> None:
-        self.prose(f"↻ {retry_words(fields['retry'])}", "yellow", indent="  ")
+        self.line(f"↻ {retry_words(fields['retry'])}", "yellow")
 
     def _compacted(self, item: str, fields: Mapping[str, Any]) -> None:
         if item.startswith("compaction/"):
@@ -279,7 +267,7 @@ class Feed:
 
     def _turn_failed(self, _item: str, fields: Mapping[str, Any]) -> None:
         self.line(f"✗ {fields['message']}", "bold red")
-        self.prose(f"  {advice(str(fields['code']), str(fields['hint']))}")
+        self.line(f"  {advice(str(fields['code']), str(fields['hint']))}")
 
     def _turn_cancelled(self, _item: str, _fields: Mapping[str, Any]) -> None:
         self.line("■ stopped", "yellow")
@@ -297,8 +285,8 @@ class Feed:
 
     def _frozen(self, item: str, fields: Mapping[str, Any]) -> None:
         if item.startswith("freeze/"):
-            self.prose(f"⛔ This session is frozen. {fields['words']}", "bold red", indent="  ")
-            self.prose(f"  {fields['evidence']}", indent="  ")
+            self.line(f"⛔ This session is frozen. {fields['words']}", "bold red")
+            self.line(f"  {fields['evidence']}")
             self.line("  what it did: gloveport why; to let it work again: gloveport thaw")
 
     def _thawed(self, item: str, fields: Mapping[str, Any]) -> None:

@@ -157,6 +157,10 @@ def _denied_by(rules: Sequence[str]) -> str:
             whose = "a rule of yours" if source == "user" else "a rule of this machine's owner"
             words = f"{whose} forbids it, and no answer can allow it: {', '.join(ids)} in {folder / RULES_NAME}"
             return f"{words}. See gloveport policy show."
+    own = [name.removeprefix("session:") for name in names if name.startswith("session:")]
+    if own:
+        words = f"a rule of this session's own forbids it, and no answer can allow it: {', '.join(own)}"
+        return f"{words}. See gloveport policy rules."
     return NO_ANSWER_ALLOWS
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum, unique
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -34,6 +36,8 @@ OTHER_BUILD: Final = (
     "The daemon that runs is another build of gloveport than this command. "
     "To use this one: gloveport daemon stop (what runs goes on), then the command again."
 )
+WIDTH_MIN: Final = 20
+"""Words are not broken to fewer columns."""
 NOBODY: Final = "No daemon runs."
 _ACTED_ON: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -73,6 +77,34 @@ def plain(text: str, style: str = "") -> Text:
     return Text(printable(text), style=style)
 
 
+def print_words(console: Console, text: str, style: str = "", indent: str = "") -> None:
+    """Lines of words, broken between words where a terminal ends, and never within a path or an id.
+
+    What a line has no room for follows below it, two columns further in, or behind `indent`.
+    """
+    room = max(console.width - 1, WIDTH_MIN)
+    for line in text.split("\n"):
+        pieces = [line]
+        if console.is_terminal and cell_len(line) > room:
+            lead = line[: len(line) - len(line.lstrip())]
+            pieces = textwrap.wrap(
+                line.strip(), room, initial_indent=lead, subsequent_indent=indent or f"{lead}  ",
+                break_on_hyphens=False, break_long_words=False,
+            )  # fmt: skip
+        for piece in pieces:
+            console.print(plain(piece, style))
+
+
+def say(text: str, style: str = "") -> None:
+    """Words on standard output."""
+    print_words(out(), text, style)
+
+
+def warn(text: str, style: str = "") -> None:
+    """Words on standard error."""
+    print_words(err(), text, style)
+
+
 def print_json(value: Mapping[str, Any]) -> None:
     """One line of JSON; what a terminal would act on stands escaped in it."""
     text = json.dumps(value, ensure_ascii=False)
@@ -82,9 +114,9 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def fail(message: str, hint: str = "", code: Exit = Exit.FAILED) -> NoReturn:
     """Say what went wrong and end."""
-    err().print(plain(message, "bold red"))
+    warn(message, "bold red")
     if hint:
-        err().print(plain(hint))
+        warn(hint)
     raise typer.Exit(int(code))
 
 
@@ -117,14 +149,17 @@ def is_served() -> bool:
     return True
 
 
-def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli") -> T:
-    """Run `work` with a connected client, the daemon started if absent; failures end the command."""
+def with_client(work: Callable[[Client], Awaitable[T]], name: str = "gloveport-cli", *, any_build: bool = False) -> T:
+    """Run `work` with a connected client, the daemon started if absent; failures end the command.
+
+    That the daemon is of another build is told, unless the command means one of `any_build`.
+    """
 
     async def main() -> T:
         places = find_places()
         found = ensure_running(places)
-        if found.server_version != build_version():
-            err().print(plain(OTHER_BUILD, "yellow"))
+        if found.server_version != build_version() and not any_build:
+            warn(OTHER_BUILD, "yellow")
         async with connect(places.socket, token=read_token(places.token), client_name=name) as client:
             return await work(client)
 

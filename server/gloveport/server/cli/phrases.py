@@ -6,11 +6,14 @@ Must never: print.
 """
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
+
+from gloveport.protocol.text import counted
 
 _ID_CHARACTERS_MIN: Final = 6
 _TITLE_CHARACTERS_MAX: Final = 200
@@ -54,11 +57,6 @@ def answered_words(fields: Mapping[str, Any]) -> str:
         return ""
     at = int(fields["answeredAt"])
     return " · ".join([str(fields["by"]), *([local_time(at)] if at else []), f"#{fields['answeredSeq']:,}"])
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def phase_words(phase: str) -> str:
@@ -122,7 +120,7 @@ def call_title(tool: str, arguments_json: str) -> str:
         return tool
     argv = arguments.get("argv")
     if isinstance(argv, list):
-        return f"Run {' '.join(map(str, argv))}"[:_TITLE_CHARACTERS_MAX]
+        return f"Run {shlex.join(map(str, argv))}"[:_TITLE_CHARACTERS_MAX]
     target = next((arguments[key] for key in ("path", "pattern", "query") if isinstance(arguments.get(key), str)), "")
     return f"{tool} {target}".strip()[:_TITLE_CHARACTERS_MAX]
 
@@ -155,6 +153,12 @@ def short_ids(names: Iterable[str]) -> dict[str, str]:
 def short_id(name: str) -> str:
     """The end of an id, as other commands take it."""
     return name[-_ID_CHARACTERS_MIN:]
+
+
+def short_call(call_id: str) -> str:
+    """The end of a call's id: that of its turn, and its number there."""
+    turn, dot, number = call_id.rpartition(".")
+    return f"{short_id(turn)}{dot}{number}"
 
 
 def dollars(nano_usd: int) -> str:

@@ -14,7 +14,7 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, SessionListParams
-from gloveport.server.cli.link import Exit, err, fail, placed, plain
+from gloveport.server.cli.link import Exit, fail, placed, warn
 from gloveport.server.cli.phrases import phase_words, short_id, short_ids
 from gloveport.server.client.connect import Client
 
@@ -50,7 +50,7 @@ async def pick_session(client: Client, given: str, folder: Path = HERE) -> Sessi
         return _named(every, given)
     info = _newest(every, folder)
     if os.path.realpath(info.root) != str(placed(folder, resolved=True)):
-        err().print(plain(f"session {short_id(info.session_id)} of {info.root}, which holds this folder", "dim"))
+        warn(f"session {short_id(info.session_id)} of {info.root}, which holds this folder", "dim")
     return info
 
 

@@ -14,7 +14,7 @@ import typer
 
 from gloveport.protocol.wire.policy import PolicyExplainParams, PolicyShowParams, RuleInfo, SessionRulesParams
 from gloveport.server.cli.help import Command, Group
-from gloveport.server.cli.link import Exit, fail, out, plain, print_json, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, print_json, request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
@@ -35,7 +35,7 @@ def _style(verdict: str) -> str:
 def _print(rules: Iterable[RuleInfo]) -> None:
     for rule in rules:
         line = f"{rule.verdict:5} {rule.source}:{rule.rule_id}  {rule.justification}"
-        out().print(plain(line, _style(rule.verdict)))
+        say(line, _style(rule.verdict))
 
 
 @policy.command("show", cls=Command)
@@ -49,7 +49,7 @@ def show(session: Own = "", as_json: AsJson = False) -> None:
             print_json(result.model_dump(mode="json", by_alias=True))
             return
         _print(result.rules)
-        out().print(plain(f"hash {result.rules_hash}"))
+        say(f"hash {result.rules_hash}")
 
     with_client(work)
 
@@ -77,7 +77,7 @@ def rules(
             own = tuple(rule for rule in shown.rules if rule.source == "session")
         _print(own)
         if not own:
-            out().print(plain(f"Session {short_id(info.session_id)} has no rules of its own."))
+            say(f"Session {short_id(info.session_id)} has no rules of its own.")
 
     with_client(work)
 
@@ -105,14 +105,13 @@ def explain(
         if as_json:
             print_json(result.model_dump(mode="json", by_alias=True))
             return
-        console = out()
-        console.print(plain(result.words, _style(result.verdict)))
+        say(result.words, _style(result.verdict))
         lines = [f"  {factor.name}: {factor.level}, {factor.words}" for factor in result.factors]
         lines += [f"  {finding}" for finding in result.findings]
         lines += [f"  not taken for granted: {doubt}" for doubt in result.doubts]
         for line in dict.fromkeys(lines):
-            console.print(plain(line))
+            say(line)
         if result.hint:
-            console.print(plain(result.hint, "yellow"))
+            say(result.hint, "yellow")
 
     with_client(work)

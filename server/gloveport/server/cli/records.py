@@ -18,7 +18,7 @@ from gloveport.protocol.wire.place import AuditExportParams
 from gloveport.protocol.wire.session import SessionExportParams
 from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.hints import hint_of
-from gloveport.server.cli.link import Exit, fail, out, plain, print_json, with_client
+from gloveport.server.cli.link import Exit, fail, print_json, say, with_client
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 from gloveport.server.client.paths import find_places
@@ -77,11 +77,10 @@ def replay_with(read: Replay) -> Callable[..., None]:
             print_json(line)
         if view:
             raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
-        console = out()
-        console.print(plain(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version"))
-        console.print(plain(f"chain: {report.chain}", "green" if report.chain_holds else "red"))
-        console.print(plain(f"state: {report.state}"))
-        console.print(plain(f"view: {report.items} items, digest {report.view_digest}"))
+        say(f"{report.session_id}: {report.events} events, {report.unknown} of a newer version")
+        say(f"chain: {report.chain}", "green" if report.chain_holds else "red")
+        say(f"state: {report.state}")
+        say(f"view: {report.items} items, digest {report.view_digest}")
         raise typer.Exit(int(Exit.OK if report.chain_holds else Exit.FAILED))
 
     return replay
@@ -137,7 +136,7 @@ def verify() -> None:
         result = await client.call("audit/verify", Empty())
         mark = "✓" if result.ok else "✗"
         where = "" if result.first_bad_line is None else f" (line {result.first_bad_line})"
-        out().print(plain(f"{mark} {result.path}: {result.words}{where}", "green" if result.ok else "red"))
+        say(f"{mark} {result.path}: {result.words}{where}", "green" if result.ok else "red")
         return int(Exit.OK if result.ok else Exit.FAILED)
 
     raise typer.Exit(with_client(work))

@@ -13,13 +13,13 @@ from typing import Annotated, Final
 
 import typer
 
-from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.snapshot import SnapshotPreviewParams, SnapshotPreviewResult, SnapshotRestoreParams
 from gloveport.server.cli.hints import taking_back
-from gloveport.server.cli.link import out, plain, request_id, with_client
-from gloveport.server.cli.phrases import counted, local_time
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
+from gloveport.server.cli.phrases import local_time, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_point, pick_session
 from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
@@ -53,7 +53,7 @@ def restore(
         )
         with taking_back():
             done = await client.call("snapshot/restore", wanted)
-        out().print(plain(_done_words(done.paths, shown, info), "green"))
+        say(_done_words(done.paths, shown, info), "green")
 
     with_client(work)
 
@@ -68,29 +68,28 @@ def _done_words(paths: Sequence[str], shown: SnapshotPreviewResult, info: Sessio
 
 async def _list(client: Client, info: SessionInfo) -> None:
     points = (await client.call("snapshot/list", SessionParams(session_id=info.session_id))).points
+    short = short_ids(one.point for one in points)
     for one in points:
-        out().print(
-            plain(f"{one.point}  {local_time(one.at)}  {counted(one.decisions, 'decision')} since  {one.title}")
-        )
+        say(f"{short[one.point]}  {local_time(one.at)}  {counted(one.decisions, 'decision')} since  {one.title}")
 
 
 def _show(shown: SnapshotPreviewResult) -> None:
     for row in shown.files:
         where = "" if row.side == "yours" else " in the agent's copy"
         where += ", in its editor" if row.in_editor else ""
-        out().print(plain(f"{_VERBS[row.action]} {row.path}{where}", "bold"))
+        say(f"{_VERBS[row.action]} {row.path}{where}", "bold")
         out().print(plain(row.diff))
     if not shown.files:
-        out().print(plain("Your files are as they were at that point; nothing would change."))
+        say("Your files are as they were at that point; nothing would change.")
     for stays in shown.cannot_undo:
-        out().print(plain(f"stays done: {stays.title}: {stays.words}", "yellow"))
+        say(f"stays done: {stays.title}: {stays.words}", "yellow")
 
 
 async def _wanted(*, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        words = "this would change the files above"
-        raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint="Say --yes to do it, or --preview to look only.")
+        hint = "Say --yes to do it, or --preview to look only."
+        fail("this would change the files above", hint, Exit.APPROVAL_NEEDED)
     out().print(plain("Restore this? [y/N] "), end="")
     return (await read_line() or "").lower() in ("y", "yes")

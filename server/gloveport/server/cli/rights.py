@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionInfo
 from gloveport.protocol.wire.turn import GrantInfo, GrantRevokeParams
-from gloveport.server.cli.link import out, plain, request_id, with_client
-from gloveport.server.cli.phrases import counted, local_time, short_id, short_ids
+from gloveport.server.cli.link import request_id, say, with_client
+from gloveport.server.cli.phrases import local_time, short_id, short_ids
 from gloveport.server.cli.pick import HERE, Folder, Named, Session, once_named, pick_session
 from gloveport.server.client.connect import Client
 
@@ -29,12 +30,12 @@ def grants(session: Named = "", named: Session = "", root: Folder = HERE) -> Non
         found = await _in_force(client, info)
         short = short_ids(one.grant_id for one in found)
         for one in found:
-            out().print(plain(f"{short[one.grant_id]}  {one.scope}  {one.sentence}"))
-            out().print(plain(f"        {details(one, info.session_id)}", "dim"))
+            say(f"{short[one.grant_id]}  {one.scope}  {one.sentence}")
+            say(f"        {details(one, info.session_id)}", "dim")
         if found:
-            out().print(plain("Take one back: gloveport revoke ID"))
+            say("Take one back: gloveport revoke ID")
         else:
-            out().print(plain(f"No right is in force in session {short_id(info.session_id)} ({info.root})."))
+            say(f"No right is in force in session {short_id(info.session_id)} ({info.root}).")
 
     with_client(work)
 
@@ -51,7 +52,7 @@ def revoke(
         one = named(await _in_force(client, info), grant)
         params = GrantRevokeParams(client_request_id=request_id(), session_id=info.session_id, grant_id=one.grant_id)
         await client.call("grant/revoke", params)
-        out().print(plain(f"taken back: {one.sentence}"))
+        say(f"taken back: {one.sentence}")
 
     with_client(work)
 

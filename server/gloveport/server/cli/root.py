@@ -35,7 +35,7 @@ from gloveport.server.cli import (
 from gloveport.server.cli.daemon_words import status_lines
 from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.hints import name_command
-from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, print_json, with_client
+from gloveport.server.cli.link import NOBODY, Exit, fail, is_served, out, plain, print_json, say, with_client
 from gloveport.server.cli.views import Door, Views
 from gloveport.server.client.connect import Client
 from gloveport.server.version import VERSION
@@ -173,9 +173,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
             print_json(found.model_dump(mode="json", by_alias=True))
             return
         for name, value in status_lines(found, time.time()):
-            out().print(plain(f"{name}: {value}"))
+            say(f"{name}: {value}")
         for words in (*found.data.told, *found.sandboxes_told):
-            out().print(plain(words, "yellow"))
+            say(words, "yellow")
 
     with_client(work)
 
@@ -183,11 +183,11 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 def stop() -> None:
     """End the daemon; programs that run go on and are found again by the next one."""
     if not is_served():
-        out().print(plain(NOBODY))
+        say(NOBODY)
         return
 
     async def work(client: Client) -> None:
         await client.call("daemon/stop", Empty())
-        out().print(plain("The daemon ends."))
+        say("The daemon ends.")
 
-    with_client(work)
+    with_client(work, any_build=True)

@@ -19,7 +19,7 @@ import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.place import TrustLevelName, WorkspaceTrustParams
+from gloveport.protocol.wire.place import TrustLevelName, WorkspaceShowParams, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.cli.bounds import (
@@ -39,7 +39,7 @@ from gloveport.server.cli.diffs import pending, show_diffs
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.first_copy import copy_words
 from gloveport.server.cli.hints import hint_of
-from gloveport.server.cli.link import Exit, err, fail, out, placed, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, placed, request_id, say, warn, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import (
     HERE,
@@ -103,7 +103,7 @@ async def workspace_here(client: Client) -> Path:
     root = workspace_around(here, frozenset(known))
     if root != here:
         words = f"in the workspace {root}, which this folder lies in; -C . means this folder alone"
-        err().print(plain(words, "dim"))
+        warn(words, "dim")
     return root
 
 
@@ -130,11 +130,13 @@ async def known_level(client: Client, root: Path) -> str | None:
 
 
 async def settle_trust(client: Client, root: Path, level: TrustLevelName | None, *, may_ask: bool) -> None:
-    """Give the level told on the command line, or ask once for a folder that has none."""
-    if level is None and await known_level(client, root) is not None:
-        return
+    """Give the level told on the command line, or ask once for a folder that has none.
+
+    Raises GloveportError, before anything is asked, for a folder in which no session can begin.
+    """
     if level is None:
-        if not may_ask:
+        shown = await client.call("workspace/show", WorkspaceShowParams(root=str(root)))
+        if shown.trust_level != UNSET or not may_ask:
             return
         level = await _ask_level(root)
     params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
@@ -152,10 +154,10 @@ _ANSWERS: Final[Mapping[str, TrustLevelName]] = MappingProxyType(
 
 async def _ask_level(root: Path) -> TrustLevelName:
     feed = Feed(out())
-    feed.prose(f"How far do you trust the code in {root}?", "bold yellow")
-    feed.prose("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
-    feed.prose("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
-    feed.prose("  [3] untrusted: nothing of it runs unless gVisor or another machine is set up", indent="      ")
+    feed.line(f"How far do you trust the code in {root}?", "bold yellow")
+    feed.line("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
+    feed.line("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
+    feed.line("  [3] untrusted: nothing of it runs unless gVisor or another machine is set up", indent="      ")
     while True:
         feed.ask("  answer [1]: ")
         typed = await read_line()
@@ -185,7 +187,7 @@ async def tell_broken(client: Client, *, named: bool) -> None:
     """Say which sandbox of the settings does not work here; one that was `named` was tried before."""
     if not named:
         for words in (await client.call("daemon/status", Empty())).sandboxes_told:
-            err().print(plain(words, "yellow"))
+            warn(words, "yellow")
 
 
 @contextmanager
@@ -225,7 +227,7 @@ async def follow_and_finish(
     if not manner.as_json:
         goes_on = code is not Exit.APPROVAL_NEEDED and await running_turn(client, session.session_id) is not None
         words = _next_words(session, code, is_open=bool(changes) and not accepts, goes_on=goes_on)
-        follower.feed.prose(words, "dim", indent="  ")
+        follower.feed.line(words, "dim")
     return code
 
 
@@ -267,14 +269,14 @@ def run(
         folder = await workspace_here(client) if root is None else placed(root)
         await settle_trust(client, folder, level, may_ask=sys.stdin.isatty() and not as_json)
         if not as_json and (size_words := await asyncio.to_thread(copy_words, folder)):
-            err().print(plain(size_words, "yellow"))
+            warn(size_words, "yellow")
         session = await begin(client, folder, model, sandbox)
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level
-            out().print(plain(f"{session.model_label} · sandbox {session.sandbox} · {level_words}", "dim"))
+            say(f"{session.model_label} · {await _place_words(client, session)} · {level_words}", "dim")
             await tell_broken(client, named=bool(sandbox))
         if session.trust_level == UNSET:
-            err().print(plain(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow"))
+            warn(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow")
         await set_mode(client, session.session_id, chosen_mode)
         if turn_tokens is not None or session_tokens is not None or money is not None:
             await set_budget(client, session.session_id, turn_tokens, session_tokens, money)
@@ -282,6 +284,15 @@ def run(
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))
+
+
+async def _place_words(client: Client, session: SessionInfo) -> str:
+    """Where programs run; that none does, where the folder's trust asks for more than its sandbox holds."""
+    if session.trust_level == "untrusted":
+        rungs = (await client.call("sandbox/list", Empty())).sandboxes
+        if not any(rung.name == session.sandbox and "untrusted" in rung.trust_levels for rung in rungs):
+            return f"no program runs ({session.sandbox} is too weak)"
+    return f"sandbox {session.sandbox}"
 
 
 def _one_task(words: list[str]) -> str:
@@ -318,14 +329,14 @@ def resume(
         info = await pick_session(client, session, root)
         if not as_json:
             title = await shown_title(client, info)
-            out().print(plain(f"session {short_id(info.session_id)} · {title} · {info.root}", "dim"))
+            say(f"session {short_id(info.session_id)} · {title} · {info.root}", "dim")
         turn_id = await running_turn(client, info.session_id)
         if text is not None:
             turn_id = await send(client, info.session_id, text)
         if turn_id is None:
             turn_id = await last_turn(client, info.session_id)
             if turn_id is not None and not as_json:
-                out().print(plain("no turn runs now; this is how the last one went", "dim"))
+                say("no turn runs now; this is how the last one went", "dim")
         if turn_id is None:
             raise GloveportError(
                 ErrorCode.TURN_MISMATCH,

@@ -25,7 +25,7 @@ from gloveport.protocol.wire.session import (
     ViewItem,
 )
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import out, placed, plain, print_json, with_client
+from gloveport.server.cli.link import out, placed, plain, print_json, say, with_client
 from gloveport.server.cli.phrases import (
     answered_words,
     call_title,
@@ -36,6 +36,7 @@ from gloveport.server.cli.phrases import (
     local_time,
     phase_words,
     retry_words,
+    short_call,
     short_ids,
     standing_words,
 )
@@ -63,9 +64,9 @@ def sessions(
             _print_sessions(found.sessions, [*titles, *(one.title for one in found.sessions[TITLES_LOOKED_UP:])])
         else:
             where = f" of {folder}" if folder else ""
-            out().print(plain(f"There is no session{where} yet. Begin one: gloveport run 'what to do'"))
+            say(f"There is no session{where} yet. Begin one: gloveport run 'what to do'")
             for words in (await client.call("daemon/status")).data.told:
-                out().print(plain(words, "yellow"))
+                say(words, "yellow")
 
     with_client(work)
 
@@ -78,7 +79,7 @@ def _print_sessions(found: Sequence[SessionInfo], titles: Sequence[str]) -> None
     ]
     if console.width < TABLE_WIDTH_MIN:
         for name, phase, changed, title, root in rows:
-            console.print(plain(f"{name}  {phase}  {changed}", "bold"))
+            say(f"{name}  {phase}  {changed}", "bold")
             for text in (title, root):
                 console.print(Padding(plain(text), (0, 0, 0, 2)), soft_wrap=False, overflow="fold")
         return
@@ -107,19 +108,19 @@ def search(
         if as_json:
             print_json(answer.model_dump(mode="json"))
             return
-        console, short = out(), short_ids(one.session.session_id for one in answer.found)
+        short = short_ids(one.session.session_id for one in answer.found)
         for one in answer.found:
             info = one.session
             title = await shown_title(client, info)
-            console.print(plain(f"{short[info.session_id]}  {local_time(info.updated_at)}  {title}", "bold"))
+            say(f"{short[info.session_id]}  {local_time(info.updated_at)}  {title}", "bold")
             for hit in one.hits:
-                console.print(plain(f"  {'›' if hit.who == 'you' else ' '} {hit.words}"))
+                say(f"  {'›' if hit.who == 'you' else ' '} {hit.words}")
             if one.messages > len(one.hits):
-                console.print(plain(f"    and {one.messages - len(one.hits)} older messages", "dim"))
+                say(f"    and {one.messages - len(one.hits)} older messages", "dim")
         if not answer.found:
-            console.print(plain(f"None of {answer.looked} sessions holds these words."))
+            say(f"None of {answer.looked} sessions holds these words.")
         elif not answer.complete:
-            console.print(plain(f"Looked at the newest {answer.looked} sessions; there are more.", "dim"))
+            say(f"Looked at the newest {answer.looked} sessions; there are more.", "dim")
 
     with_client(work)
 
@@ -178,7 +179,7 @@ def _lines(item: ViewItem, ended: Sequence[EndedHunkInfo]) -> list[tuple[str, st
         case "tool":
             title = fields.get("title") or call_title(fields["tool"], fields["arguments"])
             places = [(f"  ⇄ {egress_words(place)}", "dim") for place in fields.get("egress") or ()]
-            return [(f"▸ {title}: {fields['state']} ({item.id.removeprefix('tool/')})", "cyan"), *places]
+            return [(f"▸ {title}: {fields['state']} ({short_call(item.id)})", "cyan"), *places]
         case "tests":
             return [(f"  {counts_of_tests(fields)}", "bold")]
         case "change":
@@ -217,14 +218,17 @@ def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
         page = await client.call("session/item/list", params)
         ended = (await client.call("change/list", SessionParams(session_id=info.session_id))).ended
         console = out()
-        console.print(plain(f"{await shown_title(client, info)} · {detail.info.root}", "bold"))
+        say(f"{await shown_title(client, info)} · {detail.info.root}", "bold")
         where = f"{detail.info.model_label} · sandbox {detail.info.sandbox} · {detail.info.trust_level}"
-        console.print(plain(f"{info.session_id} · {phase_words(detail.info.phase)} · {where}", "dim"))
+        say(f"{info.session_id} · {phase_words(detail.info.phase)} · {where}", "dim")
         if page.items_before:
-            console.print(plain(f"[{page.items_before} earlier items are not shown]", "dim"))
+            say(f"[{page.items_before} earlier items are not shown]", "dim")
         for item in as_delivered(page.items):
             for text, style in _lines(item, ended):
-                console.print(plain(text, style))
-        console.print(plain(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out", "dim"))
+                if item.kind == "message.assistant":
+                    console.print(plain(text, style))
+                else:
+                    say(text, style)
+        say(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out", "dim")
 
     with_client(work)

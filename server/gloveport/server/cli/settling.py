@@ -12,7 +12,7 @@ import typer
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import ItemListParams, ViewItem
 from gloveport.protocol.wire.turn import ToolSettleParams
-from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.link import request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
@@ -37,8 +37,8 @@ def settle(
         word: Literal["done", "not_done"] = "done" if said == "done" else "not_done"
         params = ToolSettleParams(client_request_id=request_id(), session_id=info.session_id, call_id=name, said=word)
         done = await client.call("tool/settle", params)
-        out().print(plain(f"The model will be told: {done.text}"))
-        out().print(plain(f"Go on with: gloveport resume {short_id(info.session_id)} -m 'go on'", "yellow"))
+        say(f"The model will be told: {done.text}")
+        say(f"Go on with: gloveport resume {short_id(info.session_id)} -m 'go on'", "yellow")
 
     with_client(work)
 

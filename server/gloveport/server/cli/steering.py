@@ -15,7 +15,7 @@ from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import ItemListParams, QueuedMessage, SessionDetail
 from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
 from gloveport.server.cli.compose import KINDS, Kind, send_interrupt, send_queue, send_steer
-from gloveport.server.cli.link import Exit, err, fail, out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, request_id, say, warn, with_client
 from gloveport.server.cli.phrases import short_id, short_ids
 from gloveport.server.cli.pick import HERE, ITEMS_LOOKED_AT, WORDS_SHOWN, Folder, Session, pick_session
 from gloveport.server.client.connect import Client
@@ -62,7 +62,7 @@ def steer(
     async def work(client: Client) -> None:
         detail = await _detail(client, session, root)
         turn_id = _running(detail)
-        out().print(plain(await send_steer(client, detail.info.session_id, turn_id, said, chosen)))
+        say(await send_steer(client, detail.info.session_id, turn_id, said, chosen))
 
     with_client(work)
 
@@ -74,7 +74,7 @@ def interrupt(text: Words, session: Session = "", root: Folder = HERE) -> None:
     async def work(client: Client) -> None:
         detail = await _detail(client, session, root)
         turn_id = _running(detail)
-        out().print(plain(await send_interrupt(client, detail.info.session_id, turn_id, said)))
+        say(await send_interrupt(client, detail.info.session_id, turn_id, said))
 
     with_client(work)
 
@@ -99,15 +99,15 @@ def queue(
                 client_request_id=request_id(), session_id=name, message_id=_waiting(detail, drop)
             )
             await client.call("turn/unqueue", params)
-            out().print(plain("taken back"))
+            say("taken back")
         elif edit:
             new = TurnEditParams(
                 client_request_id=request_id(), session_id=name, message_id=_waiting(detail, edit), text=text
             )
             await client.call("turn/edit", new)
-            out().print(plain("changed"))
+            say("changed")
         elif text.strip():
-            out().print(plain(await send_queue(client, name, text)))
+            say(await send_queue(client, name, text))
         else:
             _list(detail)
             if detail.turn_id is None:
@@ -134,9 +134,9 @@ def print_returned(messages: Sequence[QueuedMessage]) -> None:
     short = short_ids(one.message_id for one in messages)
     for one in messages:
         words = " ".join(one.text.split())[:WORDS_SHOWN]
-        out().print(plain(f"not sent, as the turn was stopped: {short[one.message_id]}  {words}", "yellow"))
+        say(f"not sent, as the turn was stopped: {short[one.message_id]}  {words}", "yellow")
     if messages:
-        err().print(plain("send one: gloveport resume -m '...'", "dim"))
+        warn("send one: gloveport resume -m '...'", "dim")
 
 
 def _waiting(detail: SessionDetail, given: str) -> str:
@@ -150,8 +150,8 @@ def _waiting(detail: SessionDetail, given: str) -> str:
 def _list(detail: SessionDetail) -> None:
     short = short_ids(one.message_id for one in detail.queue)
     for one in detail.queue:
-        out().print(plain(f"{short[one.message_id]}  {one.text}"))
+        say(f"{short[one.message_id]}  {one.text}")
     if detail.queue:
-        err().print(plain("change one: gloveport queue --edit ID 'new words'; take one back: --drop ID", "dim"))
+        warn("change one: gloveport queue --edit ID 'new words'; take one back: --drop ID", "dim")
     else:
-        out().print(plain("Nothing waits."))
+        say("Nothing waits.")

@@ -12,7 +12,7 @@ import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.session import ItemListParams, SessionThawParams
-from gloveport.server.cli.link import out, plain, request_id, with_client
+from gloveport.server.cli.link import Exit, fail, out, plain, request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import FIRST_ITEMS, HERE, Folder, Named, Session, once_named, pick_session, shown_title
 from gloveport.server.cli.prompt import read_line
@@ -38,13 +38,13 @@ def thaw(
         if not answer:
             if not sys.stdin.isatty():
                 words = f"this would let session {mark} {title!r} work again"
-                raise GloveportError(ErrorCode.INVALID_PARAMS, words, hint=f"Say --type {mark}.")
+                fail(words, f"Say --type {mark}.", Exit.APPROVAL_NEEDED)
             words = f"Session {mark} {title!r} is frozen. Type {mark} to let it work again: "
             out().print(plain(words), end="")
             answer = await read_line() or ""
         params = SessionThawParams(client_request_id=request_id(), session_id=info.session_id, typed=answer or "-")
         await client.call("session/thaw", params)
-        out().print(plain(f"Session {mark} may work again."))
+        say(f"Session {mark} may work again.")
 
     with_client(work)
 

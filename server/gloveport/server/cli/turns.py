@@ -145,7 +145,7 @@ class TurnFollower:
         """The daemon saves nothing, or saves again."""
         self._print({"type": "daemon/told", **notice.model_dump(mode="json", by_alias=True)})
         if not self._manner.as_json:
-            self.feed.prose(f"! {notice.words}", "green" if notice.accepting else "bold red", indent="  ")
+            self.feed.line(f"! {notice.words}", "green" if notice.accepting else "bold red")
 
     def _print(self, event: Mapping[str, Any]) -> None:
         if self._manner.as_json:

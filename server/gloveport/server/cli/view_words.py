@@ -12,10 +12,11 @@ from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire import views as wire
 from gloveport.server.cli.hints import advice
-from gloveport.server.cli.link import out, plain
-from gloveport.server.cli.phrases import counted, dollars, lasting, local_time, phase_words, short_id
+from gloveport.server.cli.link import out, plain, say
+from gloveport.server.cli.phrases import dollars, lasting, local_time, phase_words, short_id
 
 BAR_WIDTH: Final = 24
 LINES_SHOWN_MAX: Final = 200
@@ -52,8 +53,7 @@ def print_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_usage(answer: wire.UsageShowResult) -> None:
     """Tokens and cost."""
-    console = out()
-    console.print(plain(f"session {short_id(answer.session_id)}", "bold"))
+    say(f"session {short_id(answer.session_id)}", "bold")
     sums = [*((row.name, row.sums) for row in answer.by_model), ("in all", answer.total)]
     sums += [(f"turn {short_id(row.name)}", row.sums) for row in answer.by_turn]
     rows = [
@@ -63,7 +63,7 @@ def print_usage(answer: wire.UsageShowResult) -> None:
     ]  # fmt: skip
     print_rows(("", "requests", "in", "cached", "out", "cost"), rows)
     for words in _usage_notes(answer):
-        console.print(plain(words, "dim"))
+        say(words, "dim")
 
 
 def _usage_notes(answer: wire.UsageShowResult) -> Iterable[str]:
@@ -77,24 +77,23 @@ def _usage_notes(answer: wire.UsageShowResult) -> Iterable[str]:
 
 def print_trace(answer: wire.TraceShowResult) -> None:
     """The split and the timeline of each turn."""
-    console = out()
     for turn in answer.turns:
         how = f"{turn.end} ({turn.code})" if turn.code else turn.end
         head = f"turn {short_id(turn.turn_id)} · {how} · {lasting(turn.duration_us)} · goal {turn.goal_revision}"
-        console.print(plain(f"{head} · {local_time(turn.began_at)}", "bold"))
+        say(f"{head} · {local_time(turn.began_at)}", "bold")
         for words in _split(turn):
-            console.print(plain(words))
+            say(words)
         for words in _moments(turn):
-            console.print(plain(words, "dim"))
+            say(words, "dim")
         for words in _timeline(turn):
-            console.print(plain(words, "cyan"))
+            say(words, "cyan")
     if not answer.turns:
-        console.print(plain("There is no turn yet."))
+        say("There is no turn yet.")
     for late in answer.late:
         words = f"late: {late.type} of call {late.call_id} came for goal {late.goal_revision}"
-        console.print(plain(f"{words}; the goal was {late.current_revision}, and nothing followed from it", "yellow"))
+        say(f"{words}; the goal was {late.current_revision}, and nothing followed from it", "yellow")
     if answer.late_left_out:
-        console.print(plain(f"[{answer.late_left_out} more late results]", "dim"))
+        say(f"[{answer.late_left_out} more late results]", "dim")
 
 
 def shares(spent: Sequence[int]) -> tuple[int, ...]:
@@ -143,35 +142,33 @@ def _timeline(turn: wire.TraceTurn) -> Iterable[str]:
 def print_plan(answer: wire.PlanShowResult) -> None:
     """The steps."""
     if not answer.steps:
-        out().print(plain("There is no plan yet."))
+        say("There is no plan yet.")
     for step in answer.steps:
         late = f" (made for goal {step.goal_revision}; the goal is {answer.goal_revision} now)"
-        out().print(plain(f"{step.state:8} {step.title}{late if step.superseded else ''}"))
+        say(f"{step.state:8} {step.title}{late if step.superseded else ''}")
 
 
 def print_task(answer: wire.TaskShowResult) -> None:
     """What runs, waits and failed."""
-    console = out()
     since = "" if answer.since is None else f" since {local_time(answer.since)}"
-    console.print(plain(f"{phase_words(answer.phase)}{since} · goal {answer.goal_revision}", "bold"))
+    say(f"{phase_words(answer.phase)}{since} · goal {answer.goal_revision}", "bold")
     for word, things in (("runs", answer.running), ("waits", answer.waiting)):
         for one in things:
-            console.print(plain(f"  {word}: {one.kind} {one.title} ({one.id}), since {local_time(one.since)}"))
+            say(f"  {word}: {one.kind} {one.title} ({one.id}), since {local_time(one.since)}")
     if (failure := answer.last_failure) is not None:
-        console.print(plain(f"  failed: {failure.message}", "red"))
-        console.print(plain(f"  {advice(failure.code, failure.hint)}"))
+        say(f"  failed: {failure.message}", "red")
+        say(f"  {advice(failure.code, failure.hint)}")
 
 
 def print_metrics(answer: wire.MetricsShowResult) -> None:
     """Rates and times."""
-    console = out()
     turns = next((row.count for row in answer.counts if row.name == "turns"), 0)
-    console.print(plain(f"{counted(answer.sessions, 'session')}, {counted(turns, 'turn')}", "bold"))
+    say(f"{counted(answer.sessions, 'session')}, {counted(turns, 'turn')}", "bold")
     for rate in answer.rates:
         percent = "–" if rate.percent is None else f"{rate.percent} %" if rate.percent or not rate.part else "<1 %"
-        console.print(plain(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})"))
+        say(f"  {rate.name:28} {percent:>6}  ({rate.part} of {rate.whole})")
     for suggestion in answer.suggestions:
-        console.print(plain(f"  {suggestion}", "yellow"))
+        say(f"  {suggestion}", "yellow")
     rows = []
     for row in (*answer.durations, *answer.tools):
         times = (row.p50_us, row.p95_us, row.p99_us, row.highest_us)

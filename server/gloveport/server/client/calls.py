@@ -37,6 +37,7 @@ from gloveport.protocol.wire.place import (
     SandboxListResult,
     WorkspaceInfo,
     WorkspaceListResult,
+    WorkspaceShowParams,
     WorkspaceTrustParams,
 )
 from gloveport.protocol.wire.policy import (
@@ -366,6 +367,11 @@ class Calls(Protocol):
     async def call(
         self, method: Literal["workspace/list"], params: Empty | None = None, *, timeout_s: float | None = None
     ) -> WorkspaceListResult: ...
+
+    @overload
+    async def call(
+        self, method: Literal["workspace/show"], params: WorkspaceShowParams, *, timeout_s: float | None = None
+    ) -> WorkspaceInfo: ...
 
     @overload
     async def call(

@@ -28,6 +28,7 @@ from gloveport.protocol.wire.place import (
     SandboxListResult,
     WorkspaceInfo,
     WorkspaceListResult,
+    WorkspaceShowParams,
     WorkspaceTrustParams,
 )
 from gloveport.server.audit.ocsf import ocsf_event
@@ -53,6 +54,14 @@ async def workspaces(house: House, params: Empty, caller: Caller) -> WorkspaceLi
             for known in house.trust.known()
         )
     )
+
+
+async def workspace(house: House, params: WorkspaceShowParams, caller: Caller) -> WorkspaceInfo:
+    """How far a folder is trusted: `unset` where nothing was said. Raises what keeps a session from beginning in it."""
+    root = checked_root(params.root)
+    house.check_fit(root)
+    workspace_id = folder_identity(root)
+    return WorkspaceInfo(workspace_id=workspace_id, root=str(root), trust_level=house.trust.level(workspace_id))
 
 
 async def trust(house: House, params: WorkspaceTrustParams, caller: Caller, once: Once) -> WorkspaceInfo:

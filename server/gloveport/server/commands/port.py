@@ -79,6 +79,7 @@ READS: Final[Mapping[str, Read]] = MappingProxyType(
         "snapshot/preview": _read("snapshot/preview"),
         "tool/why": _read("tool/why"),
         "workspace/list": place.workspaces,
+        "workspace/show": place.workspace,
         "sandbox/list": place.sandboxes,
         "sandbox/devcontainer": _read("sandbox/devcontainer"),
         "sandbox/doctor": place.doctor,

@@ -14,8 +14,10 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from gloveport.protocol.journal.events import EventBody
-from gloveport.server.secrets.encodings import spell
+from gloveport.server.secrets.encodings import spell, spell_in_lines
 
+_BREAKS: Final = b" \t\r\n"
+"""What programs break long base64 and hexadecimal by."""
 UNESCAPED_MAX: Final = 6
 """So many times what escapes a text is taken off it: JSON in a command's argument in a call in an answer is three."""
 _PAIR: Final = rb"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
@@ -36,16 +38,23 @@ class Search:
 
     def __init__(self, text: str) -> None:
         self.forms = _forms(text)
+        self._in_lines = frozenset(form for value in _values(text) for form in spell_in_lines(value))
 
     def in_bytes(self, data: bytes) -> bool:
         """Whether the text stands in there, also where it is escaped."""
         for _ in range(UNESCAPED_MAX):
-            if any(form in data for form in self.forms):
+            if self._holds(data):
                 return True
             if b"\\" not in data or (plain := _ESCAPE.sub(_unescaped, data)) == data:
                 return False
             data = plain
-        return any(form in data for form in self.forms)
+        return self._holds(data)
+
+    def _holds(self, data: bytes) -> bool:
+        if any(form in data for form in self.forms):
+            return True
+        joined = data.translate(None, _BREAKS)
+        return len(joined) < len(data) and any(form in joined for form in self._in_lines)
 
     def in_text(self, text: str) -> bool:
         """`in_bytes` of a text."""
@@ -58,9 +67,12 @@ class Search:
 
 def _forms(text: str) -> frozenset[bytes]:
     """The text with either end of lines, each as it is and in common encodings."""
+    return frozenset(form for value in _values(text) for form in spell(value, bytes_max=len(value)))
+
+
+def _values(text: str) -> set[bytes]:
     lines = text.replace("\r\n", "\n")
-    values = {one.encode("utf-8", "surrogatepass") for one in (text, lines, lines.replace("\n", "\r\n"))}
-    return frozenset(form for value in values for form in spell(value, bytes_max=len(value)))
+    return {one.encode("utf-8", "surrogatepass") for one in (text, lines, lines.replace("\n", "\r\n"))}
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:

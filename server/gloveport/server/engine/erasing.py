@@ -29,6 +29,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
+from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.folding import body_of
@@ -50,6 +51,7 @@ ERASABLE: Final = frozenset(
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
+    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent",
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
     "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
     "your files, and the session's copy of your folder",
@@ -84,7 +86,8 @@ async def erase_text(
     """Take a text out of a session's record; durable when this returns.
 
     Raises GloveportError: SESSION_UNKNOWN, TURN_BUSY, SESSION_READ_ONLY, INVALID_PARAMS (its title holds the text),
-    NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again).
+    NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again). DATA_FULL may also mean that
+    there is no room to overwrite them; they are overwritten at the next start, or when it is asked again.
     """
     search = Search(text)
     done: list[Erased] = []
@@ -200,16 +203,20 @@ async def _erase_outputs(actor: Actor, search: Search) -> tuple[int, int]:
 
 async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> tuple[str, ...]:
     """What holds the text and is not erased, in words."""
-    told = [f"{count} record(s) of the kind {kind}, which the session needs" for kind, count in found.kept.items()]
+    told = [
+        f"{counted(count, 'record')} of the kind {kind}, which the session needs" for kind, count in found.kept.items()
+    ]
     if shared:
-        told.append(f"{shared} output(s) that another session holds too: erase it there, or delete that session")
+        told.append(
+            f"{counted(shared, 'output')} that another session holds, too: erase it there, or delete that session"
+        )
     rights = workspace_stream(WorkspaceId(actor.state.workspace_id))
     count = 0
     async for event in _events(actor, rights):
         body = body_of(event)
         count += body is not None and search.in_body(body)
     if count:
-        told.append(f"{count} record(s) of rights of this folder")
+        told.append(f"{counted(count, 'record')} of rights of this folder")
     if copies := await actor.room.journal.copies():
         told.append(f"copies of earlier data ({', '.join(copies)}): remove them yourself where you need them no more")
     return tuple(told)

@@ -125,7 +125,8 @@ def _request(
     intent = intent_of(state.user_messages[-1:], request.effects)
     unread = nothing_read(label_from_record(state.label))
     typed = plan.argv is None and unread and is_typed_look(state.unanswered_look, plan.sends)
-    request = dataclasses.replace(request, payload=leaving_of(plan), sending=_sending(state, call, plan))
+    sending, sources = _sending(state, call, plan), label_from_record(call.label)
+    request = dataclasses.replace(request, payload=leaving_of(plan), sending=sending, sources=sources)
     return dataclasses.replace(request, intent=intent, typed=typed, carried=carried, unseen=state.unseen)
 
 

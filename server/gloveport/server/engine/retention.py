@@ -17,6 +17,7 @@ from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.ids import DAEMON_STREAM, SessionId, session_stream
 from gloveport.protocol.journal.envelope import NewEvent
 from gloveport.protocol.journal.events import SessionDeleted, encode_body
+from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.sessions import Sessions
 from gloveport.server.journal.records import Append, ClientRequest, Removal, SessionRow, StreamAppend
@@ -81,7 +82,9 @@ class Retention:
                 events = actor.cursor.seq
                 refuse_busy(actor)
                 if actor.state.changes and not even_undecided:
-                    words = f"{len(actor.state.changes)} proposed change(s) of this session wait for your decision"
+                    words = (
+                        f"this session has {counted(len(actor.state.changes), 'proposal')} that you did not decide on"
+                    )
                     raise GloveportError(
                         ErrorCode.CHANGE_CONFLICT, words, hint="Decide them first, or use --undecided."
                     )

@@ -15,6 +15,7 @@ from gloveport.server.journal.errors import JournalError
 from gloveport.server.journal.fold_snapshots import drop_snapshots
 from gloveport.server.journal.losses import forget_stream
 from gloveport.server.journal.records import Removal
+from gloveport.server.journal.residue import note_deleted
 
 PURGE_EVENTS: Final = 2_000
 VACUUM_PAGES: Final = 2_000
@@ -67,6 +68,7 @@ def purge_some(connection: sqlite3.Connection) -> int:
             ).rowcount
     if count < 1:
         connection.execute("UPDATE tombstone SET purged=1 WHERE stream=?", row)
+        note_deleted(connection)
     return max(count, 1)
 
 

@@ -13,6 +13,7 @@ import stat
 import struct
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -96,7 +97,8 @@ def try_locks(directory: Path) -> None:
         for fd in (first, second):
             if fd >= 0:
                 os.close(fd)
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, there is nothing to remove, and that was told
+            path.unlink(missing_ok=True)
 
 
 def _excludes(first: int, second: int) -> bool:

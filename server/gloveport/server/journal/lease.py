@@ -7,7 +7,8 @@ one with every owner.
 Must never: delete the lock file (two owners could then lock two files), or judge an owner by its pid alone.
 
 A child that is forked without exec shares the lock: fork servers are started before the lease is taken, or close
-`DataLease.filenos`.
+`DataLease.filenos`. So does any child for the moment before it becomes a program; where the owner died in that moment,
+the lock is waited for.
 """
 
 import errno
@@ -15,6 +16,7 @@ import fcntl
 import json
 import os
 import stat
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,9 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.server.journal.errors import JournalError, refused_by_disk
 
 LOCK_FILE: Final = "daemon.lock"
+HEIR_WAIT_S: Final = 5.0
+"""How long a child of a dead owner may take to become a program."""
+_HEIR_POLL_S: Final = 0.01
 _LOCK_BYTES_MAX: Final = 4096
 _STAT_START_FIELD: Final = 19  # of /proc/<pid>/stat, counted after the command's closing parenthesis
 
@@ -82,6 +87,18 @@ class DataLease:
         Raises JournalError(LEASE_HELD) with `pid` in its data while another owner lives, UNSAFE_DIRECTORY when the
         lock file is not a regular file of ours, NOT_SAVED when it cannot be written.
         """
+        deadline = time.monotonic() + HEIR_WAIT_S
+        while True:
+            try:
+                return cls._acquire(directory)
+            except JournalError as error:
+                is_held = error.code is ErrorCode.LEASE_HELD
+                if not is_held or not _is_dead(read_owner(directory)) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_HEIR_POLL_S)
+
+    @classmethod
+    def _acquire(cls, directory: Path) -> "DataLease":
         # The directory first: without its lock no lock file is made in the place of a removed one.
         directory_fd = _lock_directory(directory)
         fd = -1
@@ -129,6 +146,16 @@ class DataLease:
 
     def __exit__(self, *_exc: object) -> None:
         self.release()
+
+
+def _is_dead(owner: LeaseOwner | None) -> bool:
+    """Whether the owner that the lock file names is certainly gone."""
+    return (
+        owner is not None
+        and owner.pid > 0
+        and owner.start_ticks > 0
+        and process_start_ticks(owner.pid) != owner.start_ticks
+    )
 
 
 def _lock_directory(directory: Path) -> int:

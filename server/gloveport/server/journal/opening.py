@@ -33,6 +33,7 @@ from gloveport.server.journal.identity import OpenFiles, close_to_others
 from gloveport.server.journal.losses import declare_lost, remember, short_streams, untold
 from gloveport.server.journal.reader import tolerant_text
 from gloveport.server.journal.records import Loss, OpenReport, Quarantined
+from gloveport.server.journal.residue import overwrite
 from gloveport.server.journal.salvage import salvage
 from gloveport.server.journal.schema import (
     DATABASE_FILE,
@@ -125,6 +126,7 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
         connection.text_factory = tolerant_text
         report = _check(connection, found, lost)
         connection.text_factory = str
+        _overwrite_residue(connection)
         _make_durable(connection, path)
         touched = connection.execute("SELECT coalesce(max(touched), 0) FROM stream").fetchone()[0]
         noted = _still_noted(connection, path)
@@ -135,6 +137,22 @@ def _open_once(path: Path, found: Found, *, salvaged: str | None = None, lost: t
     quarantined = lost + report.quarantined
     report = replace(report, quarantined=quarantined, salvaged=salvaged, migrated_from=migrated_from, mended=mended)
     return Opened(connection, touched, position, report, OpenFiles(path.parent, _names(path)), noted)
+
+
+def _overwrite_residue(connection: sqlite3.Connection) -> None:
+    """What a crash or a reader kept an erasure from is done now; where there is no room, or a reader, it waits on."""
+
+    def empty() -> bool:
+        busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return moved >= pages and not busy
+
+    try:
+        overwrite(connection, empty)
+    except JournalError:
+        return
+    except sqlite3.Error as error:
+        if not is_full(error):
+            raise
 
 
 def _make_durable(connection: sqlite3.Connection, path: Path) -> None:

@@ -22,6 +22,7 @@ from gloveport.server.journal.errors import conflict
 from gloveport.server.journal.fold_snapshots import drop_snapshots
 from gloveport.server.journal.reader import EVENT_OVERHEAD_BYTES, read_answer, read_place
 from gloveport.server.journal.records import Append, ClientRequest, IndexUpdate, StreamAppend
+from gloveport.server.journal.residue import note_residue
 
 REQUESTS_KEPT_MAX: Final = 100_000
 REQUEST_PRUNE_EVERY: Final = 1_000
@@ -96,6 +97,8 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
             erase_one(connection, erasure.stream, seq)
         for number in erasure.aside:
             erase_aside(connection, erasure.stream, number)
+    if batch.erased:
+        note_residue(connection)
     for removal in batch.removed:
         bury(connection, removal, batch.at)
     for update in batch.index:

@@ -31,6 +31,7 @@ from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is
 from gloveport.server.journal.generation import Marks, next_generation
 from gloveport.server.journal.identity import OpenFiles
 from gloveport.server.journal.records import Append, Appended, Loss
+from gloveport.server.journal.residue import note_residue, overwrite
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
 from gloveport.server.journal.staging import Counters, Staged, erase_one, stage
 from gloveport.server.journal.tail import lose_tail
@@ -192,9 +193,26 @@ class Writer:
         self.note(connection, lambda: None)
         try:
             give_back(connection)
-            return self.checkpoints.empty(connection)
+            emptied = self.checkpoints.empty(connection)
         except sqlite3.Error as error:
             raise self._stop(connection, error) from error
+        return self.overwrite(connection) and emptied
+
+    def overwrite(self, connection: sqlite3.Connection) -> bool:
+        """Where something was erased: write every page anew and empty the log; False where a reader holds old bytes.
+
+        Raises JournalError: DATA_FULL (no room for that; the journal goes on), NOT_SAVED.
+        """
+        self._refuse_when_stopped()
+        try:
+            self._set_level(connection, Durability.FULL)
+            emptied = overwrite(connection, lambda: self.checkpoints.empty(connection))
+        except sqlite3.Error as error:
+            if is_full(error) and _rolled_back(connection):
+                raise disk_full(f"erased, but its old bytes could not be overwritten ({error})") from error
+            raise self._stop(connection, error) from error
+        self._refuse_when_gone(connection)
+        return emptied
 
     def set_aside(self, connection: sqlite3.Connection, stream: str, seq: int, reason: str, now: int) -> Loss:
         """Move a stream's events from `seq` on into the quarantine; raises JournalError(NOT_SAVED)."""
@@ -206,14 +224,15 @@ class Writer:
     def erase(self, connection: sqlite3.Connection, stream: str, seqs: Iterable[int]) -> int:
         """Replace payloads by `ERASED_PAYLOAD`, keeping their hashes; the number of events erased.
 
-        The old bytes are overwritten in the database and its log, not only unlinked.
+        The old bytes are overwritten in the database and its log, not only unlinked; also those of earlier erasures.
         """
         self._refuse_when_stopped()
         try:
             self._set_level(connection, Durability.FULL)
             connection.execute("PRAGMA secure_delete=ON")
             connection.execute("BEGIN IMMEDIATE")
-            count = sum(erase_one(connection, stream, seq) for seq in seqs)
+            if count := sum(erase_one(connection, stream, seq) for seq in seqs):
+                note_residue(connection)
             connection.execute("COMMIT")
             connection.execute("PRAGMA secure_delete=OFF")
             emptied = self.checkpoints.empty(connection)
@@ -222,7 +241,7 @@ class Writer:
         self._refuse_when_gone(connection)
         if count:
             self._note_synced()
-        if not emptied:
+        if not (self.overwrite(connection) and emptied):
             raise JournalError(ErrorCode.BUSY, "erased, but a reader still holds the old bytes; erase them again")
         return count
 

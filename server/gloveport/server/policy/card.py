@@ -19,7 +19,7 @@ from gloveport.server.policy.decide import Decision
 from gloveport.server.policy.display import argv_text, command_display, escape_display, hidden_characters
 from gloveport.server.policy.effects import OUTGOING_KINDS, PATH_KINDS, Effect, EffectKind
 from gloveport.server.policy.findings import KERNEL
-from gloveport.server.policy.labels import Integrity, Label
+from gloveport.server.policy.labels import Integrity
 from gloveport.server.policy.offers import LIFETIME_S, Offer, suggest
 from gloveport.server.policy.origins import Run, origins_of, runs_of
 from gloveport.server.policy.protected import marks
@@ -88,7 +88,7 @@ def build_card(
         "files": [{"path": escape_display(path), "sha256": digest} for path, digest in request.file_digests],
         "sandbox": _sandbox(request.sandbox, 0 if decision.need is None else decision.need.strength_min),
         "notes": [*_notes(request, decision), *_lasting_notes(offers)],
-        "provenance": _provenance(request.leaving, context),
+        "provenance": _provenance(request, context),
         "sends": _sends(request.sending),
         "release": _release(request),
         "intent": request.intent,
@@ -247,12 +247,14 @@ def _run_text(run: Run, at: int) -> str:
     return f"{head}{escape_display(rest)}" if at == 0 else escape_display(run.text)
 
 
-def _provenance(label: Label, context: Context) -> dict[str, Any]:
+def _provenance(request: Request, context: Context) -> dict[str, Any]:
+    """Of all that could leave with the call; `origins` are what its arguments may come from."""
+    label, sources = request.leaving, request.sources
     is_known = context.trust_level in (TrustLevel.trusted, TrustLevel.restricted)
-    origins = origins_of(label, workspace=Integrity.WORKSPACE if is_known else Integrity.UNTRUSTED)
+    origins = origins_of(sources, workspace=Integrity.WORKSPACE if is_known else Integrity.UNTRUSTED)
     return {
         "origins": origins,
-        "origins_left_out": len(label.provenance) - len(origins),
+        "origins_left_out": len(sources.provenance) - len(origins),
         "integrity": label.integrity.name.lower(),
         "words": _INTEGRITY_WORDS[label.integrity],
         "confidential": label.readers is not None,

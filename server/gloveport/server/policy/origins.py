@@ -95,6 +95,12 @@ def runs_of(body: str, told: Sequence[Told]) -> tuple[tuple[tuple[Run, ...], ...
 
 def _line_runs(line: str, marks: Sequence[int | None], used: Sequence[int]) -> Iterator[Run]:
     named = [used.index(mark) if mark in used else None for mark in marks]
+    for way in (range(len(line)), range(len(line) - 1, -1, -1)):
+        before = None
+        for at in way:  # a run begins and ends with something to be seen
+            if line[at].isspace() and named[at] != before:
+                named[at] = None
+            before = named[at]
     start = 0
     for at in range(1, len(line) + 1):
         if at == len(line) or named[at] != named[start]:

@@ -36,7 +36,8 @@ class Request:
     itself, which starts no program. `intent`: whether the user's own words of this goal name the effect, imply it, or
     neither. `typed`: all that leaves is a look that the user asked for in words. `understood` is the command line
     taken apart; None: nobody looked. `carried` is the label of what the call could read and take along; `unseen`
-    are files that earlier calls left and nobody looked through. `sending` is what leaves, whole, for the card alone.
+    are files that earlier calls left and nobody looked through. For the card alone: `sending` is what leaves, whole,
+    and `sources` names what the model had read when it wrote the call.
     """
 
     call_id: CallId
@@ -56,6 +57,7 @@ class Request:
     unknown: tuple[str, ...] = ()
     payload: "Leaving | None" = None
     sending: "Sending | None" = None
+    sources: Label = BOTTOM
     understood: Understood | None = None
     typed: bool = False
     carried: Label = BOTTOM

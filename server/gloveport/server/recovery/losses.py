@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gloveport.protocol.journal.events import RecoverySummarised
+from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
 from gloveport.server.journal.records import Loss
 from gloveport.server.recovery.recover import needs_recovery, recover
@@ -28,8 +29,9 @@ async def recover_and_tell(actor: Actor, loss: Loss | None) -> tuple[Effect, ...
 
 def _told(before: Mapping[str, Any], loss: Loss) -> RecoverySummarised:
     words = (
-        f"{before.get('text', 'The daemon was started again.')} {loss.events} recorded event(s) of this session from"
-        f" number {loss.from_seq} on are gone or were set aside as damaged: {loss.reason}. What is shown here ends"
+        f"{before.get('text', 'The daemon was started again.')} Lost or set aside as damaged:"
+        f" {counted(loss.events, 'recorded event')} of this session from number {loss.from_seq} on: {loss.reason}."
+        " What is shown here ends"
         " before them, so look at your files before you go on."
     )
     return RecoverySummarised(**{name: before.get(name, 0) for name in _COUNTS}, text=words)

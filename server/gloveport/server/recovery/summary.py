@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gloveport.protocol.journal.events import RecoveredItem, RecoverySummarised
+from gloveport.protocol.text import counted
 from gloveport.server.engine.tool_run import REPEATABLE
 from gloveport.server.journal.records import Loss
 from gloveport.server.recovery.findings import Drift, Findings
@@ -117,7 +118,7 @@ def _drift(drift: Drift) -> Iterator[RecoveredItem]:
 def _loss(loss: Loss, *, under_way: bool) -> RecoveredItem:
     ended = " The turn that was under way is ended." if under_way else ""
     words = (
-        f"{loss.events} recorded event(s) of this session from number {loss.from_seq} on are gone or were set aside as"
-        f" damaged: {loss.reason}. What is shown here ends before them.{ended}"
+        f"Lost or set aside as damaged: {counted(loss.events, 'recorded event')} of this session from number"
+        f" {loss.from_seq} on: {loss.reason}. What is shown here ends before them.{ended}"
     )
     return RecoveredItem(kind="loss", ref="", outcome="lost", text=words, next="Look at your files before you go on.")

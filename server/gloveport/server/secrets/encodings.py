@@ -32,6 +32,16 @@ def _encoded(value: bytes) -> Iterator[bytes]:
     for spelled in (quote(value, safe=""), quote(value), quote_plus(value)):
         yield spelled.encode()
         yield spelled.lower().encode()
+    yield from _codes(value)
+
+
+def spell_in_lines(value: bytes) -> frozenset[bytes]:
+    """The spellings that programs break into lines, without the breaks; none for a short value."""
+    return frozenset(_codes(value)) if len(value) >= SPELLED_BYTES_MIN else frozenset()
+
+
+def _codes(value: bytes) -> Iterator[bytes]:
+    """Hexadecimal and base64."""
     yield value.hex().encode()
     yield value.hex().upper().encode()
     for before in range(3):

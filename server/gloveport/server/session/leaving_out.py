@@ -15,6 +15,7 @@ from gloveport.protocol.journal.events import (
     EventBody,
     GrantIssued,
     ModelTextDelta,
+    PlanUpdated,
     SteeringDecided,
     ToolExecutionFinished,
     ToolExecutionProgress,
@@ -89,14 +90,21 @@ def _results(state: SessionState) -> set[str]:
 
 
 def _groups(bodies: Bodies, wanted: Collection[int]) -> tuple[frozenset[int], ...]:
-    """What goes together: all of one message, any other event by itself."""
+    """What goes together: all of one message, all plans with the newest, any other event by itself."""
     messages: dict[str, set[int]] = {}
     for seq, body in bodies.items():
         if isinstance(body, OF_A_MESSAGE):
             messages.setdefault(body.message_id, set()).add(seq)
     of_messages = tuple(frozenset(seqs) for seqs in messages.values() if not seqs.isdisjoint(wanted))
-    alone = sorted(set(wanted).difference(*messages.values()))
-    return (*of_messages, *(frozenset((seq,)) for seq in alone))
+    plans = _plans(bodies, wanted)
+    alone = sorted(set(wanted).difference(plans, *messages.values()))
+    return (*of_messages, *((plans,) if plans else ()), *(frozenset((seq,)) for seq in alone))
+
+
+def _plans(bodies: Bodies, wanted: Collection[int]) -> frozenset[int]:
+    """With the newest plan every older one goes, which would be shown as today's without it."""
+    plans = frozenset(seq for seq, body in bodies.items() if isinstance(body, PlanUpdated))
+    return plans if plans and max(plans) in wanted else frozenset()
 
 
 def _largest(

@@ -6,6 +6,7 @@ Must never: run on the host side, or start a program twice for one call.
 """
 
 import posixpath
+import shlex
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -272,7 +273,7 @@ class RunCommand:
         reaches = network_effects(arguments.network, context)
         reaches = tuple(dict.fromkeys((*reaches, *credential_effects(arguments.credentials, context))))
         return ToolPlan(
-            title=visible(f"Run {' '.join(argv)}"[:200]),
+            title=visible(f"Run {shlex.join(argv)}"[:200]),
             effects=(effect("execute", " ".join(argv)), *reads, *reaches),
             recovery="probeable",
             stop_class="killable",

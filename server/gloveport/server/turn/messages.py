@@ -20,6 +20,7 @@ from typing import Final, Literal
 from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.steering import SteeringKind
+from gloveport.protocol.text import counted
 from gloveport.server.session.state import CallStage, SessionState, Steered, Turn
 from gloveport.server.turn import calls, flow
 from gloveport.server.turn import inputs as inp
@@ -204,7 +205,7 @@ def _words(draft: Draft, steered: Steered) -> str:
         ["The model is asked when its pause is over."] if turn.retry is not None and not steered.next_turn_id else []
     )
     unbegun = [call for call in turn.calls if call.stage in (CallStage.PROPOSED, CallStage.WAITING)]
-    words += [f"{len(unbegun)} call(s) that had not begun are withdrawn."] if unbegun else []
+    words += [f"Withdrawn before it began: {counted(len(unbegun), 'call')}."] if unbegun else []
     words += [f"{stop_words(call)}." for call in turn.calls if call.stage is CallStage.RUNNING]
     then = "The turn goes on with your message." if steered.next_turn_id is None else "A new turn begins with it."
     return " ".join([*words, then])

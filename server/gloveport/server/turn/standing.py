@@ -7,6 +7,7 @@ Must never: guess how long something will take.
 
 from collections.abc import Iterator
 
+from gloveport.protocol.text import counted
 from gloveport.server.session.state import Phase, SessionState
 from gloveport.server.turn.stopping import running_calls
 
@@ -23,7 +24,7 @@ def _sentences(state: SessionState) -> Iterator[str]:
     elif state.phase is Phase.STOPPING:
         yield "It is stopping."
     elif state.approvals:
-        yield f"It waits for your answer to {len(state.approvals)} question(s)."
+        yield f"It waits for your answer to {counted(len(state.approvals), 'question')}."
     elif turn.request is not None:
         yield "The model is answering."
     elif turn.retry is not None:
@@ -37,4 +38,4 @@ def _sentences(state: SessionState) -> Iterator[str]:
     if steps:
         yield f"{sum(item.state == 'done' for item in steps)} of {len(steps)} steps of the plan are done."
     if state.changes:
-        yield f"{len(state.changes)} file(s) are proposed."
+        yield f"Proposed: {counted(len(state.changes), 'file')}."

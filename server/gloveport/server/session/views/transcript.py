@@ -11,12 +11,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from gloveport.protocol.journal import events as ev
+from gloveport.protocol.text import counted
 from gloveport.server.session.views.held import is_held_back
 from gloveport.server.session.views.placed import Placed, all_but
 
 Format = Literal["markdown", "plain"]
 RESULT_CHARS_MAX: Final = 2_000
 """Of a longer result head and tail are shown."""
+TITLE_CHARS_MAX: Final = 60
+"""Of the first message, where it names the session."""
 _TICKS: Final = re.compile("`{3,}")
 _ANSWERS: Final = MappingProxyType({"superseded": "no longer asked", "withdrawn": "not needed any more"})
 _LEVELS: Final = MappingProxyType({"unset": "trust not chosen yet"})
@@ -96,6 +99,8 @@ class TranscriptProjection:
         self._size = 0
         self._pieces: list[str] = []
         self._titles: dict[str, str] = {}
+        self._begun: ev.SessionCreated | None = None
+        """Not told yet: the first message names a session whose title is its folder's name alone."""
 
     def take(self, event: Placed) -> None:
         """Take one more event in."""
@@ -112,23 +117,33 @@ class TranscriptProjection:
             self._tell(body, tell)
 
     def _tell(self, body: Any, tell: Callable[["TranscriptProjection", Any], Iterable[str]]) -> None:
+        if self._begun is not None:
+            self._say_begun(body.text if isinstance(body, ev.UserMessageAdded) else "")
         for block in tell(self, body):
             self._say(block)
 
+    def _say_begun(self, message: str) -> None:
+        begun, self._begun = self._begun, None
+        for block in () if begun is None else self._heading(begun, message):
+            self._say(block)
+
     def _say(self, block: str) -> None:
+        if self._begun is not None:
+            self._say_begun("")
         if block.strip():
             self._blocks.append(block.rstrip())
             self._size += len(block)
 
     def finish(self) -> str:
         """Everything told and not taken away yet."""
-        return "".join(f"{block}\n\n" for block in self._blocks)
+        begun = () if self._begun is None else self._heading(self._begun, "")
+        return "".join(f"{block.rstrip()}\n\n" for block in (*begun, *self._blocks))
 
     def drain(self) -> str:
         """Take away what is told so far."""
         text = self.finish()
         self._blocks.clear()
-        self._size = 0
+        self._begun, self._size = None, 0
         return text
 
     @property
@@ -139,7 +154,7 @@ class TranscriptProjection:
     @property
     def at_rest(self) -> bool:
         """Whether the next event can be told without any that came before."""
-        return not self._pieces and not self._titles
+        return not self._pieces and not self._titles and self._begun is None
 
     # --- how each thing is told
 
@@ -150,7 +165,13 @@ class TranscriptProjection:
         return fenced(text) if self._form == "markdown" else "\n".join(f"    {one}" for one in text.splitlines())
 
     def _created(self, body: ev.SessionCreated) -> Iterable[str]:
-        yield self._head(body.title or "Session", 1)
+        self._begun = body
+        return ()
+
+    def _heading(self, body: ev.SessionCreated, message: str) -> Iterable[str]:
+        is_folder = body.title == body.root.rpartition("/")[2]
+        first = " ".join(message.split())[:TITLE_CHARS_MAX] if is_folder else ""
+        yield self._head(first or body.title or "Session", 1)
         level = _LEVELS.get(body.trust_level, body.trust_level)
         yield f"{body.root} · {body.model_label} · sandbox {body.sandbox} · {level}"
 
@@ -236,7 +257,7 @@ class TranscriptProjection:
             yield f"⚠ looks like an injection ({hint.kind.replace('_', ' ')}, {where}): {hint.excerpt}"
 
     def _unseen(self, body: ev.CopyUnseen) -> Iterable[str]:
-        yield f"⚠ {body.files} file(s) left in ignored folders were not looked through: {', '.join(body.paths)}"
+        yield f"⚠ {counted(body.files, 'file')} left in ignored folders and not looked through: {', '.join(body.paths)}"
 
     def _plan(self, body: ev.PlanUpdated) -> Iterable[str]:
         yield "\n".join(f"- [{_MARKS.get(one.state, ' ')}] {one.title}" for one in body.items)
@@ -274,7 +295,8 @@ class TranscriptProjection:
         yield f"[rules of this session: {', '.join(body.ids) or 'none any more'}, by {body.by}]"
 
     def _erased(self, body: ev.TextErased) -> Iterable[str]:
-        yield f"[a text was erased from {body.events} event(s) and {body.outputs} output(s), by {body.by}]"
+        places = f"{counted(body.events, 'event')} and {counted(body.outputs, 'output')}"
+        yield f"[a text was erased from {places}, by {body.by}]"
 
     def _frozen(self, body: ev.SessionFrozen) -> Iterable[str]:
         yield f"⛔ the session was frozen: {body.words} ({body.evidence})"
