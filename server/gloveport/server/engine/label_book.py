@@ -85,8 +85,11 @@ class LabelBook:
         return join_all_labels(*found) if found else None
 
     def _is_news(self, one: LabelledFile) -> bool:
-        known = self.of(one.path, one.digest)
-        return known is None or join_labels(known, one.label) != known or one.path not in self._by_path
+        """Whether the path's own label or that of its content is to rise: each is found without the other."""
+        known = [self._by_path.get(one.path)]
+        if one.digest not in (None, EMPTY):
+            known.append(self._by_digest.get(one.digest))
+        return any(label is None or join_labels(label, one.label) != label for label in known)
 
     def _take(self, files: Iterable[LabelledFile]) -> None:
         for one in files:
