@@ -12,6 +12,7 @@ const NOT_ASKED: Readonly<Record<string, string>> = {
   "plan/show": "the plan is an item of the view",
   "sample/list": "records for evaluation are the command line's, for programs that read them",
   "session/export": "events as stored are the command line's, for programs that read them",
+  "workspace/show": "the levels of all folders come with workspace/list",
 };
 
 const sources = ["common", "node", "vscode", "webview"]
