@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import type { SessionDetail } from "../../protocol/typescript/wire.ts";
 import {
+  beginWithin,
   brief,
   budgetBrief,
   limitsOf,
@@ -111,6 +112,25 @@ test("one limit is set and the others stay; of money nothing is told where token
   expect(limitsWith(now, "sessionTokens", 9)).toEqual({ turnTokens: 5, sessionTokens: 9 });
   expect(limitsWith(now, "sessionNanoUsd", 9)).toEqual({ turnTokens: 5, sessionTokens: null, money: { turnNanoUsd: 7, sessionNanoUsd: 9 } });
   expect(limitsWith(now, "turnNanoUsd", null)).toEqual({ turnTokens: 5, sessionTokens: null, money: { turnNanoUsd: null, sessionNanoUsd: null } });
+});
+
+test.each([
+  ["the daemon refuses it", { sessionUsd: 2 }, ["session/budget", "session/delete"]],
+  ["the setting is no amount", { sessionUsd: -2 }, ["session/delete"]],
+])("a session that can't have its limit is deleted again: %s", async (_why, settings, asked) => {
+  const none = { turnTokens: 0, sessionTokens: 0, turnUsd: 0, sessionUsd: 0 };
+  const calls: string[] = [];
+  const refusing = {
+    call: (method: string, params: unknown): Promise<never> => {
+      calls.push(method);
+      expect(params).toMatchObject({ sessionId: "s1" });
+      return method === "session/delete" ? (Promise.resolve({}) as Promise<never>) : Promise.reject(new Error("no price is known"));
+    },
+  };
+  await expect(beginWithin(refusing, { ...none, ...settings }, () => ({ clientRequestId: "r", sessionId: "s1" }))).rejects.toThrow(
+    /no price is known|no amount/,
+  );
+  expect(calls).toEqual(asked);
 });
 
 test("a session begins within the limits of the settings, and not at all where one of them is no amount", () => {

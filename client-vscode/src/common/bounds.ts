@@ -8,6 +8,7 @@
 
 import type { SessionBudgetParams, SessionDetail } from "../../../protocol/typescript/wire.ts";
 import type { Budget, Mode } from "./panel.ts";
+import type { Rpc } from "./rpc.ts";
 import { grouped } from "./words.ts";
 
 export const MODES: readonly { readonly mode: Mode; readonly label: string; readonly detail: string }[] = [
@@ -202,4 +203,21 @@ export function startLimits(settings: Readonly<Record<SettingName, unknown>>): L
     return null;
   }
   return inMoney ? { ...tokens, money } : tokens;
+}
+
+/** Set the limits of the settings in a session that was just begun; one that can't have them is deleted again. */
+export async function beginWithin(
+  connection: Pick<Rpc, "call">,
+  settings: Parameters<typeof startLimits>[0],
+  ofSession: () => { readonly clientRequestId: string; readonly sessionId: string },
+): Promise<void> {
+  try {
+    const limits = startLimits(settings);
+    if (limits !== null) {
+      await connection.call("session/budget", { ...ofSession(), ...limits });
+    }
+  } catch (error) {
+    await connection.call("session/delete", ofSession());
+    throw error;
+  }
 }

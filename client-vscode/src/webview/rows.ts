@@ -170,7 +170,7 @@ function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
   const act = h("div", { class: "act" });
   const draw = (): void => {
     const step = raise();
-    const add = step !== null && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, raiseWords(step));
+    const add = step !== null && title === "Budget reached" && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, raiseWords(step));
     fill(act, add, limits);
   };
   draw();
