@@ -92,6 +92,7 @@ PLANTS: tuple[tuple[Check, str, str, str], ...] = (
     (docs.check_everything_is_named, "docs/reference.md", "`gloveport.command`", ""),
     (docs.check_invariants, "ARCHITECTURE.md", "# A\n", "# A\n" + "\n" * 300),
     (docs.check_invariants, "ARCHITECTURE.md", "INV-2", "INV-1"),
+    (docs.check_invariants, "ARCHITECTURE.md", "Rooms: turn.", "Rooms: turn. INV-1 within a line, too."),
     (docs.check_invariants, "ARCHITECTURE.md", "::test_x", "::test_z"),
     (docs.check_invariants, "ARCHITECTURE.md", "::TestB::", "::"),
     (docs.check_invariants, "ARCHITECTURE.md", "`tests/unit/test_a.py::test_x`", "for sure"),

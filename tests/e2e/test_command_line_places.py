@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from gloveport.protocol.errors import ERRORS, ErrorCode
 from gloveport.protocol.wire.methods import METHODS
 from gloveport.server.cli import hints
 from gloveport.server.cli.root import DECIDE, DEVELOPERS, LOOK, SET_UP, WORK
-from gloveport.server.cli.run import workspace_around
+from gloveport.server.cli.trusting import workspace_around
 
+RUN = "Run " + shlex.join(["python3", "-c", "print('hello from a program')"])
+"""As its card has the words."""
 PLAYED: list[dict[str, Any]] = [
     {"when": {"user_contains": "break", "turn": 0}, "calls": [
         {"name": "run_command", "arguments": {"argv": ["sh", "-c", "echo all is well; exit 3"]}}]},
@@ -194,7 +197,7 @@ def test_models_are_listed_and_chosen(cli: Cli, root: Path) -> None:
 def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
     """A call that its trust level forbids: the level that would allow it; one that failed: its output and a way on."""
     shown = cli("run", "run", "--trust", "untrusted", "--approve", "once", cwd=root).stdout
-    assert "⊘ Run python3 -c print('hello from a program'): Not allowed: " in shown
+    assert f"⊘ {RUN}: Not allowed: " in shown
     assert "gloveport why" in shown
     assert "Choose another way" not in shown
     assert ".." not in shown.replace("...", "")
@@ -212,13 +215,13 @@ def test_why_says_what_would_help(cli: Cli, root: Path) -> None:
 def test_a_denied_call_is_named_by_what_it_would_have_done(cli: Cli, root: Path) -> None:
     """Its title, one stop at most, and no accept where nothing is proposed."""
     shown = cli("run", "run", "--trust", "trusted", "--approve", "never", cwd=root).stdout
-    assert "⊘ Run python3 -c print('hello from a program'): Refused by an answer that was given before" in shown
+    assert f"⊘ {RUN}: Refused by an answer that was given before" in shown
     assert "nobody was asked" in " ".join(shown.split())
     assert "The user said no" not in shown
     assert ".." not in shown.replace("...", "")
     assert "A call" not in shown
     assert "gloveport accept" not in shown
-    assert "Run python3 -c print('hello from a program')" in cli("show", cwd=root).stdout
+    assert RUN in cli("show", cwd=root).stdout
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,6 @@
 from pathlib import Path
 
 import pytest
-
-from gloveport.protocol.wire.base import SessionParams
-from gloveport.protocol.wire.change import ChangeDecideParams, Selection
-from gloveport.server.client.connect import Client
 from tests.kit.daemon import request_id, send, start_session, trust
 from tests.kit.redteam import (
     SECRET,
@@ -21,6 +17,10 @@ from tests.kit.redteam import (
     trusts_the_place,
     world,
 )
+
+from gloveport.protocol.wire.base import SessionParams
+from gloveport.protocol.wire.change import ChangeDecideParams, Selection
+from gloveport.server.client.connect import Client
 
 NOTES = "".join(f"line {number}\n" for number in range(30))
 COPIED = told_by("read_file", "SPELL=([a-z0-9-]+)")

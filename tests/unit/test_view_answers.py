@@ -74,7 +74,7 @@ def test_a_transcript_says_that_trust_was_not_chosen() -> None:
 def test_a_transcript_is_headed_as_its_session_is_listed(title: str, headed: str) -> None:
     """By the title that was given; where that is the folder's name alone, by the first message."""
     created, *rest = told(Story().user_says("Mend  the\nsum"))
-    named = json.dumps({**json.loads(created.payload), "title": title, "root": "/work/proj"}).encode()
+    named = json.dumps({**json.loads(created.payload), "title": title, "root": "/repo/proj"}).encode()
     transcript = TranscriptProjection()
     feed(transcript, [created._replace(payload=named)], never)
     assert transcript.finish().startswith(f"# {title or 'Session'}\n"), "before anything was said"

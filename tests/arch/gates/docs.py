@@ -142,8 +142,10 @@ def check_invariants(root: Path, surface: Surface) -> list[str]:
             for path, name in tests
             if not has_test(root, path, name)
         ]
-    if len(set(numbers)) != len(numbers) or not numbers:
-        faults.append(f"ARCHITECTURE.md: invariants are numbered {numbers}, not each once")
+    every = INVARIANT.findall(text)  # also those that stand within a line
+    if len(set(every)) != len(every) or not numbers:
+        twice = sorted({number for number in every if every.count(number) > 1})
+        faults.append(f"ARCHITECTURE.md: not each invariant has a number of its own: {numbers and twice}")
     return faults
 
 

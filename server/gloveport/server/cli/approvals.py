@@ -15,13 +15,21 @@ import typer
 from gloveport.protocol.wire.base import Empty
 from gloveport.protocol.wire.session import ItemListParams, SessionInfo, ViewItem
 from gloveport.protocol.wire.turn import ApprovalInfo, WhyParams
-from gloveport.server.cli.cards import ELSEWHERE, Choice, answer, choose, gone_words, offered_option, waiting
+from gloveport.server.cli.cards import (
+    ELSEWHERE,
+    Choice,
+    answer,
+    checked_approve,
+    choose,
+    gone_words,
+    offered_option,
+    waiting,
+)
 from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.hints import RERUN_HINT, hint_for_call
 from gloveport.server.cli.link import Exit, out, plain, say, with_client
 from gloveport.server.cli.phrases import call_title, short_call, short_id
 from gloveport.server.cli.pick import HERE, Folder, Session, pick_session, sessions_here, shown_title
-from gloveport.server.cli.run import checked_approve
 from gloveport.server.cli.together import ALL, NONE, answer_chosen, must_be_each, row_of, show_row
 from gloveport.server.client.connect import Client
 

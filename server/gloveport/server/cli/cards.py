@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+import typer
+
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, ApprovalResolveParams
@@ -19,10 +21,19 @@ from gloveport.server.cli.prompt import read_line
 from gloveport.server.client.connect import Client
 
 Approve = Literal["ask", "never", "once", "turn", "session", "workspace"]
+APPROVE: Final[tuple[Approve, ...]] = ("ask", "never", "once", "turn", "session", "workspace")
 Choice = int | Literal["no", "unanswered", "all", "none"]
 _SCOPES: Final = ("once", "turn", "session", "workspace")
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red"})
 ELSEWHERE: Final = "  answered elsewhere"
+
+
+def checked_approve(given: str, option: str = "--approve") -> Approve:
+    """The manner named by this option of the command. Raises typer.BadParameter."""
+    found: Approve | None = next((one for one in APPROVE if one == given), None)
+    if found is None:
+        raise typer.BadParameter(f"{given!r} is not one of {', '.join(APPROVE)}", param_hint=option)
+    return found
 
 
 def gone_words(state: str) -> str:

@@ -32,9 +32,10 @@ from gloveport.server.cli.demo import SCRIPTED
 from gloveport.server.cli.help import Command, Group
 from gloveport.server.cli.link import Exit, fail, placed, request_id, say, with_client
 from gloveport.server.cli.phrases import short_id
-from gloveport.server.cli.pick import HERE, Folder, Session, once_named, pick_running, pick_session
-from gloveport.server.cli.run import Root, checked_level, known_level, naming, workspace_here
+from gloveport.server.cli.pick import HERE, Folder, Root, Session, once_named, pick_running, pick_session
+from gloveport.server.cli.run import naming
 from gloveport.server.cli.steering import print_returned, returned_by_stop
+from gloveport.server.cli.trusting import checked_level, known_level, workspace_here
 from gloveport.server.client.connect import Client
 from gloveport.server.settings import UNSET
 

@@ -23,6 +23,10 @@ Session = Annotated[
     str, typer.Option("--session", "-s", help="A part of the session's id; empty: the newest of this folder.")
 ]
 Folder = Annotated[Path, typer.Option("--root", "-C", help="Act as if called in this folder.")]
+Root = Annotated[
+    Path | None,
+    typer.Option("--root", "-C", help="The workspace folder; without it this folder, or the workspace it lies in."),
+]
 HERE: Final = Path(".")
 RESTING: Final = ("idle", "applying")
 """Phases without a turn."""

@@ -6,20 +6,17 @@ Must never: accept a change by itself unless `--accept` says so.
 """
 
 import asyncio
-import os
 import shlex
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
 from gloveport.protocol.wire.base import Empty
-from gloveport.protocol.wire.place import TrustLevelName, WorkspaceShowParams, WorkspaceTrustParams
 from gloveport.protocol.wire.session import SessionInfo, SessionStartParams
 from gloveport.protocol.wire.turn import TurnStartParams
 from gloveport.server.cli.bounds import (
@@ -33,33 +30,34 @@ from gloveport.server.cli.bounds import (
     set_budget,
     set_mode,
 )
-from gloveport.server.cli.cards import Approve
+from gloveport.server.cli.cards import checked_approve
 from gloveport.server.cli.changes import decide, decided_words
 from gloveport.server.cli.diffs import pending, show_diffs
-from gloveport.server.cli.feed import Feed
 from gloveport.server.cli.first_copy import copy_words
 from gloveport.server.cli.hints import hint_of
-from gloveport.server.cli.link import Exit, fail, out, placed, request_id, say, warn, with_client
+from gloveport.server.cli.link import Exit, fail, placed, request_id, say, warn, with_client
 from gloveport.server.cli.phrases import short_id
 from gloveport.server.cli.pick import (
     HERE,
     Folder,
     Named,
+    Root,
     Session,
-    every_session,
     once_named,
     pick_session,
     shown_title,
 )
-from gloveport.server.cli.prompt import read_line
+from gloveport.server.cli.trusting import (
+    TRUST_NOT_CHOSEN,
+    checked_level,
+    place_words,
+    settle_trust,
+    workspace_here,
+)
 from gloveport.server.cli.turns import Manner, TurnFollower, last_turn, running_turn
 from gloveport.server.client.connect import Client
 from gloveport.server.settings import UNSET
 
-Root = Annotated[
-    Path | None,
-    typer.Option("--root", "-C", help="The workspace folder; without it this folder, or the workspace it lies in."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as NDJSON.")]
 ApproveOption = Annotated[
     str,
@@ -71,102 +69,6 @@ ApproveOption = Annotated[
 ]
 TrustOption = Annotated[str, typer.Option("--trust", help="Trust the folder: trusted, restricted or untrusted.")]
 AcceptOption = Annotated[bool, typer.Option("--accept", help="Accept all changes when the turn completed.")]
-
-APPROVE: Final[tuple[Approve, ...]] = ("ask", "never", "once", "turn", "session", "workspace")
-LEVELS: tuple[TrustLevelName, ...] = ("trusted", "restricted", "untrusted")
-TRUST_NOT_CHOSEN: Final = "use --trust restricted"
-
-
-def checked_approve(given: str, option: str = "--approve") -> Approve:
-    """The manner named by this option of the command. Raises typer.BadParameter."""
-    found: Approve | None = next((one for one in APPROVE if one == given), None)
-    if found is None:
-        raise typer.BadParameter(f"{given!r} is not one of {', '.join(APPROVE)}", param_hint=option)
-    return found
-
-
-def checked_level(given: str, named: str = "--trust") -> TrustLevelName | None:
-    """The level named; None for an empty text. `named`: what the user gave it as."""
-    if not given:
-        return None
-    found: TrustLevelName | None = next((one for one in LEVELS if one == given), None)
-    if found is None:
-        raise typer.BadParameter(f"{given!r} is not one of {', '.join(LEVELS)}", param_hint=named)
-    return found
-
-
-async def workspace_here(client: Client) -> Path:
-    """The folder the user is in, or the known workspace it lies in, which is told."""
-    here = placed(HERE)
-    known = [one.root for one in (await client.call("workspace/list", Empty())).workspaces]
-    known += [one.root for one in await every_session(client)]
-    root = workspace_around(here, frozenset(known))
-    if root != here:
-        words = f"in the workspace {root}, which this folder lies in; -C . means this folder alone"
-        warn(words, "dim")
-    return root
-
-
-def workspace_around(folder: Path, known: Container[str]) -> Path:
-    """The nearest of the folder and those above it that is a workspace; none beyond the top of a repository.
-
-    What lies beyond that is another project: it lends this one neither its trust nor its rights. The whole system and
-    the home folder are no workspace, whatever was once said of them.
-    """
-    for place in (folder, *folder.parents):
-        if place in (Path("/"), Path(os.path.expanduser("~"))):
-            break
-        if str(place) in known:
-            return place
-        if os.path.lexists(place / ".git"):
-            break
-    return folder
-
-
-async def known_level(client: Client, root: Path) -> str | None:
-    """The level the user gave this folder; None where nothing was said."""
-    known = (await client.call("workspace/list", Empty())).workspaces
-    return next((one.trust_level for one in known if one.root == str(root)), None)
-
-
-async def settle_trust(client: Client, root: Path, level: TrustLevelName | None, *, may_ask: bool) -> None:
-    """Give the level told on the command line, or ask once for a folder that has none.
-
-    Raises GloveportError, before anything is asked, for a folder in which no session can begin.
-    """
-    if level is None:
-        shown = await client.call("workspace/show", WorkspaceShowParams(root=str(root)))
-        if shown.trust_level != UNSET or not may_ask:
-            return
-        level = await _ask_level(root)
-    params = WorkspaceTrustParams(client_request_id=request_id(), root=str(root), trust_level=level)
-    await client.call("workspace/trust", params)
-
-
-_ANSWERS: Final[Mapping[str, TrustLevelName]] = MappingProxyType(
-    {
-        "": "restricted", "1": "restricted", "r": "restricted", "restricted": "restricted",
-        "2": "trusted", "t": "trusted", "trusted": "trusted",
-        "3": "untrusted", "u": "untrusted", "untrusted": "untrusted",
-    }
-)  # fmt: skip
-
-
-async def _ask_level(root: Path) -> TrustLevelName:
-    feed = Feed(out())
-    feed.line(f"How far do you trust the code in {root}?", "bold yellow")
-    feed.line("  [1] restricted: its programs and tests run in a container without network (usual)", indent="      ")
-    feed.line("  [2] trusted: its programs may also run as plain processes of yours", indent="      ")
-    feed.line("  [3] untrusted: nothing of it runs unless gVisor or another machine is set up", indent="      ")
-    while True:
-        feed.ask("  answer [1]: ")
-        typed = await read_line()
-        feed.asked(typed=typed is not None)
-        if typed is None:
-            fail("no answer: trust not chosen", TRUST_NOT_CHOSEN, Exit.APPROVAL_NEEDED)
-        if typed.lower() in _ANSWERS:
-            return _ANSWERS[typed.lower()]
-        feed.line("  type 1, 2 or 3, or the word")
 
 
 async def begin(client: Client, root: Path, model: str, sandbox: str) -> SessionInfo:
@@ -273,7 +175,7 @@ def run(
         session = await begin(client, folder, model, sandbox)
         if not as_json:
             level_words = "trust not chosen" if session.trust_level == UNSET else session.trust_level
-            say(f"{session.model_label} · {await _place_words(client, session)} · {level_words}", "dim")
+            say(f"{session.model_label} · {await place_words(client, session)} · {level_words}", "dim")
             await tell_broken(client, named=bool(sandbox))
         if session.trust_level == UNSET:
             warn(f"trust not chosen; {TRUST_NOT_CHOSEN}", "yellow")
@@ -284,15 +186,6 @@ def run(
         return await follow_and_finish(client, session, turn_id, manner, accept=accept)
 
     raise typer.Exit(int(with_client(work)))
-
-
-async def _place_words(client: Client, session: SessionInfo) -> str:
-    """Where programs run; that none does, where the folder's trust asks for more than its sandbox holds."""
-    if session.trust_level == "untrusted":
-        rungs = (await client.call("sandbox/list", Empty())).sandboxes
-        if not any(rung.name == session.sandbox and "untrusted" in rung.trust_levels for rung in rungs):
-            return f"no program runs ({session.sandbox} is too weak)"
-    return f"sandbox {session.sandbox}"
 
 
 def _one_task(words: list[str]) -> str:
