@@ -13,7 +13,6 @@ const NOT_ASKED: Readonly<Record<string, string>> = {
   "sample/list": "records for evaluation are the command line's, for programs that read them",
   "workspace/show": "workspace/list tells the same of every folder",
   "session/export": "events as stored are the command line's, for programs that read them",
-  "workspace/show": "what is said of one folder is a row of workspace/list",
 };
 
 const sources = ["common", "node", "vscode", "webview"]

@@ -90,11 +90,17 @@ export interface QueuedRow {
 
 export type Mode = NonNullable<SessionDetail["mode"]>;
 
-/** A limit of tokens and what was used of it. */
+/** A limit of tokens or of money (in billionths of a US dollar), and what was used of it. */
 export interface Budget {
   readonly whose: "turn" | "session";
+  readonly unit: "tokens" | "usd";
   readonly used: number;
   readonly limit: number;
+  readonly running: boolean;
+  /** A turn's limit while none runs and none was ended by it: all of it is for the next one. */
+  readonly ahead: boolean;
+  /** What stands in the way of a request, of all limits that are set. */
+  readonly words: string;
 }
 
 export interface SessionPicture {

@@ -132,7 +132,7 @@ export function turnWords(fields: Fields): { readonly words: string; readonly hi
 
 /** Whether a turn ended because a limit of tokens had no room for its next request. */
 export function isOverBudget(fields: Fields): boolean {
-  return str(fields, "code") === "budget.reached";
+  return str(fields, "code") === "budget.reached" || str(fields, "code") === "budget.unpriced";
 }
 
 function turnEnd(turn: ViewItem | null): readonly Row[] {

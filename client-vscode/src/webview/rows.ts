@@ -7,14 +7,14 @@
  */
 
 import { attachmentLabel, splitAttachments } from "../common/attach.ts";
-import { brief } from "../common/bounds.ts";
+import { raiseWords } from "../common/bounds.ts";
 import type { Raise } from "../common/bounds.ts";
 import type { FileRow } from "../common/panel.ts";
 import { isOverBudget, isStreaming, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
-import { grouped } from "../common/words.ts";
+import { capital, grouped } from "../common/words.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { STATE_TOLD, answeredView, cardView } from "./card.ts";
 import { dot } from "./chrome.ts";
@@ -175,12 +175,13 @@ function askView(fields: Fields): HTMLElement {
 
 /** The turn ended at a limit: what was done stays; the newest such card can raise the limit by one step. */
 function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
-  const words = str(fields, "message");
+  const title = str(fields, "code") === "budget.reached" ? "Budget reached" : "No price is known";
+  const words = [`${capital(str(fields, "message"))}. The work so far is kept.`, ...(title === "Budget reached" ? [] : [str(fields, "hint")])];
   const limits = button("btn", () => send({ type: "verb", verb: "setBudget" }), {}, "Set limit");
   const act = h("div", { class: "act" });
   const draw = (): void => {
     const step = raise();
-    const add = step !== null && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, `Add ${brief(step.by)} tokens`);
+    const add = step !== null && title === "Budget reached" && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, raiseWords(step));
     fill(act, add, limits);
   };
   draw();
@@ -189,12 +190,12 @@ function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
     { class: "pad" },
     h(
       "div",
-      { class: "ap reached", role: "group", label: "Budget reached", on: { [STATE_TOLD]: draw } },
+      { class: "ap reached", role: "group", label: title, on: { [STATE_TOLD]: draw } },
       h(
         "div",
         { class: "sec first" },
-        h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, "Budget reached")),
-        h("p", { class: "sm q" }, revealed(`${words.charAt(0).toUpperCase()}${words.slice(1)}. The work so far is kept.`)),
+        h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, title)),
+        ...words.map((one) => h("p", { class: "sm q" }, revealed(one))),
         act,
       ),
     ),
