@@ -1,5 +1,7 @@
-/** What the user lets a session use and do: limits of tokens, and the mode, from the composer. */
+/** What the user lets a session use and do: limits of tokens and of money, and the mode, from the composer. */
 
+import { appendFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor } from "./kit/editor.ts";
@@ -14,6 +16,7 @@ const STEPS = [
   ...scene("say hello", { text: "Hello.", usage }),
   ...scene("plan it", { text: "I look first.\n", calls: [READ, WRITE], usage }, { text: "I would add b.txt.", usage }),
   ...scene("look twice", { text: "I look.\n", calls: [READ], usage }, { text: "This is never said.", usage }),
+  ...scene("look once more", { text: "I look again.\n", calls: [READ], usage }, { text: "Nor is this.", usage }),
   ...scene(
     "two settings",
     { calls: [call("write_file", { path: "conftest.py", content: "first = 1\n" }), call("write_file", { path: "package.json", content: "{}\n" })] },
@@ -28,11 +31,9 @@ let window: Window;
 
 beforeAll(async () => {
   home = new Home({ name: "e2e", steps: STEPS });
-  editor = await Editor.start(home, { machine: { "gloveport.sessionTokens": 1_000_000 }, keys: THEME_KEYS });
+  editor = await Editor.start(home, { machine: { "gloveport.sessionTokens": 1_000_000, "gloveport.sessionUsd": 2 }, keys: THEME_KEYS });
   window = await editor.open(home.workspace("bounds", { "a.txt": "one\n" }));
   await window.openPanel();
-  await window.say("say hello", "Trusted");
-  await window.panel.getByText("Hello.", { exact: true }).waitFor();
 });
 
 afterAll(async () => {
@@ -47,21 +48,33 @@ afterEach(async ({ task }) => {
   }
 });
 
-/** Type both limits as the input boxes ask for them. */
-async function limits(turn: string, session: string): Promise<void> {
+/** Choose a limit in the list that is open, and type it. */
+async function limit(name: string, typed: string): Promise<void> {
+  await window.page.locator(".quick-input-list .monaco-list-row", { hasText: name }).click();
+  await window.page.locator(".quick-input-titlebar", { hasText: `Most ${name[0]?.toLowerCase() ?? ""}` }).waitFor();
   const box = window.page.locator(".quick-input-widget input");
-  for (const [part, typed] of [
-    ["1 of 2", turn],
-    ["2 of 2", session],
-  ] as const) {
-    await window.page.locator(".quick-input-titlebar", { hasText: part }).waitFor();
-    await box.fill(typed);
-    await box.press("Enter");
-  }
+  await box.fill(typed);
+  await box.press("Enter");
 }
 
-test("a session begins within the limits of the machine's settings", async () => {
-  await window.panel.locator(".meter", { hasText: "Budget" }).getByText("12.4k of 1M").waitFor();
+const meter = (words: string): Promise<void> => window.panel.locator(".meter", { hasText: "Budget" }).getByText(words).waitFor();
+
+test("a session that can't have the limit of the machine's settings does not begin, and none is left of it", async () => {
+  await window.say("say hello", "Trusted");
+  await window.panel.getByText("no price is known for scripted/test").waitFor();
+  await window.shot("46-no-price");
+  const { connection } = await home.connect();
+  expect((await connection.call("session/list", {})).sessions).toEqual([]);
+  await connection.close();
+});
+
+test("a session begins within the limits of the machine's settings, once its model has a price", async () => {
+  appendFileSync(join(home.data, "config.toml"), "input_usd = 10\noutput_usd = 50\n");
+  await window.say("say hello");
+  await window.panel.getByText("Hello.", { exact: true }).waitFor();
+  await meter("$0.26 of $2.00");
+  const told = await window.panel.locator(".meter", { hasText: "Budget" }).getAttribute("title");
+  expect(told).toContain("12,400 of 1,000,000 tokens of this session used.");
 });
 
 test("in plan mode the agent looks, and its write is refused; the mode outlives a reload", async () => {
@@ -83,22 +96,38 @@ test("in plan mode the agent looks, and its write is refused; the mode outlives 
 });
 
 test("a turn that would pass its limit ends and says so; a higher limit lets the next one go on", async () => {
-  await window.command("Gloveport: Set Token Limits of This Session");
-  await limits("20k", "");
-  await window.panel.locator(".meter", { hasText: "Budget" }).waitFor();
+  await window.command("Gloveport: Set Limits of This Session");
+  await limit("Tokens of a Turn", "20k");
   await window.say("look twice");
   const card = window.panel.getByRole("group", { name: "Budget reached" });
   await card.getByText("This turn has used 12,400 of 20,000 tokens").waitFor();
   expect(await window.panel.getByText("This is never said.").count()).toBe(0);
+  await meter("12.4k of 20k");
   await window.shot("48-budget-reached");
   expect(await violationsInEveryTheme(window, "budget")).toEqual([]);
   await card.getByRole("button", { name: "Add 10k tokens" }).click();
-  await window.panel.locator(".meter", { hasText: "of 30k" }).waitFor();
+  await meter("$1.04 of $2.00"); // the next turn begins anew
+  expect(await window.panel.locator(".meter", { hasText: "Budget" }).getAttribute("title")).toContain("30,000 tokens for the next turn.");
+});
+
+test("a limit in US dollars is set by the composer's meter, ends a turn, and is raised by its card", async () => {
+  await window.panel.locator(".meter", { hasText: "Budget" }).click();
+  await limit("US Dollars of a Turn", "0.30");
+  await window.say("look once more");
+  const card = window.panel.getByRole("group", { name: "Budget reached" }).last();
+  await card.getByText("This turn has spent $0.26 of $0.30; the next request may cost $0.2").waitFor();
+  expect(await window.panel.getByText("Nor is this.").count()).toBe(0);
+  await meter("$0.26 of $0.30");
+  await window.shot("48-budget-in-money");
+  expect(await violationsInEveryTheme(window, "money")).toEqual([]);
+  await card.getByRole("button", { name: "Add $0.30" }).click();
+  await meter("$1.30 of $2.00");
   await card.getByRole("button", { name: "Set limit" }).click();
-  await limits("40k", "200k");
-  await window.panel.locator(".meter", { hasText: "of 200k" }).waitFor();
+  await limit("US Dollars of This Session", "5");
+  await meter("$1.30 of $5.00");
   await window.say("now go on");
   await window.panel.getByText("I went on.").waitFor();
+  await meter("$1.56 of $5.00");
   await window.shot("49-budget-meter");
 });
 

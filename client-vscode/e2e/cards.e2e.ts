@@ -1,16 +1,18 @@
 /** What approval cards of each kind show: where words come from, what leaves, and all of it in a narrow panel too. */
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
-import { Home } from "./kit/home.ts";
+import { Home, TREE } from "./kit/home.ts";
+import { PanelPage } from "./kit/page.ts";
 import { call, scene } from "./kit/script.ts";
 
 const READ_LINE = "floor = parse_retry_after(response.headers, now)";
 const FILES = {
   "retry.py": `def pause(response, now, jitter):\n    ${READ_LINE}\n    return max(floor, jitter)\n`,
-  "old.py": "x = 1\n",
   ".env": "SHOP_TOKEN=not-a-real-one\n",
 };
 const BODY = JSON.stringify({
@@ -27,10 +29,15 @@ const PUSH = ["git", "push", "--force-with-lease", "origin", "fix/retry-after"];
 const ONE_EACH = [
   ["install it", "command", call("run_command", { argv: INSTALL })],
   ["push it", "push", call("run_command", { argv: PUSH })],
-  ["delete it", "delete", call("delete_file", { path: "old.py" })],
+  ["delete it", "delete", call("run_command", { argv: ["rm", "-rf", "build"] })],
   ["settle it", "write", call("write_file", { path: "conftest.py", content: "import sys\n\nsys.path.insert(0, 'src')\n" })],
   ["reveal it", "secret", call("read_file", { path: ".env" })],
 ] as const;
+
+/** Every card whose words were reviewed. */
+const CARDS = JSON.parse(readFileSync(join(TREE, "tests/golden/cards.json"), "utf8")) as Readonly<
+  Record<string, { readonly card?: Readonly<Record<string, unknown>>; readonly risk: string; readonly reason: string }>
+>;
 
 let home: Home;
 let editor: Editor;
@@ -67,7 +74,7 @@ afterEach(async ({ task }) => {
 });
 
 async function begin(name: string, width: number): Promise<void> {
-  window = await editor.open(home.workspace(name, FILES), { size: { width: 1180, height: 1080 } });
+  window = await editor.open(home.workspace(name, FILES), { size: { width: 1180, height: 1300 }, scale: 2 });
   await window.openPanel();
   await window.widen(width);
 }
@@ -119,6 +126,7 @@ test("what a request sends is shown to the byte, with where it also stands, and 
   await card.getByText("Sends these stored bytes, once. Any change asks again.").waitFor();
   expect(await violationsInEveryTheme(window, "card-sends")).toEqual([]);
   await card.getByRole("button", { name: /Send once/ }).waitFor();
+  await window.shotOf(card, "71-sends");
   await window.answerBy(/Deny/);
   await window.panel.getByText("Not sent.").waitFor();
 });
@@ -126,12 +134,12 @@ test("what a request sends is shown to the byte, with where it also stands, and 
 test("a payload that its place may not read is held back, and says whose it is", async () => {
   await begin("held", 440);
   await window.say("give it away", "Trusted");
-  await window.panel.locator(".ap").getByText("Read this secret?").waitFor();
+  await window.panel.locator(".ap").getByText("Read this file?").waitFor();
   await window.answerBy(/Allow once/);
   const card = window.panel.locator(".ap");
   await card.getByText("Release this payload once?").waitFor();
   await card.getByText("Held back: tracker.example.org may not read all of what could be in it.").waitFor();
-  expect(await fact("From")).toContain("the secret .env");
+  expect(await fact("From")).toContain("he secret .env");
   expect(await fact("Data")).toMatch(/^Confidential\. May be read by the model’s provider /);
   await card.getByRole("button", { name: /Release once/ }).waitFor();
   await window.shot("71-held-back");
@@ -139,28 +147,38 @@ test("a payload that its place may not read is held back, and says whose it is",
   await window.panel.getByText("It stays here.").waitFor();
 });
 
-test("in a narrow panel nothing of a card is cut", async () => {
-  await begin("narrow", 300);
-  for (const [at, word] of ["post it", "install it"].entries()) {
-    await window.say(word, at === 0 ? "Trusted" : null);
-    const card = window.panel.locator(".ap");
-    await card.waitFor();
-    const cut = await card.evaluate((element) => {
-      const edge = element.getBoundingClientRect().right;
-      const all = [...element.querySelectorAll<HTMLElement>("*")].filter((one) => one.getClientRects().length > 0);
-      const over = all.filter(
-        (one) => one.getBoundingClientRect().right > edge + 0.5 || (one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0),
-      );
-      return [element.getBoundingClientRect().width < 300, over.map((one) => `${one.className}: ${one.textContent.slice(0, 60)}`)];
+test("in a narrow panel nothing of any reviewed card is cut, nor who answered it", async () => {
+  const page = await PanelPage.open();
+  try {
+    await page.page.setViewportSize({ width: 300, height: 900 });
+    await page.page.addStyleTag({
+      content: ":root { --vscode-font-size: 13px; --vscode-font-family: sans-serif; --vscode-editor-font-family: monospace }",
     });
-    expect(cut).toEqual([true, []]);
-    await window.shot(`72-narrow-${at}`);
-    await window.answerBy(/Deny/);
-    await window.panel.locator(".done").nth(at).waitFor();
+    const cut = (): Promise<readonly string[]> =>
+      page.locator(":is(.ap, .done)").evaluate((element) => {
+        const edge = element.getBoundingClientRect().right;
+        const seen = [...element.querySelectorAll<HTMLElement>("*:not(.ell, .ell *, svg *)")].filter((one) => one.getClientRects().length > 0);
+        const hides = (one: HTMLElement): boolean => getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1;
+        const over = seen.filter((one) => one.getBoundingClientRect().right > edge + 0.5 || hides(one));
+        return over.map((one) => `${one.tagName} ${one.textContent.slice(0, 60)}`);
+      });
+    const reviewed = Object.entries(CARDS).filter(([name, row]) => row.card !== undefined && !name.includes("("));
+    expect(reviewed.length).toBeGreaterThan(50);
+    const long = "apathwithoutabreak".repeat(6);
+    const added = { kind: "write", target: long, words: `write \`${long}\``, notes: [long] };
+    for (const [name, { card, risk, reason }] of reviewed) {
+      const effects = [...((card?.["effects"] ?? []) as readonly unknown[]), added];
+      const fields = { card: { ...card, effects, risk, reason, summary: `One line about ${name}` }, cardDigest: "d", askedAt: 1_796_029_260_000_000 };
+      await page.load([{ id: `approval/${name}`, kind: "approval", fields: { ...fields, state: "pending" } }]);
+      await page.locator(".ap").getByRole("heading", { level: 3 }).waitFor();
+      expect([name, await cut()]).toEqual([name, []]);
+    }
+    const [name, { card }] = reviewed[0] as (typeof reviewed)[number];
+    const ended = { card, state: "allowed", scope: "workspace", by: "gloveport-cli", answeredAt: 1_796_029_260_000_000, answeredSeq: 1_234_567 };
+    await page.load([{ id: `approval/${name}`, kind: "approval", fields: ended }]);
+    await page.locator(".done .who").getByText("1,234,567").waitFor();
+    expect(await cut()).toEqual([]);
+  } finally {
+    await page.close();
   }
-  const who = await window.panel
-    .locator(".done .who")
-    .first()
-    .evaluate((element) => element.scrollWidth <= element.clientWidth + 1);
-  expect(who).toBe(true);
 });

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
+import { violationsIn } from "./kit/access.ts";
 import { PanelPage } from "./kit/page.ts";
 
 let panel: PanelPage;
@@ -26,7 +27,7 @@ test("a call whose outcome nobody knows offers both sayings by keys, and then sa
   expect(await panel.asked("settle")).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
   await panel.upsert(tool("c1", { said: "not_done", saidBy: "vscode" }));
   await row.getByText("You said: it did not happen. It is your word; nobody else knows.").waitFor();
-  await row.getByText("you say it did not happen").waitFor();
+  await row.getByText("you say it didn’t").waitFor();
   await row.getByText("Outcome unknown", { exact: true }).waitFor(); // the record says so still
   expect(await offer.count()).toBe(0);
 });
@@ -93,7 +94,7 @@ test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus st
   const items = Array.from({ length: LONG }, (_, at) => ({
     id: `tool/n${at}`,
     kind: "tool",
-    fields: { tool: "read_file", title: `number ${at}`, state: "ok" },
+    fields: { tool: "edit_file", title: `number ${at}`, state: "ok" },
   }));
   await panel.load(items);
   const focused = panel.locator(".conv .item:focus");
@@ -125,8 +126,8 @@ test("ten thousand rows: Home, End, Page and arrow keys lead there, the focus st
   await panel.locator(".conv:focus").waitFor();
   expect(await press("PageDown")).toBeGreaterThan(LONG / 3);
   await press("End");
-  await panel.upsert(tool("new", { tool: "read_file", title: "one more", state: "ok" }));
-  expect(await focused.getAttribute("aria-setsize")).toBe(String(LONG + 1)); // a new row takes the focus from nobody
+  await panel.upsert(tool("new", { tool: "edit_file", title: "one more", state: "ok" }));
+  await panel.locator(`.item:focus[aria-setsize="${LONG + 1}"]`).waitFor(); // a new row takes the focus from nobody
   expect(await place()).toBe(LONG);
 });
 
@@ -164,4 +165,71 @@ test("a step of the plan says what it is and how it stands, also to who does not
     "pending",
     "dropped",
   ]);
+});
+
+test("an answer of very many parts stays a page of few elements while it grows", async () => {
+  const head = "|a|b|\n|-|-|\n";
+  await panel.load([{ id: "answer/1", kind: "message.assistant", fields: { text: head, state: "streaming" } }]);
+  let at = head.length;
+  for (let n = 0; n < 29; n += 1) {
+    const text = "|\n".repeat(1_000);
+    await panel.event({ op: "append", item: "answer/1", field: "text", offset: at, text });
+    at += text.length;
+  }
+  await panel.page.locator(".md pre", { hasText: "|\n".repeat(20_000) }).waitFor();
+  expect(await panel.page.locator(".md *").count()).toBeLessThan(20);
+});
+
+test("the head of a turn gets its figures as soon as they are known", async () => {
+  await panel.load([
+    { id: "message/1", kind: "message.user", fields: { text: "do it", state: "delivered" } },
+    { id: "turn/t1", kind: "turn", fields: { state: "completed", goalRevision: 1 } },
+  ]);
+  const head = panel.locator(".turnhead");
+  await head.getByText("Turn 1 · trace").waitFor();
+  await panel.state({ turns: { t1: { tookUs: 38_000_000, costNanoUsd: 50_000_000 } } });
+  await head.getByText("Turn 1 · 38 s · $0.05 · trace").waitFor();
+  await head.getByRole("button", { name: "Show the trace of this turn" }).press("Enter");
+  expect((await panel.asked("trace")).at(-1)).toEqual({ type: "trace", turnId: "t1" });
+});
+
+test("looks that follow one another are one line that opens to each of them, by keys", async () => {
+  const read = (id: string, path: string): ViewItem =>
+    tool(id, { tool: "read_file", state: "ok", arguments: JSON.stringify({ path }), result: `text of ${path}` });
+  await panel.load([read("c1", "a.py"), read("c2", "b.py")]);
+  const row = panel.locator(".item", { hasText: "Read2 files" });
+  await row.waitFor();
+  await panel.locator(".conv").focus();
+  await panel.page.keyboard.press("Home");
+  await panel.page.keyboard.press("ArrowRight");
+  const second = row.locator(".each summary", { hasText: "b.py" });
+  await second.waitFor();
+  await panel.page.keyboard.press("Tab");
+  await panel.page.keyboard.press("Tab");
+  await row.locator(".each summary:focus", { hasText: "b.py" }).waitFor();
+  await panel.page.keyboard.press("Enter");
+  await row.getByText("text of b.py").waitFor();
+  await panel.upsert(tool("c2", { hints: [{ kind: "instruction_like", line: 1, excerpt: "obey" }] }));
+  await panel.locator(".beside").getByText("reads like words to an agent").waitFor(); // it stands by itself from now on
+  expect(await panel.locator(".item").count()).toBe(2);
+});
+
+test("axe finds nothing against names and roles of any of these rows", async () => {
+  const read = (id: string): ViewItem => tool(id, { tool: "read_file", state: "ok", arguments: '{"path":"a.py"}', result: "text" });
+  await panel.load([
+    { id: "message/1", kind: "message.user", fields: { text: "do it", state: "delivered" } },
+    { id: "turn/t1", kind: "turn", fields: { state: "completed", goalRevision: 1 } },
+    read("c1"),
+    read("c2"),
+    tool("c3", LOST),
+    tool("c4", { ...LOST, said: "done" }),
+    tool("c5", { state: "ok", unseen: 1, unseenPaths: ["x"] }),
+    { id: "freeze/1", kind: "freeze", fields: { state: "frozen" } },
+    { id: "erasure/1", kind: "erasure", fields: { events: 1, outputs: 0 } },
+  ]);
+  await panel.post({ type: "attach", attachment: { path: "a.py", lines: [1, 2] } });
+  await panel.locator(".note").getByRole("button", { name: "Let it work again" }).waitFor();
+  await panel.locator(".conv").evaluate((list) => list.querySelectorAll("details").forEach((one) => (one.open = true)));
+  await panel.locator(".each summary").nth(1).waitFor();
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
 });

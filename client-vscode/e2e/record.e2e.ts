@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
-import { Editor } from "./kit/editor.ts";
+import { Editor, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
 import { Home } from "./kit/home.ts";
 import { until } from "./kit/processes.ts";
@@ -134,8 +134,7 @@ test("a rule of this session is added by three picks, refuses, stands in the tre
   await window.command("Gloveport: Edit the Rules of This Session");
   await window.page.locator(".view-line", { hasText: "here.deny-write" }).waitFor();
   await window.show("Gloveport Rights");
-  await rule.hover();
-  await rule.getByRole("button", { name: "Remove Rule" }).click();
+  await window.rowAction(rule, /Remove Rule/);
   await rule.waitFor({ state: "detached" });
   await window.page.locator(".view-line", { hasText: "here.deny-write" }).waitFor({ state: "detached" }); // the open text is the daemon's
   await window.openPanel();
@@ -194,7 +193,6 @@ test("a text is erased: asked for, its session's mark typed, confirmed with what
 
 test("a call whose outcome nobody knows: the key asks what became of it, and the row then says whose word it is", async () => {
   await window.say("lose it");
-  await window.answerBy(/Allow once/);
   await window.panel.locator(".vb", { hasText: "Running" }).waitFor();
   await home.killKeeper();
   const row = window.panel.locator(".toolrow", { hasText: "Outcome unknown" });
@@ -202,11 +200,15 @@ test("a call whose outcome nobody knows: the key asks what became of it, and the
   await window.panel.getByRole("button", { name: /Stop the turn/ }).waitFor({ state: "detached" });
   await window.shot("76-unknown");
   expect(await violationsInEveryTheme(window, "unknown")).toEqual([]);
-  await window.page.keyboard.press("Alt+u");
-  await quick("It did not happen").waitFor();
+  const askByKey = (): Promise<boolean> =>
+    until("the key to ask", async () => {
+      await window.page.keyboard.press("Alt+u"); // once more where the editor had not heard yet that there is something to ask
+      return shown(quick("It did not happen"));
+    });
+  await askByKey();
   await quick("Leave it").click();
   await row.getByRole("button", { name: "It happened" }).waitFor();
-  await window.page.keyboard.press("Alt+u");
+  await askByKey();
   await quick("It did not happen").click();
   await window.panel.locator(".told", { hasText: "did not take effect" }).waitFor();
   await row.getByText("You said: it did not happen.").waitFor();
@@ -228,13 +230,31 @@ test("in a restricted window nothing of a record is said, erased or ruled, and t
       .first()
       .click();
     await other.panel.getByText("You said: it did not happen.").waitFor();
-    await other.page.keyboard.press("F1");
+    await until("the list of commands", async () => {
+      await other.page.keyboard.press("F1");
+      return shown(other.page.locator(".quick-input-widget input"));
+    });
     await other.page.locator(".quick-input-widget input").fill(">Gloveport: Open");
     await other.page.locator(".quick-input-list .monaco-list-row", { hasText: "Gloveport: Open Transcript" }).waitFor();
     for (const title of ["Erase a Text", "Add a Rule", "Say What Became"]) {
       await other.page.locator(".quick-input-widget input").fill(`>Gloveport: ${title}`);
       expect(await other.page.locator(".quick-input-list .monaco-list-row", { hasText: `Gloveport: ${title}` }).count()).toBe(0);
     }
+  } finally {
+    await other.close();
+  }
+});
+
+test("a folder that is no project is refused before anybody is asked how far it is trusted", async () => {
+  const other = await editor.open(home.dir, { trust: "yes" });
+  try {
+    await other.openPanel();
+    await other.composer.fill("who are you");
+    await other.composer.press("Enter");
+    await other.panel.locator(".told").getByText(/home/).waitFor();
+    expect(await other.page.locator(".quick-input-list .monaco-list-row", { hasText: "Restricted" }).count()).toBe(0);
+    expect(await other.composer.inputValue()).toBe("who are you");
+    await other.shot("78-no-project");
   } finally {
     await other.close();
   }

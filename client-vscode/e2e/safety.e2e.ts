@@ -31,6 +31,8 @@ function hostile(url: string): string {
 }
 
 const COMMAND = ["python3", "-c", `print(1)${" ".repeat(200)}&& touch PWN \u202Egnp.exe\u202C \u001B[8mhidden\u001B[0m`, "line one\nline two"];
+const schema = (name: string): string => `{\n  "$schema": "${url}/${name}?q=secret"\n}\n`;
+const FAR = `x = 1${" ".repeat(170)}; import os; os.system("touch PWN")\n`;
 const ODD = "a b#1%25é.py";
 const ODD_TEST = 'import pytest\n\n\n@pytest.mark.parametrize("x", [1], ids=["$(flame)"])\ndef test_one(x):\n    pass\n';
 const ICON_TITLE = "$(flame) evil\u202E [Allow](command:gloveport.acceptFile)";
@@ -61,10 +63,16 @@ beforeAll(async () => {
     ...scene("one long line", { text: "x".repeat(MEGABYTE - 1), chunk_chars: 20_000 }),
     ...scene("hide a command", { text: "I run it.\n", calls: [call("run_command", { argv: COMMAND })] }, { text: "As you like." }),
     ...scene("an odd name", { text: "I edit it.\n", calls: [call("edit_file", { path: ODD, old: "one\n", new: "two\n" })] }, { text: "Proposed." }),
+    ...scene(
+      "an address in a schema",
+      { text: "I write them.\n", calls: ["data.json", "more.json"].map((path) => call("write_file", { path, content: schema("leak") })) },
+      { text: "Written." },
+    ),
+    ...scene("a far end", { text: "I edit it.\n", calls: [call("edit_file", { path: "a.py", old: "x = 0\n", new: FAR })] }, { text: "Edited." }),
     ...TIDY,
   ];
   home = new Home({ name: "e2e", steps });
-  editor = await Editor.start(home);
+  editor = await Editor.start(home, { settings: { "json.schemaDownload.trustedDomains": { [`${url}/`]: true } } });
 });
 
 afterAll(async () => {
@@ -164,6 +172,31 @@ test("g08: words of data are plain text in notifications, lists, trees and the T
   expect(await one.innerText()).toContain("[$(flame)]");
   expect(await window.page.locator(".codicon-flame").count()).toBe(0);
   await window.shot("38-tests");
+});
+
+test("g08: a proposal names a schema, and nobody fetches it: not beside the file, not among all files", async () => {
+  await begin("schema", { "own.json": schema("own") });
+  heard = [];
+  await window.say("an address in a schema", "Trusted");
+  await window.panel.getByRole("button", { name: "Review data.json" }).click();
+  await window.page.locator(".editor.modified .view-line", { hasText: "/leak?q=secret" }).waitFor();
+  await window.panel.getByRole("button", { name: "Review", exact: true }).click();
+  await window.page.locator(".multiDiffEntry").getByText("/leak?q=secret").first().waitFor();
+  await window.openFile("own.json"); // the user's own file: here VS Code does look its schema up
+  await until("the schema of the user's own file to be heard", () => heard.includes("/own?q=secret"));
+  expect(heard.filter((one) => one.startsWith("/leak"))).toEqual([]);
+});
+
+test("what a hunk does is told in words where its line is longer than what stands beside the user's own", async () => {
+  await begin("far", { "a.py": "x = 0\ny = 1\n" });
+  await window.openFile("a.py");
+  await window.say("a far end", "Trusted");
+  await window.page.locator(".codelens-decoration a", { hasText: "Accept" }).first().waitFor();
+  const beside = await window.page
+    .locator(".view-line")
+    .first()
+    .evaluate((line) => [...line.querySelectorAll("span")].map((one) => getComputedStyle(one, "::after").content).filter((one) => one !== "none"));
+  expect(beside.join("")).toContain("Compare shows all of it");
 });
 
 test("a line of a megabyte leaves the panel usable", async () => {

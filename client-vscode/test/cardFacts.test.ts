@@ -90,12 +90,19 @@ describe("what leaves", () => {
     const effects = [
       { kind: "install", target: "pip install a b", words: "install what others wrote: `pip install a b`", notes: [] },
       { kind: "git_history", target: "pip install 'a b'", words: "rewrite history: `pip install 'a b'`", notes: [] },
+      { kind: "publish", target: "pip install a b", words: "publish: `pip install a b`", notes: [] },
+      { kind: "publish", target: "b.example:1", words: "publish: `b.example:1`", notes: [] },
       { kind: "install", target: "b", words: "install what others wrote: `b`", notes: [] },
     ];
-    const rows = touches({ command, effects }).map((line) => [line.term, line.words.map((one) => one.text).join(" ")]);
+    const rows = touches({ command, effects, destinations: ["pip install a b"] }).map((line) => [
+      line.term,
+      line.words.map((one) => one.text).join(" "),
+    ]);
     expect(rows.slice(1)).toEqual([
       ["Installs", "what others wrote"],
       ["Rewrites", "history"],
+      ["Publishes", "what the command says"],
+      ["Publishes", "`b.example:1`"],
       ["Installs", "what others wrote: `b`"],
     ]);
   });

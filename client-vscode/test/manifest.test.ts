@@ -41,6 +41,8 @@ const SCOPES = {
   "gloveport.commandArguments": "machine", // likewise
   "gloveport.turnTokens": "machine", // what the user lets a session spend
   "gloveport.sessionTokens": "machine", // likewise
+  "gloveport.turnUsd": "machine", // likewise
+  "gloveport.sessionUsd": "machine", // likewise
   "gloveport.windowBytes": "application", // how much of the user's memory a stream may hold
 };
 

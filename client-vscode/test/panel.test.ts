@@ -6,12 +6,12 @@ import { attachmentLabel, splitAttachments, withAttachments } from "../src/commo
 import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
 import { touches } from "../src/common/cardFacts.ts";
 import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
-import { hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
-import { MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
+import { BESIDE_CHARS_MAX, besideWords, hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
+import { BLOCK_TOKENS_MAX, MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
 import type { Node } from "../src/common/markdown.ts";
 import { labelText, noticeText } from "../src/common/plain.ts";
 import { doctorWords, share } from "../src/common/report.ts";
-import { buildRows, turnWords, whisperWords } from "../src/common/rows.ts";
+import { buildRows, isStreaming, turnWords, whisperWords } from "../src/common/rows.ts";
 import { toolRow } from "../src/common/toolRow.ts";
 import { dollars, grouped, lasting, phaseLook, running, sized } from "../src/common/words.ts";
 
@@ -57,6 +57,14 @@ describe("rows", () => {
       { key: "approval/1#card", kind: "card", id: "approval/1" },
       { key: "approval/1", kind: "answered", id: "approval/1" },
     ]);
+  });
+
+  test("what was erased has no row of its own; what a newer version wrote is told, and an answer whose end was erased goes on no more", () => {
+    expect(buildRows([item("opaque/1", "opaque", { type: "UserMessageAdded", erased: true })])).toEqual([]);
+    expect(whisperWords(item("opaque/1", "opaque", { type: "Newer" }))).toBe("An entry of a newer version (Newer)");
+    const turn = (state: string) => (id: string) => (id === "turn/t" ? item(id, "turn", { state }) : undefined);
+    const streaming = ["running", "retrying", "completed", "failed"].map((state) => isStreaming({ state: "streaming", turnId: "t" }, turn(state)));
+    expect(streaming).toEqual([true, true, false, false]);
   });
 
   test("what happened is said in words, and kinds without words are left out", () => {
@@ -224,6 +232,14 @@ describe("markdown", () => {
     expect(link).toMatchObject({ kind: "link", target: "javascript:alert(1)" });
   });
 
+  test("a block of too many parts is shown as it was written, and what stands beside it as ever", () => {
+    const table = `|a|b|\n|-|-|\n${"|\n".repeat(BLOCK_TOKENS_MAX)}`;
+    const nodes = parseMarkdown(`**before**\n\n${table}\nafter`);
+    expect(nodes.map((node) => node.kind)).toEqual(["element", "written", "element"]);
+    expect(flat(nodes.slice(1, 2))).toContain("|a|b|\n|-|-|\n|");
+    expect(parseMarkdown("|a|b|\n|-|-|\n|1|2|").map((node) => node.kind)).toEqual(["element"]);
+  });
+
   test("only listed elements come out, however deep a text nests", () => {
     const deep = `${"> ".repeat(200)}${"*".repeat(300)}${"[".repeat(200)}`;
     expect(() => parseMarkdown(deep)).not.toThrow();
@@ -276,6 +292,17 @@ describe("hunks", () => {
     runsByItself: null,
     meets: false,
     ...more,
+  });
+
+  test("a new line stands beside the old one only where all of it is seen there", () => {
+    const beside = (newText: string): string => besideWords(hunk({ oldCount: 1, newCount: 1, newText }));
+    expect(beside("  x = 1\n")).toBe("→ x = 1");
+    expect(beside(`${"x".repeat(BESIDE_CHARS_MAX)}\n`)).toBe(`→ ${"x".repeat(BESIDE_CHARS_MAX)}`);
+    const told = "1 line changed, longer than it can be shown here: Compare shows all of it";
+    expect(beside(`${"x".repeat(BESIDE_CHARS_MAX + 1)}\n`)).toBe(told);
+    expect(beside(`x = 1${" ".repeat(9)}; y()\n`)).toBe(told);
+    expect(beside("x = 1\t\t\t\t\t\t\t\t\ty()\n")).toBe(told);
+    expect(beside("a\nb\n")).toBe("1 line changed");
   });
 
   test("the proposal is the text with the hunks in it, and says where each stands", () => {

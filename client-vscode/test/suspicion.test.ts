@@ -90,5 +90,5 @@ test("of a call something can be said as long as nobody knows and nobody has sai
   expect(saidWords({ said: "done", saidBy: "gloveport-cli" })).toMatch(/^You said \(gloveport-cli\): it happened/);
   expect(saidWords({})).toBe("");
   const row = toolRow({ tool: "x", state: "lost", said: "done" });
-  expect([row.verb, row.figure]).toEqual(["Outcome unknown", "you say it happened"]);
+  expect([row.verb, row.figure]).toEqual(["Outcome unknown", "you say it did"]);
 });

@@ -8,6 +8,8 @@ import { sha256 } from "../src/node/digest.ts";
 import { later } from "./kit/clock.ts";
 import { SmallDaemon, dice } from "./kit/daemon.ts";
 
+const POLL = { timeout: 4_000 };
+
 test("the first words of the first message, read anew when the session changed; a title that was given stands", async () => {
   const daemon = new SmallDaemon(dice(1));
   daemon.calm = true;
@@ -28,13 +30,13 @@ test("the first words of the first message, read anew when the session changed; 
   const sessions = new Sessions(link, window, { sha256, later, windowBytes: () => 1 << 20, onFault: (error) => faults.push(error) });
   const titles = (): readonly string[] => sessions.list.map((one) => one.title);
   await sessions.refresh();
-  expect(titles()).toEqual(["mend the till", "2", "w"]);
+  await expect.poll(titles, POLL).toEqual(["mend the till", "2", "w"]);
   say("It was erased.");
   await sessions.refresh();
-  expect(titles()).toEqual(["It was erased.", "2", "w"]);
+  await expect.poll(titles, POLL).toEqual(["It was erased.", "2", "w"]);
   untitled!.title = "Till";
   await sessions.refresh();
-  expect(titles()).toEqual(["Till", "2", "w"]);
+  await expect.poll(titles, POLL).toEqual(["Till", "2", "w"]);
   expect(faults).toEqual([]);
   sessions.dispose();
   link.dispose();

@@ -68,6 +68,9 @@ async def test_the_text_is_gone_from_the_record_and_the_session_works_on(home: H
         report = await kit.journal.verify(session_stream(SessionId(session_id)))
         assert (report.ok, len(report.erased)) == (True, done.events)
         assert SECRET not in str(await kit.events(session_id))
+        opaque = [item["fields"] for item in kit.actor(session_id).view.items() if item["kind"] == "opaque"]
+        assert opaque
+        assert all(fields["erased"] is True for fields in opaque)  # it is not told as a newer version's
         assert holders(home) == []
         await kit.send(session_id, "go on")
         assert (await kit.idle(session_id))[-1] == "TurnCompleted"

@@ -72,7 +72,8 @@ async def test_a_limit_of_money_outlives_the_daemon_ends_the_turn_and_can_be_rai
         assert failed["code"] == ErrorCode.BUDGET
         assert "this session has spent $0.0028 of $0.0550; the next request may cost $0.0" in failed["message"]
         detail = await show(kit, session_id)
-        assert (detail.session_nano_usd, detail.unseen_nano_usd) == (COST, 0)
+        assert (detail.session_nano_usd, detail.unseen_nano_usd, detail.turn_nano_usd) == (COST, 0, COST)
+        assert (detail.limit_reached, detail.turn_tokens) == (True, 1_100)
         await kit.call("session/budget", wanted(session_id, "more", MoneyLimits(session_nano_usd=USD)))
         await kit.send(session_id, "go on")
         assert "TurnCompleted" in await kit.idle(session_id)

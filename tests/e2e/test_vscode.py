@@ -106,6 +106,13 @@ def test_what_the_panel_tells_in_a_window() -> None:
 
 @pytest.mark.window
 @pytest.mark.timeout(SCENARIOS_S)
+def test_the_users_word_in_a_window() -> None:
+    """An unknown outcome, an erased text, rules of a session, another model, live output, what was blocked."""
+    run_scenarios("record")
+
+
+@pytest.mark.window
+@pytest.mark.timeout(SCENARIOS_S)
 def test_the_surfaces_beside_the_main_job() -> None:
     """A missing program, walkthrough, attachments, many files, undo, points, conflicts, notices, doctor, keys."""
     run_scenarios("surfaces")

@@ -15,6 +15,7 @@ from gloveport.server.session.spending import (
     REPLY_TOKENS_MIN,
     TOKENIZERS_DIFFER,
     expected_input,
+    turn_nano_usd,
     unseen_nano_usd,
 )
 from gloveport.server.session.state import Phase
@@ -219,6 +220,16 @@ def test_another_model_and_another_mode_are_reckoned_dearer() -> None:
     other = replace(story.state, model="other")
     assert expected_input(other) == same + (TOKENIZERS_DIFFER - 1) * known.input_tokens
     assert expected_input(replace(story.state, mode="plan")) == same + PROMPT_TOKENS
+
+
+def test_what_the_newest_turn_used_is_told_until_the_next_one_begins() -> None:
+    """In tokens, and in money also where the limit was set after it."""
+    story = work(Story().user_says()).model_answers().fact_is_written(money(None, USD))
+    assert (story.state.ended_turn.tokens, turn_nano_usd(story.state)) == (30, 2 * USED)
+    story.user_says()
+    assert turn_nano_usd(story.state) == 0
+    story.model_answers()
+    assert (story.state.ended_turn.tokens, turn_nano_usd(story.state)) == (15, USED)
 
 
 def test_money_that_is_no_longer_limited_is_no_longer_counted() -> None:

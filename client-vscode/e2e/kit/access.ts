@@ -44,12 +44,19 @@ async function frameOf(page: Panel): Promise<Frame> {
 
 /** Every violation, as one line each; an empty list is a page that axe has nothing against. */
 export async function violations(page: Panel): Promise<readonly string[]> {
-  const frame = await frameOf(page);
+  return violationsIn(await frameOf(page));
+}
+
+/** The same for a page that stands alone; without a theme its colours are nobody's. */
+export async function violationsIn(frame: Frame, colours = true): Promise<readonly string[]> {
   await frame.evaluate(AXE);
-  const found = (await frame.evaluate((rules) => {
-    const { axe } = globalThis as unknown as { readonly axe: { run(where: unknown, how: unknown): Promise<unknown> } };
-    return axe.run(document, { rules, resultTypes: ["violations"] });
-  }, RULES_OFF)) as Found;
+  const found = (await frame.evaluate(
+    (rules) => {
+      const { axe } = globalThis as unknown as { readonly axe: { run(where: unknown, how: unknown): Promise<unknown> } };
+      return axe.run(document, { rules, resultTypes: ["violations"] });
+    },
+    { ...RULES_OFF, "color-contrast": { enabled: colours } },
+  )) as Found;
   return found.violations.flatMap(({ id, help, nodes }) =>
     nodes.map((node) => `${id}: ${help}: ${node.html.slice(0, 160)}: ${(node.failureSummary ?? "").replace(/\s+/g, " ").slice(0, 260)}`),
   );

@@ -56,6 +56,8 @@ export interface WindowOptions {
   /** What the trust dialog is answered with; null: there is none to answer. */
   readonly trust?: "yes" | "no" | null;
   readonly size?: { readonly width: number; readonly height: number };
+  /** Pixels of a picture for each of the page; one where it is not named. */
+  readonly scale?: number;
 }
 
 export class Editor {
@@ -140,7 +142,7 @@ export class Editor {
   /** A window on a folder (or a workspace file), with the workbench there. */
   async open(folder: string, options: WindowOptions = {}): Promise<Window> {
     const viewport = options.size ?? { width: 1280, height: 860 };
-    const context = await this.browser.newContext({ viewport, deviceScaleFactor: 1, reducedMotion: "reduce" });
+    const context = await this.browser.newContext({ viewport, deviceScaleFactor: options.scale ?? 1, reducedMotion: "reduce" });
     const page = await context.newPage();
     page.setDefaultTimeout(STEP_MS);
     const kind = folder.endsWith(".code-workspace") ? "workspace" : "folder";
@@ -445,7 +447,7 @@ export class Window {
   /** A notification, held by the pointer: one that nobody points at goes away by itself. */
   async toast(words: string): Promise<Locator> {
     const toast = this.page.locator(".notification-toast", { hasText: words });
-    await toast.hover();
+    await toast.first().hover();
     return toast;
   }
 
@@ -466,6 +468,12 @@ export class Window {
     this.shots += 1;
     mkdirSync(SHOTS, { recursive: true });
     await this.page.screenshot({ animations: "disabled", path: join(SHOTS, `${name}.png`) });
+  }
+
+  /** A picture of one part of the panel. */
+  async shotOf(part: Locator, name: string): Promise<void> {
+    mkdirSync(SHOTS, { recursive: true });
+    await part.screenshot({ animations: "disabled", path: join(SHOTS, `${name}.png`) });
   }
 
   async reload(): Promise<void> {

@@ -44,6 +44,7 @@ const PICTURE: SessionPicture = {
   mode: "agent",
   budget: null,
   raise: null,
+  turns: {},
 };
 const STATE: PanelState = {
   link: { kind: "ready", words: "", action: null },
@@ -76,7 +77,8 @@ export class PanelPage {
     const code = await script();
     const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", headless: true, args: BROWSER_FLAGS });
     const page = await browser.newPage({ viewport: { width: 400, height: 900 } });
-    await page.setContent(`<style>${readFileSync(join(CLIENT, "media/panel.css"), "utf8")}</style>`);
+    const style = readFileSync(join(CLIENT, "media/panel.css"), "utf8");
+    await page.setContent(`<!DOCTYPE html><html lang="en"><head><title>Gloveport</title><style>${style}</style></head><body></body></html>`);
     await page.evaluate("window.sent = []; window.acquireVsCodeApi = () => ({ postMessage(m) { sent.push(m); }, getState() {}, setState() {} })");
     await page.addScriptTag({ content: code });
     return new PanelPage(browser, page);

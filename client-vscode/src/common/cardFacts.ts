@@ -58,7 +58,7 @@ const plain = (text: string, quiet = false): Word => ({ text, code: false, quiet
 const code = (text: string, whole = ""): Word => ({ text, code: true, quiet: false, whole });
 
 /** Verbs of effects that the term beside them says already. */
-const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)|^(install|rewrite) /;
+const SAID_BY_TERM = /^(read|search in|write|delete|reach) (?=`)|^(install|rewrite|publish:) /;
 
 const TERMS: Readonly<Record<string, string>> = {
   read: "Reads",
@@ -68,10 +68,13 @@ const TERMS: Readonly<Record<string, string>> = {
   delete: "Deletes",
   network: "Connects",
   install: "Installs",
-  publish: "Sends",
+  publish: "Publishes",
   message: "Sends to",
   git_history: "Rewrites",
 };
+
+/** What an effect says whose target is the command itself. */
+const REPEATED: Readonly<Record<string, string>> = { install: "what others wrote", git_history: "history", delete: "files" };
 
 const ORIGINS: Readonly<Record<string, string>> = {
   user: "your messages",
@@ -131,6 +134,11 @@ function viewLine(sandbox: Fields): Line {
   return { term: "Can read", words: [plain(own ? "its copy of this project" : "every file that you can read")] };
 }
 
+/** Whether a target is the whole command, which stands above already. */
+function isCommandItself(target: string, command: Fields | null): boolean {
+  return command !== null && (target === str(command, "text") || target === texts(command, "words").join(" "));
+}
+
 /** A row of one effect. `isSent`: what it sends is shown elsewhere; so is the command, which its words may only repeat. */
 function effectLine(effect: Fields, isSent: boolean, command: Fields | null): Line | null {
   const notes = texts(effect, "notes");
@@ -138,10 +146,9 @@ function effectLine(effect: Fields, isSent: boolean, command: Fields | null): Li
   if (kind === "execute" && notes.length === 0) {
     return null;
   }
-  const isCommand = command !== null && (target === str(command, "text") || target === texts(command, "words").join(" "));
   const said = isSent
     ? code(target)
-    : plain((isCommand ? words.slice(0, words.indexOf("`")).replace(/[: ]+$/, "") : words).replace(SAID_BY_TERM, ""));
+    : plain(isCommandItself(target, command) ? (REPEATED[kind] ?? "what the command says") : words.replace(SAID_BY_TERM, ""));
   return { term: TERMS[kind] ?? "Does", words: [said, ...notes.map((one) => plain(withoutTarget(one, target), true))] };
 }
 
@@ -254,7 +261,7 @@ export function touches(card: Fields): readonly Line[] {
   const [release, isShownWhole] = [releaseOf(card), sub(card, "sends") !== null];
   const lines: Line[] = provenance === null ? [] : [fromLine(provenance)];
   lines.push(...(command === null ? [] : commandLines(command)));
-  const hosts = texts(card, "destinations");
+  const hosts = texts(card, "destinations").filter((host) => !isCommandItself(host, command));
   for (const effect of subs(card, "effects")) {
     const isSaid = str(effect, "kind") === "network" && isShownWhole && str(effect, "target") === release?.place;
     const line = isSaid ? null : effectLine(effect, isShownWhole && hosts.includes(str(effect, "target")), command);
@@ -281,8 +288,9 @@ export function touches(card: Fields): readonly Line[] {
   if (sandbox !== null) {
     lines.push(...(command === null ? [] : [viewLine(sandbox)]));
     const isListed = hosts.length > 0 && texts(sandbox, "holds").includes("egress_list");
-    const network = sandbox["network"] === true ? "network open" : isListed ? "no network but what is named" : "no network";
-    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), plain(`· ${network}`, true)] });
+    const shut = !isListed ? "no network" : isShownWhole ? "no network but what is named" : ""; // of a program the notes say it
+    const network = sandbox["network"] === true ? "network open" : shut;
+    lines.push({ term: "Sandbox", words: [plain(str(sandbox, "name")), ...(network === "" ? [] : [plain(`· ${network}`, true)])] });
   }
   return lines;
 }

@@ -13,9 +13,13 @@ import { SessionFollower } from "./follower.ts";
 import type { Sha256, View } from "./reducer.ts";
 import { GONE, RpcError } from "./rpc.ts";
 import type { Rpc } from "./rpc.ts";
+import { TURNS_TOLD, TurnTimes } from "./turnFacts.ts";
+import type { TurnFacts } from "./turnFacts.ts";
 
 /** So long are events gathered before the daemon is asked about what they changed. */
 const ASK_AFTER_MS = 60;
+/** Of so many of the newest turns it is asked how long they took; each comes with its timeline. */
+const TURNS_TRACED = 12;
 /** So long after a question that failed it is asked again, while the connection lives. */
 const ASK_AGAIN_MS = 1_000;
 
@@ -31,6 +35,7 @@ export interface Beside {
   readonly since: number | null;
   /** Input tokens of the newest request that was counted. */
   readonly contextTokens: number | null;
+  readonly turns: TurnFacts;
 }
 
 /** What following takes from the platform and from the settings. */
@@ -41,7 +46,7 @@ export interface FollowTools {
   readonly onFault: (error: unknown) => void;
 }
 
-type Aspect = "detail" | "changes" | "usage";
+type Aspect = "detail" | "changes" | "usage" | "times";
 
 export class Followed implements Disposable {
   readonly id: string;
@@ -55,7 +60,8 @@ export class Followed implements Disposable {
   private connection: Rpc | null = null;
   private attaching: Promise<void> = Promise.resolve();
   private readonly tools: FollowTools;
-  beside: Beside = { detail: null, changes: [], usage: null, since: null, contextTokens: null };
+  private readonly times = new TurnTimes();
+  beside: Beside = { detail: null, changes: [], usage: null, since: null, contextTokens: null, turns: {} };
   /** Whether the link was lost and what is shown may be old. */
   private cameBack = false;
 
@@ -164,6 +170,7 @@ export class Followed implements Disposable {
 
   private take(events: readonly WireEvent[]): void {
     this.happened.fire(events);
+    this.times.take(events);
     if (events.some(({ type }) => type === "TextErased")) {
       this.follower?.anew(); // items that came of erased events are still held here
     }
@@ -181,6 +188,11 @@ export class Followed implements Disposable {
     if (this.stale.size > 0) {
       this.askSoon();
     }
+  }
+
+  /** Somebody looks at it: what its turns took is asked for, where their events were not seen. */
+  wantTimes(): void {
+    this.askSoon("times");
   }
 
   private askSoon(...what: readonly Aspect[]): void {
@@ -225,14 +237,21 @@ export class Followed implements Disposable {
 
   private async ask(connection: Rpc, wanted: ReadonlySet<Aspect>): Promise<void> {
     const sessionId = this.id;
-    const [detail, task, changes, usage] = await Promise.all([
+    const [detail, task, changes, usage, trace] = await Promise.all([
       wanted.has("detail") ? connection.call("session/show", { sessionId }) : null,
       wanted.has("detail") ? connection.call("task/show", { sessionId }) : null,
       wanted.has("changes") ? connection.call("change/list", { sessionId }) : null,
-      wanted.has("usage") ? connection.call("usage/show", { sessionId, turns: 0, requests: 1 }) : null,
+      wanted.has("usage") ? connection.call("usage/show", { sessionId, turns: TURNS_TOLD, requests: 1 }) : null,
+      wanted.has("times") ? connection.call("trace/show", { sessionId, turns: TURNS_TRACED }) : null,
     ]);
     if (this.connection !== connection) {
       return;
+    }
+    if (usage !== null) {
+      this.times.takeCosts(usage);
+    }
+    if (trace !== null) {
+      this.times.takeTrace(trace);
     }
     this.beside = {
       detail: detail ?? this.beside.detail,
@@ -240,6 +259,7 @@ export class Followed implements Disposable {
       usage: usage?.total ?? this.beside.usage,
       since: task === null ? this.beside.since : task.since,
       contextTokens: usage?.requests.at(-1)?.inputTokens ?? this.beside.contextTokens,
+      turns: this.times.facts,
     };
     this.changed.fire();
   }

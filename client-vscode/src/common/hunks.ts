@@ -7,7 +7,13 @@
  */
 
 import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
+import { reveal } from "./hidden.ts";
 import { counted } from "./words.ts";
+
+/** Characters of a new line that are shown beside the old one. */
+export const BESIDE_CHARS_MAX = 100;
+/** So much room in a line carries what follows it out of sight. */
+const GAP = /[ \t]{9,}/;
 
 /** Where a hunk stands in a text: lines from 0, the end exclusive. `theirs` is where the user's own lines end in a conflict. */
 export interface Placed {
@@ -71,6 +77,16 @@ export function hunkWords(hunk: PendingHunk): string {
   return hunk.oldCount === hunk.newCount
     ? `${counted(hunk.oldCount, "line")} changed`
     : `${counted(hunk.oldCount, "line")} to become ${hunk.newCount}`;
+}
+
+/** What stands beside a hunk in the user's file: its one new line where that is seen whole, else what it does, in words. */
+export function besideWords(hunk: PendingHunk): string {
+  const line = (hunk.newText ?? "").replace(/\n$/, "").replace(/^[ \t]+|[ \t]+$/g, "");
+  if (line === "" || line.includes("\n")) {
+    return hunkWords(hunk);
+  }
+  const isWhole = line.length <= BESIDE_CHARS_MAX && !GAP.test(line);
+  return isWhole ? `→ ${reveal(line)}` : `${hunkWords(hunk)}, longer than it can be shown here: Compare shows all of it`;
 }
 
 /** The head of a hunk's lens. */

@@ -3,7 +3,7 @@
  *
  * Purpose: parse text that nobody vouches for into the few kinds of nodes that the panel draws.
  * Invariant: HTML stays text; an image is its words; a link keeps its whole target; nothing in the tree can be fetched.
- * Must never: make a node for a command, a style, a class or an event from data.
+ * Must never: make a node for a command, a style, a class or an event from data, or more of them than a page bears.
  */
 
 import MarkdownIt from "markdown-it";
@@ -17,6 +17,8 @@ export type Node =
   | { readonly kind: "link"; readonly target: string; readonly children: readonly Node[] }
   | { readonly kind: "image"; readonly target: string; readonly text: string }
   | { readonly kind: "fence"; readonly language: string; readonly text: string }
+  /** A block of too many parts, as it was written. */
+  | { readonly kind: "written"; readonly text: string }
   | { readonly kind: "element"; readonly tag: Tag; readonly start: number | null; readonly children: readonly Node[] };
 
 const TAGS = [
@@ -45,6 +47,8 @@ export type Tag = (typeof TAGS)[number];
 
 /** Of one text that is parsed at once; longer ones are shown in part, and whole in a document of their own. */
 export const MARKDOWN_CHARS_MAX = 60_000;
+/** Tokens of one block, a table or a list with all that is in it; a block of more is shown as it was written. */
+export const BLOCK_TOKENS_MAX = 5_000;
 /** Levels of lists, quotes and emphasis. */
 const NESTING_MAX = 20;
 
@@ -121,15 +125,39 @@ function build(tokens: readonly Token[], stack: Frame[]): void {
   }
 }
 
-/** The nodes of a text. */
-export function parseMarkdown(text: string): readonly Node[] {
+/** The tokens of each block of the outermost level. */
+function blocksOf(tokens: readonly Token[]): readonly (readonly Token[])[] {
+  const blocks: Token[][] = [];
+  let depth = 0;
+  for (const token of tokens) {
+    if (depth === 0) {
+      blocks.push([]);
+    }
+    blocks.at(-1)?.push(token);
+    depth += token.nesting;
+  }
+  return blocks;
+}
+
+function blockNodes(tokens: readonly Token[], lines: readonly string[]): readonly Node[] {
+  const [from, to] = tokens[0]?.map ?? [0, lines.length];
+  if (tokens.reduce((sum, token) => sum + 1 + (token.children?.length ?? 0), 0) > BLOCK_TOKENS_MAX) {
+    return [{ kind: "written", text: lines.slice(from, to).join("\n") }];
+  }
   const root = frame("root");
   const stack = [root];
-  build(parser.parse(text.slice(0, MARKDOWN_CHARS_MAX), {}), stack);
+  build(tokens, stack);
   while (stack.length > 1) {
     close(stack);
   }
   return root.children;
+}
+
+/** The nodes of a text. */
+export function parseMarkdown(text: string): readonly Node[] {
+  const shown = text.slice(0, MARKDOWN_CHARS_MAX);
+  const lines = shown.split("\n");
+  return blocksOf(parser.parse(shown, {})).flatMap((tokens) => blockNodes(tokens, lines));
 }
 
 /** Characters of a line from which it is clear that it goes on with no list. */

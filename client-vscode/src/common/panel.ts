@@ -10,6 +10,7 @@ import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/types
 import type { Raise } from "./bounds.ts";
 import type { Said } from "./said.ts";
 import type { Finding } from "./suspicion.ts";
+import type { TurnFacts } from "./turnFacts.ts";
 
 /** How the window stands to the daemon. `ready` alone lets anything be sent. */
 export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "version" | "failed";
@@ -89,11 +90,17 @@ export interface QueuedRow {
 
 export type Mode = NonNullable<SessionDetail["mode"]>;
 
-/** A limit of tokens and what was used of it. */
+/** A limit of tokens or of money (in billionths of a US dollar), and what was used of it. */
 export interface Budget {
   readonly whose: "turn" | "session";
+  readonly unit: "tokens" | "usd";
   readonly used: number;
   readonly limit: number;
+  readonly running: boolean;
+  /** A turn's limit while none runs and none was ended by it: all of it is for the next one. */
+  readonly ahead: boolean;
+  /** What stands in the way of a request, of all limits that are set. */
+  readonly words: string;
 }
 
 export interface SessionPicture {
@@ -127,6 +134,8 @@ export interface SessionPicture {
   readonly budget: Budget | null;
   /** What would make room for the next request; null where no limit stands in its way. */
   readonly raise: Raise | null;
+  /** What turns took and cost, by their ids; of those that it is known of. */
+  readonly turns: TurnFacts;
 }
 
 export interface PanelState {

@@ -12,14 +12,14 @@ import { num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
 import { counted } from "./words.ts";
 
-export type RowKind = "ask" | "say" | "tool" | "tests" | "card" | "answered" | "whisper" | "notice" | "recovery" | "turn";
+export type RowKind = "ask" | "say" | "tool" | "reads" | "tests" | "card" | "answered" | "whisper" | "notice" | "recovery" | "turn";
 
 export interface Row {
   readonly key: string;
   readonly kind: RowKind;
   /** The item it shows; a second row of one item (the end of a turn) has another key. */
   readonly id: string;
-  /** The cards that are asked about together, the first one among them; one card has none. */
+  /** The cards that are asked about together, or the looks that are one row, the first one among them; others have none. */
   readonly parts?: readonly string[];
 }
 
@@ -93,10 +93,18 @@ export function whisperWords(item: ViewItem): string {
     case "erasure":
       return `A text was erased from this record: ${counted(num(fields, "events") ?? 0, "entry", "entries")}, ${counted(num(fields, "outputs") ?? 0, "output")}`;
     case "opaque":
-      return `An entry of a newer version (${str(fields, "type")})`;
+      return fields["erased"] === true ? "" : `An entry of a newer version (${str(fields, "type")})`;
     default:
       return "";
   }
+}
+
+const GOES_ON = new Set(["running", "stopping", "retrying", "compacting", ""]);
+
+/** Whether more of an answer may come: its own end may be missing, having been erased, when its turn's is not. */
+export function isStreaming(fields: Fields, find: (id: string) => ViewItem | undefined): boolean {
+  const turn = find(`turn/${str(fields, "turnId")}`);
+  return str(fields, "state") === "streaming" && (turn === undefined || GOES_ON.has(str(turn.fields, "state")));
 }
 
 /** The end of a turn that did not just complete, in words. */
@@ -124,7 +132,7 @@ export function turnWords(fields: Fields): { readonly words: string; readonly hi
 
 /** Whether a turn ended because a limit of tokens had no room for its next request. */
 export function isOverBudget(fields: Fields): boolean {
-  return str(fields, "code") === "budget.reached";
+  return str(fields, "code") === "budget.reached" || str(fields, "code") === "budget.unpriced";
 }
 
 function turnEnd(turn: ViewItem | null): readonly Row[] {

@@ -50,6 +50,8 @@ export class Sessions implements Disposable {
   private owed: Remembered | null;
   private shows = 0;
   private readonly titles = new Titles();
+  /** The list as the daemon told it. */
+  private told: readonly SessionInfo[] = [];
   list: readonly SessionInfo[] = [];
 
   private readonly listed = new Emitter<void>();
@@ -132,14 +134,21 @@ export class Sessions implements Disposable {
   private async read(): Promise<void> {
     const connection = await this.link.connect();
     const { sessions } = await connection.call("session/list", { limit: LIST_LIMIT });
-    const sorted = [...sessions.filter((one) => this.isHere(one)), ...sessions.filter((one) => !this.isHere(one))];
-    this.list = this.titles.named(sorted);
+    this.told = [...sessions.filter((one) => this.isHere(one)), ...sessions.filter((one) => !this.isHere(one))];
+    this.list = this.titles.named(this.told);
     this.listed.fire();
     await this.followBusy();
-    const news = await this.titles.learn(connection, sorted).catch((error: unknown) => this.tools.onFault(error));
-    if (news === true) {
-      this.list = this.titles.named(sorted);
-      this.listed.fire();
+    void this.learnTitles(connection); // nobody waits for words
+  }
+
+  private async learnTitles(connection: Rpc): Promise<void> {
+    try {
+      if (await this.titles.learn(connection, this.told)) {
+        this.list = this.titles.named(this.told);
+        this.listed.fire();
+      }
+    } catch (error) {
+      this.tools.onFault(error);
     }
   }
 

@@ -105,7 +105,7 @@ function deniedBy(fields: Fields): string {
   return isPlanRefusal(fields) ? "plan mode" : str(fields, "verdict") === "deny" ? "by rule" : "by you";
 }
 
-const SAID: Readonly<Record<string, string>> = { done: "you say it happened", not_done: "you say it did not happen" };
+const SAID: Readonly<Record<string, string>> = { done: "you say it did", not_done: "you say it didn’t" };
 
 function saidFigure(fields: Fields): string {
   return SAID[str(fields, "said")] ?? "";

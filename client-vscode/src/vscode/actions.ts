@@ -13,6 +13,7 @@ import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts"
 import { withAttachments } from "../common/attach.ts";
 import { Emitter } from "../common/emitter.ts";
 import { foundIn } from "../common/found.ts";
+import { beginWithin } from "../common/bounds.ts";
 import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { str } from "../common/toolRow.ts";
@@ -91,27 +92,22 @@ export class Actions {
 
   /** Set the limits of the user's settings before the first message; a session that can't have them does not begin. */
   private async limit(sessionId: string): Promise<void> {
-    const settings = vscode.workspace.getConfiguration("gloveport");
-    const [turnTokens, sessionTokens] = [settings.get<number>("turnTokens", 0), settings.get<number>("sessionTokens", 0)];
-    if (turnTokens === 0 && sessionTokens === 0) {
-      return;
-    }
     const connection = await this.daemon.connect();
-    const limits = { turnTokens: turnTokens || null, sessionTokens: sessionTokens || null };
-    try {
-      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId, ...limits });
-    } catch (error) {
-      await connection.call("session/delete", { clientRequestId: randomUUID(), sessionId });
-      throw error;
-    }
+    const settings = vscode.workspace.getConfiguration("gloveport");
+    const wanted = {
+      turnTokens: settings.get<unknown>("turnTokens"),
+      sessionTokens: settings.get<unknown>("sessionTokens"),
+      turnUsd: settings.get<unknown>("turnUsd"),
+      sessionUsd: settings.get<unknown>("sessionUsd"),
+    };
+    await beginWithin(connection, wanted, () => ({ clientRequestId: randomUUID(), sessionId }));
   }
 
-  /** A folder without a level yet gets one from the user. False when the user turned back. */
+  /** A folder without a level yet gets one from the user. False when the user turned back; raises where no session can begin in it. */
   private async ensureTrust(root: string): Promise<boolean> {
     const connection = await this.daemon.connect();
-    const { workspaces } = await connection.call("workspace/list", {});
-    const level = workspaces.find((one) => one.root === root)?.trustLevel;
-    if (level !== undefined && level !== "unset") {
+    const { trustLevel } = await connection.call("workspace/show", { root });
+    if (trustLevel !== "unset") {
       return true;
     }
     const chosen = await pickTrust(root, undefined);

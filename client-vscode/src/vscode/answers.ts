@@ -43,8 +43,16 @@ export class Answers {
     const others = clients > 1 ? ` ${counted(clients - 1, "other client")} lose their connection for a moment.` : "";
     const turns = runningTurns > 0 ? `${counted(runningTurns, "turn")} will be interrupted and picked up again.` : "No turn runs.";
     if ((await confirm("Restart the daemon?", `${turns}${others}`, "Restart")) === "Restart") {
+      const { link } = this.daemon;
+      const lost = new Promise<void>((resolve) => {
+        const listening = link.onLost(() => {
+          listening.dispose();
+          resolve();
+        });
+      });
       await connection.call("daemon/stop", {});
-      await this.daemon.link.retry();
+      await lost; // until then the link is the old one's
+      await link.retry();
     }
   }
 

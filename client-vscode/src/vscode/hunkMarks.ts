@@ -7,13 +7,11 @@
  */
 
 import * as vscode from "vscode";
-import { reveal } from "../common/hidden.ts";
-import { hunkWords, lensWords, placeAt } from "../common/hunks.ts";
+import { besideWords, lensWords, placeAt } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { SCHEME } from "./documents.ts";
 import type { Review } from "./review.ts";
 
-const LINE_CHARS_MAX = 160;
 /** A space that stays behind a sign; a plain one is drawn as nothing there. */
 const GAP = "\u00A0";
 
@@ -106,16 +104,17 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       renderOptions:
         words === "" ? {} : { after: { contentText: words, color: colour("editorCodeLens.foreground"), fontStyle: "italic", margin: "0 0 0 24px" } },
     });
-    const told = (one: Placed): string => shortText(one.hunk.newText) ?? hunkWords(one.hunk);
     const clean = placed.filter((one) => !one.hunk.meets);
     const meets = placed.filter((one) => one.hunk.meets);
     editor.setDecorations(
       this.waits,
-      mine ? clean.filter((one) => one.end > one.line).flatMap((one) => [lines(one.line, one.end), lines(one.line, one.line, told(one))]) : [],
+      mine
+        ? clean.filter((one) => one.end > one.line).flatMap((one) => [lines(one.line, one.end), lines(one.line, one.line, besideWords(one.hunk))])
+        : [],
     );
     editor.setDecorations(
       this.inserts,
-      mine ? clean.filter((one) => one.end === one.line).map((one) => lines(Math.max(0, one.line - 1), one.line, told(one))) : [],
+      mine ? clean.filter((one) => one.end === one.line).map((one) => lines(Math.max(0, one.line - 1), one.line, besideWords(one.hunk))) : [],
     );
     const firsts = (of: readonly Placed[]): vscode.DecorationOptions[] =>
       of.map((one) => lines(mine && one.end === one.line ? Math.max(0, one.line - 1) : one.line, one.line));
@@ -152,10 +151,4 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       ...Object.values(this.signs),
     ).dispose();
   }
-}
-
-/** The new text of a hunk on one line, to stand beside the old one; null for one of more lines. */
-function shortText(text: string | null): string | null {
-  const line = text?.replace(/\n$/, "") ?? "";
-  return line === "" || line.includes("\n") ? null : `→ ${reveal(line.trim().slice(0, LINE_CHARS_MAX))}`;
 }

@@ -186,6 +186,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
       return;
     }
     const sessionId = session.id;
+    session.wantTimes();
     this.listening = [
       session.onLoad(() => this.load(session)),
       session.onEvents((events) => {

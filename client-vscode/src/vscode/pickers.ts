@@ -10,10 +10,9 @@ import { randomUUID } from "node:crypto";
 import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
-import { MODES, parseTokens, raiseOf } from "../common/bounds.ts";
-import type { Raise } from "../common/bounds.ts";
+import { MODES, amount, limitsOf, limitsWith, parseTokens, parseUsd, raiseOf } from "../common/bounds.ts";
 import { imageQuestion } from "../common/imageQuestion.ts";
-import type { Attachment } from "../common/panel.ts";
+import type { Attachment, Budget } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
@@ -94,16 +93,31 @@ export class Pickers {
     }
   }
 
-  /** Both limits, one after the other; who turns back at one changes nothing. */
+  /** One of the four limits, or none of them any more; who turns back changes nothing. */
   async setBudget(): Promise<void> {
     this.actions.checkTrusted();
     const session = this.actions.currentOrFail;
-    const { detail } = session.beside;
-    const turnTokens = await askTokens("a turn (1 of 2)", detail?.turnTokensMax ?? null);
-    const sessionTokens = turnTokens === undefined ? undefined : await askTokens("this session (2 of 2)", detail?.sessionTokensMax ?? null);
-    if (turnTokens !== undefined && sessionTokens !== undefined) {
-      const connection = await this.daemon.connect();
-      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, turnTokens, sessionTokens });
+    const connection = await this.daemon.connect();
+    const detail = await connection.call("session/show", { sessionId: session.id });
+    const set = new Map(limitsOf(detail).map((one) => [one.name, one.limit]));
+    const rows = LIMITS.map((one) => ({ ...one, description: limitWords(one.unit, set.get(one.name)) }));
+    const picked = await vscode.window.showQuickPick([...rows, ...(set.size > 0 ? [NO_LIMITS] : [])], {
+      title: "Limits of this session",
+      placeHolder: "Tokens and money may both be limited; the first limit that is reached counts",
+    });
+    if (picked === undefined) {
+      return;
+    }
+    if (picked.name === null) {
+      const none = { turnTokens: null, sessionTokens: null, money: { turnNanoUsd: null, sessionNanoUsd: null } };
+      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, ...none });
+      return;
+    }
+    const value = await askLimit(picked, set.get(picked.name));
+    if (value !== undefined) {
+      const now = await connection.call("session/show", { sessionId: session.id });
+      const limits = limitsWith(now, picked.name, value);
+      await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, ...limits });
     }
   }
 
@@ -114,13 +128,12 @@ export class Pickers {
     const connection = await this.daemon.connect();
     const detail = await connection.call("session/show", { sessionId: session.id });
     const raise = raiseOf(detail);
-    if (raise === null) {
+    const limit = limitsOf(detail).find((one) => one.name === raise?.name)?.limit;
+    if (raise === null || limit === undefined) {
       throw new Error("No limit of this session stands in the way.");
     }
-    const more = (whose: Raise["whose"], limit: number | null | undefined): number | null =>
-      limit === null || limit === undefined ? null : raise.whose === whose ? limit + raise.by : limit;
-    const [turnTokens, sessionTokens] = [more("turn", detail.turnTokensMax), more("session", detail.sessionTokensMax)];
-    await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, turnTokens, sessionTokens });
+    const limits = limitsWith(detail, raise.name, limit + raise.by);
+    await connection.call("session/budget", { clientRequestId: randomUUID(), sessionId: session.id, ...limits });
   }
 
   /** A file of the session's folder, or the selection of the active editor when `selection` is set. */
@@ -187,17 +200,45 @@ export class Pickers {
   }
 }
 
-/** A limit as the user types it; null: none, undefined: he turned back. */
-async function askTokens(whose: string, now: number | null): Promise<number | null | undefined> {
-  const typed = await vscode.window.showInputBox({
-    title: `Most tokens of ${whose}`,
+const LIMITS = [
+  { name: "turnTokens", unit: "tokens", label: "Tokens of a Turn", title: "Most tokens of a turn" },
+  { name: "turnNanoUsd", unit: "usd", label: "US Dollars of a Turn", title: "Most US dollars of a turn" },
+  { name: "sessionTokens", unit: "tokens", label: "Tokens of This Session", title: "Most tokens of this session" },
+  { name: "sessionNanoUsd", unit: "usd", label: "US Dollars of This Session", title: "Most US dollars of this session" },
+] as const;
+const NO_LIMITS = { name: null, label: "No Limits", description: "take all of them back" } as const;
+
+const ASKED = {
+  tokens: {
+    parse: parseTokens,
     prompt: "Input and output as the provider counts them. Empty: no limit.",
-    value: now === null ? "" : String(now),
-    placeHolder: "Such as 50k",
+    example: "50k",
+    wrong: "A whole number of tokens, such as 50000 or 50k",
+  },
+  usd: {
+    parse: parseUsd,
+    prompt: "Counted by the prices of today. Empty: no limit.",
+    example: "2.00",
+    wrong: "An amount of US dollars, such as 2 or 0.50",
+  },
+} as const;
+
+function limitWords(unit: Budget["unit"], limit: number | undefined): string {
+  return limit === undefined ? "no limit" : amount(unit, limit);
+}
+
+/** A limit as the user types it; null: none, undefined: he turned back. */
+async function askLimit({ title, unit }: (typeof LIMITS)[number], now: number | undefined): Promise<number | null | undefined> {
+  const { parse, prompt, example, wrong } = ASKED[unit];
+  const typed = await vscode.window.showInputBox({
+    title,
+    prompt,
+    value: now === undefined ? "" : unit === "usd" ? (now / 1e9).toFixed(9).replace(/\.?0+$/, "") : String(now),
+    placeHolder: `Such as ${example}`,
     ignoreFocusOut: true,
-    validateInput: (text) => (parseTokens(text) === undefined ? "A whole number of tokens, such as 50000 or 50k" : null),
+    validateInput: (text) => (parse(text) === undefined ? wrong : null),
   });
-  return typed === undefined ? undefined : parseTokens(typed);
+  return typed === undefined ? undefined : parse(typed);
 }
 
 const USE_IMAGE = "Use This Image";

@@ -46,7 +46,7 @@ export function fileRow(change: ChangeInfo): FileRow {
 }
 
 function sessionPicture(session: Followed, listed: SessionInfo | undefined): SessionPicture | null {
-  const { detail, changes, usage, since, contextTokens } = session.beside;
+  const { detail, changes, usage, since, contextTokens, turns } = session.beside;
   const info = detail?.info ?? listed;
   if (info === undefined) {
     return null;
@@ -76,6 +76,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     mode: detail?.mode ?? "agent",
     budget: nearestBudget(detail),
     raise: raiseOf(detail),
+    turns,
   };
 }
 

@@ -15,14 +15,13 @@ import { proposalOf, sortHunks } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { splitPath } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
-import { SCHEME } from "./documents.ts";
+import { PROPOSAL, SCHEME } from "./documents.ts";
 import type { Documents } from "./documents.ts";
 import type { Followed } from "../common/followed.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { offer } from "./tell.ts";
 
 const ASK_AFTER_MS = 120;
-const PROPOSAL = "proposal";
 const NOTHING = "nothing";
 const OFFERED_KEY = "gloveport.lensesOffered";
 
@@ -55,7 +54,7 @@ export class Review implements vscode.Disposable {
           this.askSoon();
         }
       }),
-      vscode.workspace.onDidCloseTextDocument(({ uri }) => this.proposals.delete(uri.toString())),
+      documents.onDidClose((uri) => this.proposals.delete(uri.toString())),
     ];
   }
 
@@ -166,6 +165,7 @@ export class Review implements vscode.Disposable {
     const count = this.of(file).length;
     const conflicts = this.of(file).filter((hunk) => hunk.meets).length;
     const about = `${count} pending${conflicts > 0 ? `, ${conflicts} in conflict` : ""}`;
+    await this.documents.load(right);
     const place = this.proposals.get(right.toString())?.placed.find((one) => one.hunk.hunkId === hunkId);
     const at = place === undefined ? {} : { selection: new vscode.Range(place.line, 0, place.line, 0) };
     await vscode.commands.executeCommand("vscode.diff", left, right, `${reveal(splitPath(file).name)} (${about})`, { preview: true, ...at });

@@ -14,7 +14,7 @@ import { button, h, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
-const PLACE = /^(.+)(:\d{1,5})$/;
+const PLACE = /^([a-z]{1,12}:\/\/)?([^/\s]+)(:\d{1,5})$/;
 const RULE_ICONS = ["lock", "block", "clock"] as const;
 
 /** A sentence whose quoted parts are set as code. */
@@ -28,11 +28,11 @@ export function ticks(sentence: string): DocumentFragment {
 
 /** Code that wraps in one place alone where it is a host with a port: before the port. */
 function codeOf(text: string, title = ""): HTMLElement {
-  const [, host, port] = PLACE.exec(text) ?? [];
+  const [, scheme = "", host, port] = PLACE.exec(text) ?? [];
   if (host === undefined || port === undefined) {
     return h("code", title === "" ? {} : { title }, written(text));
   }
-  return h("code", {}, h("span", { class: "arg" }, written(host)), h("span", { class: "arg" }, port));
+  return h("code", {}, scheme, h("span", { class: "arg" }, written(host)), h("span", { class: "arg" }, port));
 }
 
 function wordOf(word: Word): HTMLElement {

@@ -6,7 +6,7 @@
  * Must never: decide; a button asks the extension.
  */
 
-import { brief, budgetWords } from "../common/bounds.ts";
+import { brief, budgetBrief } from "../common/bounds.ts";
 import { SEARCH_FROM } from "../common/found.ts";
 import type { Budget, FileRow, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
@@ -456,16 +456,16 @@ export class Chrome {
 
 /** How much of the nearest limit is used; a press sets the limits. */
 function budgetMeter(budget: Budget): HTMLElement {
-  const share = Math.min(1, budget.used / budget.limit);
+  const share = budget.ahead ? 0 : Math.min(1, budget.used / budget.limit);
   const bar = h("i", { class: share >= NEAR ? "near" : "" });
   bar.style.width = `${Math.round(share * 100)}%`;
   return button(
     "meter linkish q",
     () => send({ type: "verb", verb: "setBudget" }),
-    { title: budgetWords(budget) },
+    { title: budget.words },
     "Budget ",
-    h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
-    h("span", { class: "num" }, `${brief(budget.used)} of ${brief(budget.limit)}`),
+    !budget.ahead && h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
+    h("span", { class: "num" }, budgetBrief(budget)),
   );
 }
 

@@ -26,6 +26,7 @@ const GUESS_PX: Readonly<Record<Row["kind"], number>> = {
   ask: 64,
   say: 72,
   tool: 24,
+  reads: 24,
   tests: 60,
   card: 420,
   answered: 34,

@@ -11,9 +11,12 @@ import { Elsewhere } from "../common/answered.ts";
 import type { PanelState, ToPanel } from "../common/panel.ts";
 import { View, ViewGapError } from "../common/reducer.ts";
 import type { ViewOp } from "../common/reducer.ts";
-import { buildRows } from "../common/rows.ts";
+import { groupReads } from "../common/reads.ts";
+import { buildRows, isStreaming } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
+import { turnFigures } from "../common/turnFacts.ts";
+import type { TurnFacts } from "../common/turnFacts.ts";
 import { tellState } from "./card.ts";
 import { Chrome } from "./chrome.ts";
 import { Composer } from "./composer.ts";
@@ -55,6 +58,7 @@ const list = new VirtualList(
   new Rows({
     item: (id) => items.get(id),
     turnNumber: (id) => (view.first === 0 ? (turns.get(id) ?? null) : null),
+    turnFigures: (id) => turnFigures(state?.session?.turns[id.slice(id.indexOf("/") + 1)]),
     own: (key) => own.find((one) => one.key === key)?.words ?? null,
     files: () => state?.session?.files ?? [],
     isElsewhere: (id) => elsewhere.has(id),
@@ -78,9 +82,10 @@ function rebuild(): void {
   const all = view.items();
   items = new Map(all.map((item) => [item.id, item]));
   turns = new Map(all.filter((item) => item.kind === "turn").map((item, at) => [item.id, at + 1]));
-  const rows = [...buildRows(all)].filter((row) => row.kind !== "say" || !isEmptyAnswer(row));
+  const said = buildRows(all).filter((row) => row.kind !== "say" || !isEmptyAnswer(row));
+  const rows = [...groupReads(said, (id) => items.get(id))];
   for (const one of own) {
-    const at = one.after === undefined ? -1 : rows.findLastIndex((row) => row.id === one.after);
+    const at = one.after === undefined ? -1 : rows.findLastIndex((row) => row.id === one.after || row.parts?.includes(one.after ?? "") === true);
     rows.splice(at < 0 ? rows.length : at + 1, 0, { key: one.key, kind: "whisper", id: one.key });
   }
   cardKeys = new Map(rows.filter((row) => row.kind === "card").flatMap((row) => (row.parts ?? [row.id]).map((id) => [id, row.key])));
@@ -90,7 +95,7 @@ function rebuild(): void {
 
 function isEmptyAnswer(row: Row): boolean {
   const fields = items.get(row.id)?.fields ?? {};
-  return str(fields, "text") === "" && str(fields, "state") === "done";
+  return str(fields, "text") === "" && !isStreaming(fields, (id) => items.get(id));
 }
 
 function paint(): void {
@@ -222,7 +227,17 @@ function reveal(of: string, itemId: string): void {
   }
 }
 
+/** Draw the heads of turns anew of which the figures became known. */
+function touchTurns(before: TurnFacts, now: TurnFacts): void {
+  for (const [id, fact] of Object.entries(now)) {
+    if (turnFigures(before[id]) !== turnFigures(fact)) {
+      list.touch(`turn/${id}`);
+    }
+  }
+}
+
 function takeState(now: PanelState): void {
+  touchTurns(state?.session?.turns ?? {}, now.session?.turns ?? {});
   state = now;
   document.body.classList.toggle("restricted", !now.trusted);
   chrome.show(now);

@@ -50,6 +50,7 @@ function draw(node: Node): HTMLElement | DocumentFragment {
         linkElement(node.target, [], node.text || reveal(node.target)),
       );
     case "fence":
+    case "written":
       return h("div", { class: "code" }, h("pre", { tabindex: 0 }, h("code", {}, revealed(node.text, true))));
     case "element": {
       const start = node.start !== null && node.start !== 1 ? { start: String(node.start) } : {};
@@ -65,6 +66,8 @@ export class GrowingText {
   readonly element = h("div", { class: "md" });
   private readonly tail = h("div", { class: "tail" });
   private settled = "";
+  /** Up to where everything was settled when the last block had too many parts to be parsed again as it grows. */
+  private floodAt: number | null = null;
 
   constructor() {
     this.element.append(this.tail);
@@ -74,6 +77,7 @@ export class GrowingText {
     const text = whole.length > MESSAGE_CHARS_MAX ? whole.slice(0, MESSAGE_CHARS_MAX) : whole;
     if (!text.startsWith(this.settled)) {
       this.settled = "";
+      this.floodAt = null;
       this.element.replaceChildren(this.tail);
     }
     const rest = text.slice(this.settled.length);
@@ -83,7 +87,10 @@ export class GrowingText {
       this.settled = text.slice(0, this.settled.length + stable);
     }
     const last = rest.slice(stable);
-    this.tail.replaceChildren(...parseMarkdown(last).map(draw));
+    const isFlood = this.floodAt === this.settled.length;
+    const nodes: readonly Node[] = isFlood ? [{ kind: "written", text: last.slice(0, MARKDOWN_CHARS_MAX) }] : parseMarkdown(last);
+    this.floodAt = nodes.at(-1)?.kind === "written" ? this.settled.length : null;
+    this.tail.replaceChildren(...nodes.map(draw));
     if (last.length > MARKDOWN_CHARS_MAX) {
       this.tail.append(h("p", { class: "q" }, `${last.length - MARKDOWN_CHARS_MAX} more characters in this paragraph`));
     }

@@ -7,14 +7,14 @@
  */
 
 import { attachmentLabel, splitAttachments } from "../common/attach.ts";
-import { brief } from "../common/bounds.ts";
+import { raiseWords } from "../common/bounds.ts";
 import type { Raise } from "../common/bounds.ts";
 import type { FileRow } from "../common/panel.ts";
-import { isOverBudget, list, turnWords, whisperWords } from "../common/rows.ts";
+import { isOverBudget, isStreaming, list, turnWords, whisperWords } from "../common/rows.ts";
 import type { Row } from "../common/rows.ts";
 import { num, str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
-import { grouped } from "../common/words.ts";
+import { capital, grouped } from "../common/words.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { STATE_TOLD, answeredView, cardView } from "./card.ts";
 import { dot } from "./chrome.ts";
@@ -24,12 +24,14 @@ import { icon } from "./icons.ts";
 import type { RowMaker } from "./list.ts";
 import { GrowingText, MESSAGE_CHARS_MAX } from "./markdown.ts";
 import { send } from "./port.ts";
-import { testsView, toolView, updateTool } from "./tool.ts";
+import { readsView, testsView, toolView, updateTool } from "./tool.ts";
 
 export interface Source {
   item(id: string): ViewItem | undefined;
   /** Number of a turn from 1; null where older ones are not held. */
   turnNumber(id: string): number | null;
+  /** How long a turn took and what it cost; nothing where neither is known. */
+  turnFigures(id: string): string;
   /** Words of the panel itself, such as that the link came back; null for keys of items. */
   own(key: string): string | null;
   /** Proposed files of the session, as the extension pictures them. */
@@ -79,6 +81,8 @@ export class Rows implements RowMaker {
         return this.sayView(item.fields);
       case "tool":
         return toolView(item);
+      case "reads":
+        return readsView(row.key, this.itemsOf(row.parts ?? []));
       case "tests":
         return testsView(item);
       case "card":
@@ -117,7 +121,10 @@ export class Rows implements RowMaker {
     const whole = str(fields, "text");
     const state = str(fields, "state");
     text.show(whole);
-    element.classList.toggle("live", state === "streaming");
+    element.classList.toggle(
+      "live",
+      isStreaming(fields, (id) => this.source.item(id)),
+    );
     element.querySelector(".say-end")?.remove();
     if (state === "interrupted") {
       element.append(h("div", { class: "say-end xs q" }, `The answer broke off: ${str(fields, "reason")}`));
@@ -134,7 +141,11 @@ export class Rows implements RowMaker {
     const turnId = item.id.slice(item.id.indexOf("/") + 1);
     const goal = num(item.fields, "goalRevision");
     const trace = button("linkish", () => send({ type: "trace", turnId }), { label: "Show the trace of this turn" }, "trace");
-    const parts = [number === null ? "Turn" : `Turn ${number}`, goal !== null && goal > 1 ? `goal ${goal}` : ""].filter((one) => one !== "");
+    const parts = [
+      number === null ? "Turn" : `Turn ${number}`,
+      goal !== null && goal > 1 ? `goal ${goal}` : "",
+      this.source.turnFigures(item.id),
+    ].filter((one) => one !== "");
     const element = whisper(parts.join(" · "));
     element.firstElementChild?.append(" · ", trace);
     element.classList.add("turnhead");
@@ -164,12 +175,13 @@ function askView(fields: Fields): HTMLElement {
 
 /** The turn ended at a limit: what was done stays; the newest such card can raise the limit by one step. */
 function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
-  const words = str(fields, "message");
+  const title = str(fields, "code") === "budget.reached" ? "Budget reached" : "No price is known";
+  const words = [`${capital(str(fields, "message"))}. The work so far is kept.`, ...(title === "Budget reached" ? [] : [str(fields, "hint")])];
   const limits = button("btn", () => send({ type: "verb", verb: "setBudget" }), {}, "Set limit");
   const act = h("div", { class: "act" });
   const draw = (): void => {
     const step = raise();
-    const add = step !== null && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, `Add ${brief(step.by)} tokens`);
+    const add = step !== null && title === "Budget reached" && button("btn", () => send({ type: "verb", verb: "addBudget" }), {}, raiseWords(step));
     fill(act, add, limits);
   };
   draw();
@@ -178,12 +190,12 @@ function budgetView(fields: Fields, raise: () => Raise | null): HTMLElement {
     { class: "pad" },
     h(
       "div",
-      { class: "ap reached", role: "group", label: "Budget reached", on: { [STATE_TOLD]: draw } },
+      { class: "ap reached", role: "group", label: title, on: { [STATE_TOLD]: draw } },
       h(
         "div",
         { class: "sec first" },
-        h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, "Budget reached")),
-        h("p", { class: "sm q" }, revealed(`${words.charAt(0).toUpperCase()}${words.slice(1)}. The work so far is kept.`)),
+        h("div", { class: "row" }, dot("paused"), h("h3", { class: "grow" }, title)),
+        ...words.map((one) => h("p", { class: "sm q" }, revealed(one))),
         act,
       ),
     ),

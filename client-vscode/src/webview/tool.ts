@@ -9,6 +9,7 @@
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { isPlanRefusal, num, str, toolRow } from "../common/toolRow.ts";
 import type { Fields, Mark, ToolRow } from "../common/toolRow.ts";
+import { readsWords } from "../common/reads.ts";
 import { SAYINGS, isOpenCall, saidWords } from "../common/said.ts";
 import { blockedPlaces, resultFindings, unseenWords } from "../common/suspicion.ts";
 import { counted, grouped, lasting } from "../common/words.ts";
@@ -63,6 +64,26 @@ export function toolView(item: ViewItem): HTMLElement {
 
 function callIdOf(itemId: string): string {
   return itemId.slice(itemId.indexOf("/") + 1);
+}
+
+/** Looks that came one after another: one line, and each of them for who opens it. */
+export function readsView(key: string, items: readonly ViewItem[]): HTMLElement {
+  const { words, figure } = readsWords(items);
+  const details = h("details", { class: "tool reads" });
+  const summary = h("summary", { tabindex: -1 });
+  drawSummary(summary, { icon: "eye", verb: "Read", target: words, mono: false, figure, mark: "done", markWords: "Done", body: "", note: "" });
+  const each = h("div", { class: "each" });
+  const draw = (): void => {
+    const parts = details.open && each.childElementCount === 0 ? items.map((item) => toolView(item)) : [];
+    parts.forEach((part) => part.querySelector("summary")?.setAttribute("tabindex", "0")); // the row's own is the list's
+    each.append(...parts);
+  };
+  summary.addEventListener("click", () => chosen.set(key, !details.open));
+  details.addEventListener("toggle", draw);
+  details.append(summary, each);
+  details.open = chosen.get(key) === true;
+  draw();
+  return h("div", { class: "toolrow" }, details);
 }
 
 const latest = new WeakMap<HTMLElement, Fields>();

@@ -190,10 +190,12 @@ class Wire {
         return { info: { sessionId: session?.id }, goalRevision: session?.log.length };
       case "task/show":
         return { since: null };
+      case "trace/show":
+        return { turns: [] };
       case "change/list":
         return { changes: [] };
       case "usage/show":
-        return { total: null, requests: [] };
+        return { total: null, byTurn: [], requests: [] };
       default:
         return {};
     }

@@ -28,6 +28,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("-n", "--kills", type=int, default=100, help="how many kills")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first life")
     parser.add_argument("--between", action="store_true", help="only from an intent on record to its outcome")
+    parser.add_argument("--rows", default="", help="only these rows of the table, such as EraseText,TellOutcome")
     parser.add_argument("--controls", action="store_true", help="the negative controls alone")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many failed lives")
     parser.add_argument("--course", default="", help='live one course again: {"job": ..., "aims": ["label n"]}')
@@ -46,7 +47,8 @@ async def run(options: argparse.Namespace, setting: Setting) -> int:
         return await again(options, ends, setting)
     if options.controls:
         return 0 if await try_controls(traces, ends, setting) else 1
-    going = Run(Table(traces, options.between), ends, setting, quiet=not options.verbose)
+    rows = tuple(filter(None, options.rows.split(",")))
+    going = Run(Table(traces, options.between, rows=rows), ends, setting, quiet=not options.verbose)
     await going.go(Wanted(options.kills, options.seed, options.failures))
     print("\n".join([*going.table.lines(), *conclusions(going, options.seed, time.monotonic() - began)]))
     return 1 if going.failed else 0

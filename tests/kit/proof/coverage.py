@@ -93,9 +93,12 @@ class Table:
     between: bool = False
     fault: str = ""
     hits: Counter[str] = field(default_factory=Counter)
+    rows: tuple[str, ...] = ()
+    """Where not empty: the rows alone whose cells are filled."""
 
     def __post_init__(self) -> None:
-        self.wanted = cells(between=self.between)
+        every = cells(between=self.between)
+        self.wanted = tuple(cell for cell in every if not self.rows or cell.split("|")[0] in self.rows)
         """The cells to fill."""
         self._cells = frozenset(self.wanted)
 

@@ -107,8 +107,9 @@ class QueuedMessage(WireModel):
 
 
 class SessionDetail(WireModel):
-    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used; `next_tokens`:
-    what the next request is expected to take at least, null where the newest one was not counted.
+    """Everything about one session that is not its view. `turn_tokens`: what the running turn has used, or
+    the newest one while none runs; `next_tokens`: what the next request is expected to take at least, null where the
+    newest one was not counted; `limit_reached`: the newest turn ended at a limit.
 
     Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left
     for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of
@@ -130,6 +131,7 @@ class SessionDetail(WireModel):
     turn_tokens_max: int | None = None
     session_tokens_max: int | None = None
     next_tokens: int | None = 0
+    limit_reached: bool = False
     turn_nano_usd: int = 0
     turn_nano_usd_max: int | None = None
     session_nano_usd: int = 0

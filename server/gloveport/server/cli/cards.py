@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import typer
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.text import counted
 from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.turn import ApprovalInfo, ApprovalResolveParams
 from gloveport.server.cli.feed import Feed
@@ -25,6 +26,8 @@ APPROVE: Final[tuple[Approve, ...]] = ("ask", "never", "once", "turn", "session"
 Choice = int | Literal["no", "unanswered", "all", "none"]
 _SCOPES: Final = ("once", "turn", "session", "workspace")
 _STYLES: Final = MappingProxyType({"+": "green", "-": "red"})
+SENT: Final = " (sending "
+"""Behind this the words of an effect say in one line what leaves; it is shown whole by itself."""
 ELSEWHERE: Final = "  answered elsewhere"
 
 
@@ -46,10 +49,14 @@ def show_card(feed: Feed, card: Mapping[str, Any]) -> None:
     _head(feed, card)
     for line in card.get("diff", ()):
         feed.verbatim(f"  {line}", _STYLES.get(line[:1], "dim"))
+    sends = card["sends"]
     for effect in card["effects"]:
         notes = "".join(f" ({note})" for note in effect["notes"])
         if notes or not _is_the_command(effect, card):
-            feed.line(f"  · {effect['words']}{notes}")
+            words = effect["words"] if sends is None else effect["words"].partition(SENT)[0]
+            feed.line(f"  · {words}{notes}")
+    if sends is not None:
+        _show_sent(feed, sends)
     for one in card["unknown_effects"]:
         feed.line(f"  · something nobody knows: {one}")
     if card["sandbox"] is not None:
@@ -74,6 +81,18 @@ def show_compact(feed: Feed, card: Mapping[str, Any]) -> None:
     _head(feed, card)
     where = "" if card["sandbox"] is None else f" in {card['sandbox']['name']}"
     feed.line(f"  risk {card['risk']}{where}: {card['reason']}")
+
+
+def _show_sent(feed: Feed, sends: Mapping[str, Any]) -> None:
+    """What leaves, whole: each line behind a mark, so that none of it can be taken for a line of the card."""
+    for line in sends["head"]:
+        feed.verbatim(f"    > {line}")
+    for line in sends["lines"] if sends["bytes"] else ():
+        feed.verbatim(f"    | {''.join(run['text'] for run in line)}")
+    if sends["hidden_characters"]:
+        feed.line(f"  {counted(sends['hidden_characters'], 'hidden character')} shown escaped", "red")
+    if sends["scan"] is not None:
+        feed.line("  secrets: none found; a scan can miss one", "dim")
 
 
 def _head(feed: Feed, card: Mapping[str, Any]) -> None:

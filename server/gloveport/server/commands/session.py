@@ -42,7 +42,7 @@ from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.sessions import Choice
 from gloveport.server.journal.records import SessionRow
 from gloveport.server.secrets.parts import redacted_parts
-from gloveport.server.session.spending import least_nano_usd, unseen_nano_usd
+from gloveport.server.session.spending import least_nano_usd, turn_nano_usd, unseen_nano_usd
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ThawSession
 from gloveport.server.workspace.identity import folder_identity
@@ -237,11 +237,12 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
         input_tokens=state.input_tokens,
         output_tokens=state.output_tokens,
         mode=state.mode,
-        turn_tokens=state.turn.tokens if state.turn is not None else 0,
+        turn_tokens=(state.turn or state.ended_turn).tokens,
         turn_tokens_max=state.turn_tokens_max,
         session_tokens_max=state.session_tokens_max,
         next_tokens=state.next_tokens,
-        turn_nano_usd=state.turn.nano_usd if state.turn is not None else 0,
+        limit_reached=state.last_failure == ErrorCode.BUDGET,
+        turn_nano_usd=turn_nano_usd(state),
         turn_nano_usd_max=state.money.turn_nano_usd if state.money is not None else None,
         session_nano_usd=state.nano_usd,
         session_nano_usd_max=state.money.session_nano_usd if state.money is not None else None,

@@ -33,7 +33,7 @@ from gloveport.server.journal.errors import corrupt_event
 from gloveport.server.session.fold import fold_event
 from gloveport.server.session.invariants import contradiction
 from gloveport.server.session.state import SessionState
-from gloveport.server.session.views.ops import Op, project_ops
+from gloveport.server.session.views.ops import Op, erased_ops, project_ops
 
 PLANS_KEPT_MAX: Final = 4
 FAULTS_KEPT_MAX: Final = 20
@@ -76,7 +76,13 @@ def ops_of(event: StoredEvent) -> tuple[Op, ...]:
     """What a stored event does to the view. Raises JournalError(CORRUPT)."""
     if event.erased is None and (ops := quick_ops(event.type, event.version, event.payload)) is not None:
         return ops
-    return project_ops(body_of(event), event.type, event.seq, event.at)
+    return _ops(event, body_of(event))
+
+
+def _ops(event: StoredEvent, body: EventBody | None) -> tuple[Op, ...]:
+    if event.erased is not None:
+        return erased_ops(event.type, event.seq)
+    return project_ops(body, event.type, event.seq, event.at)
 
 
 def events_json(events: Iterable[StoredEvent]) -> list[bytes]:
@@ -105,7 +111,7 @@ def decode_stored(events: Iterable[StoredEvent]) -> list[Decoded]:
     decoded: list[Decoded] = []
     for first, last, texts in _runs(events):
         body = body_of(first if len(texts) < 2 else joined_piece(first, "".join(texts)))
-        decoded.append(Decoded(last, body, project_ops(body, last.type, last.seq, last.at)))
+        decoded.append(Decoded(last, body, _ops(last, body)))
     return decoded
 
 

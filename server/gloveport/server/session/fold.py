@@ -66,6 +66,7 @@ from gloveport.server.session.state import (
     Call,
     CallEntry,
     CallStage,
+    EndedTurn,
     Queued,
     Request,
     ResultEntry,
@@ -168,12 +169,13 @@ def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
     return evolve(state, turn=Turn(body.turn_id, body.goal_revision, spent_from=len(state.spent)), last_failure=None)
 
 
-def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled) -> SessionState:
-    return evolve(state, turn=None)
+def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled | TurnFailed) -> SessionState:
+    used = EndedTurn(state.turn.tokens, state.turn.spent_from) if state.turn is not None else state.ended_turn
+    return evolve(state, turn=None, ended_turn=used)
 
 
 def _turn_failed(state: SessionState, body: TurnFailed) -> SessionState:
-    return evolve(state, turn=None, last_failure=body.code)
+    return evolve(_turn_ended(state, body), last_failure=body.code)
 
 
 def _cancel_requested(state: SessionState, body: TurnCancelRequested) -> SessionState:

@@ -134,6 +134,14 @@ def left_nano_usd(state: SessionState, money: BudgetSet) -> int:
     return min([*lefts, *([] if money.session_nano_usd is None else [money.session_nano_usd - state.nano_usd])])
 
 
+def turn_nano_usd(state: SessionState) -> int:
+    """What the running turn has spent, or the newest one while none runs; 0 without limits of money."""
+    if state.turn is not None:
+        return state.turn.nano_usd
+    rates = () if state.money is None else state.money.rates
+    return sum(cost_of(rates, one) or 0 for one in state.spent[state.ended_turn.spent_from :])
+
+
 def unseen_nano_usd(state: SessionState) -> int:
     """How much of what was spent is the most that requests without a count may have been billed."""
     rates = () if state.money is None else state.money.rates

@@ -185,6 +185,14 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedTurn:
+    """What the newest turn that ended used: tokens as they were counted, and its requests in what the session spent."""
+
+    tokens: int = 0
+    spent_from: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Queued:
     """A message that waits, and the id its turn will have."""
 
@@ -302,6 +310,7 @@ class SessionState:
     label: LabelRecord = USER_LABEL
     turn: Turn | None = None
     last_failure: str | None = None
+    ended_turn: EndedTurn = EndedTurn()
     queue: tuple[Queued, ...] = ()
     steering: tuple[Steered, ...] = ()
     history: Series[Entry] = _NO_ENTRIES

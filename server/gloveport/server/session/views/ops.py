@@ -434,6 +434,11 @@ def projector_of(body_type: type[ev.EventBody]) -> Callable[[Any], tuple[Op, ...
     return _PROJECTORS.get(body_type)
 
 
+def erased_ops(type_name: str, seq: int) -> tuple[Op, ...]:
+    """The operations of an event whose text was erased: an opaque item that says so."""
+    return (upsert(f"opaque/{seq}", "opaque", type=type_name, erased=True),)
+
+
 def project_ops(body: ev.EventBody | None, type_name: str, seq: int, at: int = 0) -> tuple[Op, ...]:
     """The operations of an event; one of a newer version (null body) becomes an opaque item that says so.
 
