@@ -439,8 +439,8 @@ class Journal:
         self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
-        notes = Notes(self._directory, opened.noted)
-        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, found.marks, self._latest)
+        notes, marks = Notes(self._directory, opened.noted), found.marks
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, marks, self._latest)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
         self._tell_standing()

@@ -279,8 +279,7 @@ class Writer:
                 except JournalError as error:
                     item.error = error
             generation = self._count_on(connection, staged)
-            if self._latest is not None and staged:
-                self._latest.keep(connection, max(item.batch.at for item, _done in staged))
+            self._keep_time(connection, staged)
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
@@ -301,6 +300,11 @@ class Writer:
         """Count where something is taken back; the number to write once it is committed, 0 for none."""
         takes_back = any(item.batch.takes_back and done.answered is None for item, done in staged)
         return next_generation(connection, self._marks) if takes_back and self._marks is not None else 0
+
+    def _keep_time(self, connection: sqlite3.Connection, staged: list[tuple[Pending, Staged]]) -> None:
+        """Note how late it is by these appends."""
+        if self._latest is not None and staged:
+            self._latest.keep(connection, max(item.batch.at for item, _done in staged))
 
     def _group_level(self, group: list[Pending]) -> Durability:
         crowded = len(self.unsynced) > UNSYNCED_STREAMS_MAX
