@@ -263,6 +263,25 @@ async def test_pieces_between_pieces_of_another_are_found(home: Home) -> None:
         assert [body.get("text") for body in await kit.bodies(session_id, "ToolExecutionProgress")].count("other") == 1
 
 
+async def test_names_that_the_model_made_up_are_erased(home: Home) -> None:
+    """A tool that there is none of, and the id that a provider gave a call, are the model's own text."""
+    home.play({"when": {"turn": 0}, "calls": [call(f"use_{SECRET}", path="a")]}, {"text": "Done."})
+    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        proposed = ev.ToolCallProposed(
+            **BORN, provider_call_id=f"id-{SECRET}", tool="read_file", arguments_json="{}", arguments_digest="0" * 64,
+            label=label,
+        )  # fmt: skip
+        await kit.actor(session_id).record((proposed,))
+        await erase(kit, session_id)
+        assert SECRET not in str(kit.actor(session_id).view.items())
+        assert SECRET not in str(model_request(kit.actor(session_id).state, ()))
+    assert set(holders(home)) <= {"audit.jsonl"}, "its lines are told as what stays"
+
+
 async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:
     """The text behind a damaged end goes as well; a copy that an upgrade left stays, by its name."""
     async with home.room() as kit:
@@ -367,10 +386,10 @@ def test_names_of_the_record_are_nothing_that_was_said(word: str) -> None:
     """Keys, ids and fixed words are not searched, so that a plain word does not take the record with it."""
     label = LabelRecord(integrity=0, readers=None, provenance=("session",))
     proposed = ev.ToolCallProposed(
-        **BORN, provider_call_id="message-session", tool="run_command", arguments_json='{"content":"x","message":1}',
+        **BORN, provider_call_id="p1", tool="run_command", arguments_json='{"content":"x","message":1}',
         arguments_digest="0" * 64, label=label,
     )  # fmt: skip
-    assert not Search(word).in_body(proposed)
+    assert not Search(word, {"run_command"}).in_body(proposed)
     assert not Search(word).in_body(ev.UserMessageEdited(message_id="message-1", text="hello"))
     assert Search(word).in_body(ev.UserMessageEdited(message_id="m", text=f"the {word} of it"))
 

@@ -50,6 +50,8 @@ ERASABLE: Final = frozenset(
 )  # fmt: skip
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
+ERASED: Final = "[erased]"
+"""What stands for the text where something has to stand."""
 STAYS: Final = (
     "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent",
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
@@ -89,7 +91,8 @@ async def erase_text(
     NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again). DATA_FULL may also mean that
     there is no room to overwrite them; they are overwritten at the next start, or when it is asked again.
     """
-    search = Search(text)
+    await sessions.room.toolbox.get_ready()
+    search = Search(text, sessions.room.toolbox.names)
     done: list[Erased] = []
 
     async def write(actor: Actor) -> None:
@@ -103,7 +106,7 @@ async def erase_text(
         outputs, shared = await _erase_outputs(actor, search)
         count = len(found.seqs) + len(found.aside)
         done.append(Erased(count, outputs, (*await _beside(actor, search, found, shared), *STAYS)))
-        await _write(actor, found, done[0], by, request(done[0]))
+        await _write(actor, search, found, done[0], by, request(done[0]))
 
     actor = await sessions.open(session_id)
     await actor.retire(write)
@@ -222,7 +225,7 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
     return tuple(told)
 
 
-async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
+async def _write(actor: Actor, search: Search, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
     room, cursor = actor.room, actor.cursor
     state = actor.state
     body = TextErased(
@@ -232,7 +235,10 @@ async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: Cl
         label=state.label,
         by=by,
         calls=found.calls,
-        unknowns=tuple(OpenCall(call_id=one.call_id, tool=one.tool) for one in state.unknowns),
+        unknowns=tuple(
+            OpenCall(call_id=one.call_id, tool=ERASED if search.in_text(one.tool) else one.tool)
+            for one in state.unknowns
+        ),
         overflows=state.overflows,
     )
     news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
