@@ -282,6 +282,43 @@ async def test_names_that_the_model_made_up_are_erased(home: Home) -> None:
     assert set(holders(home)) <= {"audit.jsonl"}, "its lines are told as what stays"
 
 
+def _changed(label: LabelRecord) -> ev.ChangeProposed:
+    """A proposal, which the session needs."""
+    return ev.ChangeProposed(
+        **BORN, change_id="c", path="a.txt", renamed_from=None, kind="create", base_hash=None, result_hash="0" * 64,
+        base_mode=None, result_mode=0o644, hunks=(), digest="0" * 64, runs_by_itself=None, label=label,
+    )  # fmt: skip
+
+
+async def test_a_source_of_a_label_is_told_by_its_digest_and_the_label_stays(home: Home) -> None:
+    """A host was named by the text: neither what erases it nor what comes after names it; nothing falls by that."""
+    label = LabelRecord(integrity=2, readers=("one@a.example",), provenance=("gloveport", f"http:{SECRET}.example"))
+    proposed = ev.ToolCallProposed(
+        **BORN, provider_call_id="p9", tool="http_request", arguments_json="{}", arguments_digest="0" * 64, label=label,
+    )  # fmt: skip
+    finished = ev.ToolExecutionFinished(
+        **BORN, tool="http_request", outcome="ok", text="fine", evidence="", exit_code=None, output_blob=None,
+        output_bytes=0, duration_us=None, label=label,
+    )  # fmt: skip
+    turn = {"turn_id": "t1", "goal_revision": 1}
+    started = ev.TurnStarted(**turn, message_id="m")
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.actor(session_id).record((started, proposed, finished, ev.TurnCompleted(**turn, reason="end")))
+        await kit.actor(session_id).record((_changed(label),))
+        await erase(kit, session_id)
+        (fact,) = await kit.bodies(session_id, "TextErased")
+        assert SECRET not in str(fact)
+        assert {body["change_id"] for body in await kit.bodies(session_id, "ChangeProposed")} == {"c"}, "it acts"
+        assert SECRET not in str(await kit.bodies(session_id, "ToolExecutionFinished"))
+    async with home.room() as kit:
+        state = (await kit.sessions.open(session_id)).state
+    for kept in (state.label, state.file_labels["a.txt"]):
+        assert (kept.integrity, kept.readers) == (2, ("one@a.example",))
+        assert SECRET not in str(kept)
+        assert sum(source.startswith("erased:") for source in kept.provenance) == 1
+
+
 async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:
     """The text behind a damaged end goes as well; a copy that an upgrade left stays, by its name."""
     async with home.room() as kit:

@@ -29,6 +29,7 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
+from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.erase_search import Search
@@ -36,7 +37,10 @@ from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.retention import refuse_busy
 from gloveport.server.engine.sessions import READ_BYTES, READ_EVENTS, Sessions
 from gloveport.server.journal.records import Append, ClientRequest, Erasure, StreamAppend
+from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
+from gloveport.server.session.fold_labels import erased_source, with_erased
 from gloveport.server.session.leaving_out import PIECES, choose
+from gloveport.server.session.state import SessionState
 from gloveport.server.turn.draft import read_only_refusal
 
 ERASABLE: Final = frozenset(
@@ -225,6 +229,15 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
     return tuple(told)
 
 
+def _label(state: SessionState, search: Search) -> LabelRecord:
+    """The session's label, with every source that names the text, there or of a file, told by its digest."""
+    known = {source for label in (state.label, *state.file_labels.values()) for source in label.provenance}
+    erased = sorted(erased_source(source) for source in known if search.in_source(source))
+    label = with_erased(state.label, erased)
+    others = (source for source in label.provenance if source not in erased)
+    return label.model_copy(update={"provenance": tuple(sorted((*erased, *others)[:PROVENANCE_IDS_MAX]))})
+
+
 async def _write(actor: Actor, search: Search, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
     room, cursor = actor.room, actor.cursor
     state = actor.state
@@ -232,7 +245,7 @@ async def _write(actor: Actor, search: Search, found: _Found, done: Erased, by: 
         erase_id=room.new_id("erase"),
         events=done.events,
         outputs=done.outputs,
-        label=state.label,
+        label=_label(state, search),
         by=by,
         calls=found.calls,
         unknowns=tuple(
