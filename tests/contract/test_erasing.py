@@ -15,7 +15,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
-from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
+from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnEditParams, TurnUnqueueParams
 from gloveport.server.cli import erasing as command_line
 from gloveport.server.engine import erasing
 from gloveport.server.engine.erase_search import Search
@@ -317,6 +317,27 @@ async def test_a_source_of_a_label_is_told_by_its_digest_and_the_label_stays(hom
         assert (kept.integrity, kept.readers) == (2, ("one@a.example",))
         assert SECRET not in str(kept)
         assert sum(source.startswith("erased:") for source in kept.provenance) == 1
+
+
+async def test_an_answer_that_told_a_whole_command_is_kept_without_it(home: Home) -> None:
+    """Asked again it is answered in the same shape, and nothing is done twice."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", SECRET)]}, {"text": "Done."})
+    home.ladder.go.set()
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "go")
+        card = await kit.waiting(session_id)
+        asked = ApprovalResolveParams(
+            client_request_id="allow", session_id=session_id, approval_id=card.approval_id,
+            card_digest=card.card_digest, decision="allow",
+        )  # fmt: skip
+        told = await kit.call("approval/resolve", asked)
+        assert "echo" in told.sentence
+        await kit.idle(session_id)
+        await erase(kit, session_id)
+        again = await kit.call("approval/resolve", asked)
+        assert (again.sentence, again.grant_id) == ("[erased]", told.grant_id)
+    assert set(holders(home)) <= {"audit.jsonl"}
 
 
 async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:

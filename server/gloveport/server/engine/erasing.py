@@ -32,10 +32,12 @@ from gloveport.protocol.journal.events import (
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.erase_answers import ERASED, answers_without
 from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.retention import refuse_busy
 from gloveport.server.engine.sessions import READ_BYTES, READ_EVENTS, Sessions
+from gloveport.server.journal.answers import Answer
 from gloveport.server.journal.records import Append, ClientRequest, Erasure, StreamAppend
 from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
 from gloveport.server.session.fold_labels import erased_source, with_erased
@@ -54,13 +56,14 @@ ERASABLE: Final = frozenset(
 )  # fmt: skip
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
-ERASED: Final = "[erased]"
-"""What stands for the text where something has to stand."""
 STAYS: Final = (
-    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent",
+    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent: deleting "
+    "the session takes its lines out",
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
-    "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
-    "your files, and the session's copy of your folder",
+    "answers to requests, which are kept so that none is done twice: they hold names of files, titles and folders",
+    "your files",
+    "the session's copy of your folder, what its files held before, and its git repository (texts, names and messages "
+    "of its commits): deleting the session removes them",
     "what a model's provider, another program or another session was given",
     "the digests of what was erased, which prove the rest of the record",
 )
@@ -84,6 +87,8 @@ class _Found:
     """Calls whose results are erased, and how they ended."""
     aside: tuple[int, ...]
     """Rows that were set aside of it and hold the text."""
+    answers: tuple[Answer, ...]
+    """Answers of requests, without the text."""
 
 
 async def erase_text(
@@ -154,6 +159,7 @@ async def _find(actor: Actor, search: Search) -> _Found:
         kept,
         choice.calls,
         await _find_aside(actor, search),
+        await answers_without(actor.room.journal, search),
     )
 
 
@@ -255,11 +261,12 @@ async def _write(actor: Actor, search: Search, found: _Found, done: Erased, by: 
         overflows=state.overflows,
     )
     news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
+    erasure = Erasure(actor.stream, found.seqs, found.aside, found.answers)
     batch = Append(
         streams=(StreamAppend(actor.stream, cursor.seq + 1, news),),
         at=room.now_us(),
         request=request,
-        erased=(Erasure(actor.stream, found.seqs, found.aside),) if found.seqs or found.aside else (),
+        erased=(erasure,) if erasure != Erasure(actor.stream, ()) else (),
     )
     appended = await room.journal.append(batch)
     actor.poison()  # what is known of the session in memory holds the text
