@@ -745,11 +745,12 @@ export interface SessionRenameParams {
   readonly title: string;
 }
 
-/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. */
+/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. `base_digest`: SHA-256 of the `own_text` (UTF-8) that this one was made from; refused where the session has another one by now. Null: whatever it has is replaced. */
 export interface SessionRulesParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly text: string;
+  readonly baseDigest?: string | null;
 }
 
 /** The session's own rules, and the hash of all that are in force in it. */
