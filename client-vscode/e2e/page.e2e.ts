@@ -77,6 +77,17 @@ test("while a command runs its last lines stand below with their number, fewer t
   expect(await out.getByRole("button").count()).toBe(0); // a row that ended is closed
 });
 
+test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", findings: [] };
+  const path = "a\ufe0f.py";
+  await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
+  const row = panel.locator(".files li");
+  await row.getByText("a⟨U+FE0F⟩.py").waitFor();
+  const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));
+  expect(attributes.filter((one) => one.includes("\ufe0f"))).toEqual([]);
+  expect(attributes).toContain("Keep a⟨U+FE0F⟩.py");
+});
+
 test("a row that is drawn anew keeps the focus", async () => {
   await panel.load([{ id: "apply/1", kind: "apply", fields: { state: "writing", action: "accept", paths: ["a.py"] } }]);
   await panel.locator(".conv").focus();

@@ -185,7 +185,7 @@ function drawOutput(details: HTMLDetailsElement, id: string, row: ToolRow): void
   const cut = lines.map((line) =>
     line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX)} … ${grouped(line.length - LINE_CHARS_MAX)} more characters` : line,
   );
-  const pre = h("pre", { tabindex: 0 }, row.body === "" ? "(no output)" : revealed(cut.join("\n"), true));
+  const pre = h("pre", { tabindex: 0 }, row.body === "" ? "(no output)" : revealed(cut.join("\n"), "lines"));
   const words = lines.length < total ? `Last ${lines.length} of ${counted(total, "line")}` : row.note;
   fill(
     out,
@@ -268,7 +268,7 @@ function caseView(one: Case): HTMLElement {
       icon("errc", "s bad", one.status),
       h("span", { class: "mono grow ell" }, revealed(test)),
     ),
-    one.message !== "" && h("p", { class: "mono q msg" }, revealed(one.message.slice(0, LINE_CHARS_MAX), true)),
+    one.message !== "" && h("p", { class: "mono q msg" }, revealed(one.message.slice(0, LINE_CHARS_MAX), "lines")),
   );
   return h("div", { class: "fail case" }, told, place); // a button inside a summary would be two controls in one
 }
