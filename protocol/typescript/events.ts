@@ -156,7 +156,7 @@ export interface CompactionStarted {
   readonly reason: string;
 }
 
-/** Stream `daemon`: content that a session is about to put into files of the user's, and its labels. */
+/** Stream `daemon`: content that a session is about to put into files of the user's, or found there, and its labels. */
 export interface ContentLabelled {
   readonly session_id: string;
   readonly files: readonly LabelledFile[];
@@ -332,7 +332,7 @@ export interface LabelRecord {
   readonly provenance: readonly string[];
 }
 
-/** A file by its absolute path, and the content it is given; null: none (it is deleted or a link). */
+/** A file by its absolute path, and the content it is given; null: none (it is deleted or a link). The path may be that of a folder: somewhere in it lies what was labelled. */
 export interface LabelledFile {
   readonly path: string;
   readonly digest: string | null;

@@ -115,7 +115,7 @@ export interface ChangeHunksResult {
   readonly hunks: readonly PendingHunk[];
 }
 
-/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked. */
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked. `rule` is as the rules are now; like `runs_by_itself` it keeps the file from being accepted together with others. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
@@ -129,6 +129,7 @@ export interface ChangeInfo {
   readonly turnId?: string;
   readonly mayHoldSecrets?: boolean;
   readonly suspected?: Suspected | null;
+  readonly rule?: FileRule | null;
 }
 
 /** All pending proposals, and the hunks that ended last. */
@@ -241,6 +242,13 @@ export interface EndedHunkInfo {
 export interface FactorInfo {
   readonly name: string;
   readonly level: string;
+  readonly words: string;
+}
+
+/** A rule about a proposed file, none of those built in: `ask` lets it be accepted by itself alone, `deny` never. */
+export interface FileRule {
+  readonly ruleId: string;
+  readonly verdict: "ask" | "deny";
   readonly words: string;
 }
 
@@ -386,6 +394,7 @@ export interface PendingHunk {
   readonly state?: "pending" | "conflicted";
   readonly userText?: string | null;
   readonly userDigest?: string | null;
+  readonly rule?: FileRule | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
