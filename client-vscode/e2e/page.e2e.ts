@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import { violationsIn } from "./kit/access.ts";
+import type { FromPanel } from "../src/common/panel.ts";
 import { PanelPage } from "./kit/page.ts";
+import { until } from "./kit/processes.ts";
 
 let panel: PanelPage;
 
@@ -23,13 +25,29 @@ test("a call whose outcome nobody knows offers both sayings by keys, and then sa
   const row = panel.locator(".toolrow");
   const offer = row.getByRole("group", { name: "What became of it" });
   await offer.getByText("Look first: your answer runs nothing.").waitFor();
-  await offer.getByRole("button", { name: "It did not happen" }).press("Enter");
-  expect(await panel.asked("settle")).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
+  const sayNot = offer.getByRole("button", { name: "It did not happen" });
+  const settled = async (): Promise<readonly FromPanel[]> =>
+    (await panel.page.evaluate<readonly FromPanel[]>("sent")).filter((one) => one.type === "settle");
+  await until("the saying to be heard", async () => {
+    await sayNot.press("Enter"); // not in its first moments
+    return (await settled()).length > 0;
+  });
+  expect(await settled()).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
   await panel.upsert(tool("c1", { said: "not_done", saidBy: "vscode" }));
   await row.getByText("You said: it did not happen. It is your word; nobody else knows.").waitFor();
   await row.getByText("you say it didn’t").waitFor();
   await row.getByText("Outcome unknown", { exact: true }).waitFor(); // the record says so still
   expect(await offer.count()).toBe(0);
+});
+
+test("a click in the very moment in which the sayings appear says nothing", async () => {
+  await panel.load([tool("c2", { ...LOST, state: "running" })]);
+  await panel.page.evaluate(
+    `sent.length = 0; window.pressed = 0; new MutationObserver((_, mine) => { const found = document.querySelectorAll(".settle button"); found.forEach((one) => { one.click(); pressed += 1; }); if (found.length) mine.disconnect(); }).observe(document.body, { subtree: true, childList: true })`,
+  );
+  await panel.upsert(tool("c2", { state: "lost" }));
+  await until("both to be pressed", async () => (await panel.page.evaluate<number>("pressed")) === 2);
+  expect((await panel.page.evaluate<readonly FromPanel[]>("sent")).filter((one) => one.type === "settle")).toEqual([]);
 });
 
 test("what is selected in the panel is what it says when it is asked for a text to erase", async () => {
