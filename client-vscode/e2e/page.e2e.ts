@@ -96,7 +96,7 @@ test("while a command runs its last lines stand below with their number, fewer t
 });
 
 test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
-  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", findings: [] };
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, digest: "d", alone: "", refused: "", findings: [] };
   const path = "a\ufe0f.py";
   await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
   const row = panel.locator(".files li");
