@@ -110,7 +110,9 @@ export interface SessionPicture {
   readonly phase: string;
   readonly trust: string;
   readonly sandbox: string;
+  /** The model's own name, and in honest words who answers. */
   readonly model: string;
+  readonly modelLabel: string;
   readonly goal: number;
   readonly turnId: string | null;
   /** Since when it runs or waits (UTC microseconds, the daemon's clock); null while idle. */
@@ -138,13 +140,25 @@ export interface SessionPicture {
   readonly turns: TurnFacts;
 }
 
+/** What the first message would begin with. */
+export interface FreshPicture {
+  /** The model's own name, and who answers; empty where it is not known, or there is none. */
+  readonly model: string;
+  readonly modelLabel: string;
+  readonly mode: Mode;
+  /** Empty: the one that the folder's trust level brings. */
+  readonly sandbox: string;
+  /** The file in which a model could be set up, where there is none; empty while there is one. */
+  readonly noModelIn: string;
+}
+
 export interface PanelState {
   readonly link: LinkState;
   readonly trusted: boolean;
   readonly folders: number;
   readonly sessions: readonly SessionRow[];
   readonly session: SessionPicture | null;
-  readonly modelLabel: string;
+  readonly fresh: FreshPicture;
   /** Words that stand until they are untrue, such as that nothing can be saved. */
   readonly standing: string;
   readonly mac: boolean;

@@ -11,11 +11,13 @@ import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
 import { MODES, amount, limitsOf, limitsWith, parseTokens, parseUsd, raiseOf } from "../common/bounds.ts";
-import { imageQuestion } from "../common/imageQuestion.ts";
+import { modelRows } from "../common/fresh.ts";
+import type { Fresh } from "../common/fresh.ts";
 import type { Attachment, Budget } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
+import { askImage } from "./askImage.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { show } from "./tell.ts";
@@ -32,38 +34,44 @@ export class Pickers {
     private readonly daemon: Daemon,
     private readonly sessions: Sessions,
     private readonly actions: Actions,
+    private readonly fresh: Fresh,
     private readonly secrets: vscode.SecretStorage,
   ) {}
 
+  /** Of the session that is shown; where none is, of the one that the first message begins. */
   async chooseModel(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
+    const session = this.sessions.current;
     const connection = await this.daemon.connect();
-    const { models } = await connection.call("model/list", {});
-    const inUse = session.beside.detail?.info.modelLabel;
-    const rows = models.map((one) => ({
-      label: labelText(one.label),
-      description: one.label === inUse ? "in use" : `${one.provider}/${one.model}`,
-      one,
-    }));
+    const models = await this.fresh.learn(connection);
+    const info = session?.beside.detail?.info;
+    const inUse = session === null ? this.fresh.model : { provider: info?.provider ?? "", model: info?.model ?? "" };
+    const rows = modelRows(models, inUse).map((row) => ({ ...row, label: labelText(row.label), detail: labelText(row.detail) }));
     const picked = await vscode.window.showQuickPick(rows, {
       title: "Model of the next request",
-      placeHolder: "Models come from your user settings",
+      placeHolder: "Models come from config.toml (Gloveport: Open config.toml)",
+      matchOnDescription: true,
+      matchOnDetail: true,
     });
-    if (picked !== undefined) {
-      const { provider, model } = picked.one;
-      await connection.call("model/choose", { clientRequestId: randomUUID(), sessionId: session.id, provider, model });
+    if (picked === undefined) {
+      return;
     }
+    const { provider, model } = picked.one;
+    if (session === null) {
+      this.fresh.choose({ model: { provider, model } });
+      return;
+    }
+    await connection.call("model/choose", { clientRequestId: randomUUID(), sessionId: session.id, provider, model });
   }
 
   async chooseSandbox(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
+    const session = this.sessions.current;
     const connection = await this.daemon.connect();
     const { sandboxes } = await connection.call("sandbox/list", {});
-    const info = session.beside.detail?.info;
-    const level = info?.trustLevel ?? "";
-    const picked = await pickRung(sandboxes, level, info?.sandbox ?? "");
+    const info = session?.beside.detail?.info;
+    const level = session === null ? await this.levelHere() : (info?.trustLevel ?? "");
+    const picked = await pickRung(sandboxes, level, session === null ? this.fresh.sandbox : (info?.sandbox ?? ""));
     if (picked === undefined) {
       return;
     }
@@ -72,25 +80,46 @@ export class Pickers {
       await show(`${picked.name}: ${state}`, detail);
       return;
     }
-    const image = imageQuestion(await connection.call("sandbox/devcontainer", { sessionId: session.id }), picked.name);
-    const answer = image === null ? null : await show(image.title, image.detail, USE_IMAGE, OWN_PROGRAMS);
-    if (answer === undefined) {
+    if (session === null) {
+      this.fresh.choose({ sandbox: picked.name });
       return;
     }
-    const reference = image !== null && answer === USE_IMAGE ? image.reference : "";
-    await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image: reference });
+    const image = await askImage(connection, session.id, picked.name);
+    if (image !== undefined) {
+      await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image });
+    }
+  }
+
+  /** How far the only folder is trusted; empty where that is not said yet, or there are several. */
+  private async levelHere(): Promise<string> {
+    const [root, ...others] = this.sessions.roots;
+    if (root === undefined || others.length > 0) {
+      return "";
+    }
+    const connection = await this.daemon.connect();
+    const { trustLevel } = await connection.call("workspace/show", { root });
+    return trustLevel === "unset" ? "" : trustLevel;
   }
 
   async chooseMode(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
-    const inUse = session.beside.detail?.mode;
+    const session = this.sessions.current;
+    const inUse = session === null ? this.fresh.mode : session.beside.detail?.mode;
     const rows = MODES.map((one) => ({ ...one, description: one.mode === inUse ? "in use" : "" }));
-    const picked = await vscode.window.showQuickPick(rows, { title: "Mode of this session", placeHolder: "It counts from the next call on" });
-    if (picked !== undefined) {
-      const connection = await this.daemon.connect();
-      await connection.call("session/mode", { clientRequestId: randomUUID(), sessionId: session.id, mode: picked.mode });
+    const [title, placeHolder] =
+      session === null
+        ? ["Mode of the new session", "It counts from the first message on"]
+        : ["Mode of this session", "It counts from the next call on"];
+    const picked = await vscode.window.showQuickPick(rows, { title, placeHolder });
+    if (picked === undefined) {
+      return;
     }
+    if (session === null) {
+      this.fresh.choose({ mode: picked.mode });
+      return;
+    }
+    const connection = await this.daemon.connect();
+    await connection.call("session/mode", { clientRequestId: randomUUID(), sessionId: session.id, mode: picked.mode });
   }
 
   /** One of the four limits, or none of them any more; who turns back changes nothing. */
@@ -240,9 +269,6 @@ async function askLimit({ title, unit }: (typeof LIMITS)[number], now: number | 
   });
   return typed === undefined ? undefined : parse(typed);
 }
-
-const USE_IMAGE = "Use This Image";
-const OWN_PROGRAMS = "Without It";
 
 const KEYS = [
   { label: "OpenAI", variable: "OPENAI_API_KEY" },
