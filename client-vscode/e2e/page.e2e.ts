@@ -230,6 +230,18 @@ test("before the first message mode, model and sandbox are chosen by keys, and s
   expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
 });
 
+test("without a model the way on stands there before anything was asked, and goes when there is one", async () => {
+  await panel.fresh({ model: "", modelLabel: "", noModelIn: "/c/config.toml" });
+  const note = panel.locator(".note", { hasText: "No model is set up." });
+  await note.getByText("into /c/config.toml.").waitFor();
+  await note.getByRole("button", { name: "Keep a key" }).press("Enter");
+  await note.getByRole("button", { name: "Open config.toml" }).press("Enter");
+  expect((await panel.asked("verb")).slice(-2).map(({ verb }) => verb)).toEqual(["setKey", "openConfig"]);
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
+  await panel.fresh();
+  await note.waitFor({ state: "detached" });
+});
+
 test("axe finds nothing against names and roles of any of these rows", async () => {
   const read = (id: string): ViewItem => tool(id, { tool: "read_file", state: "ok", arguments: '{"path":"a.py"}', result: "text" });
   await panel.load([

@@ -48,7 +48,7 @@ const PICTURE: SessionPicture = {
   turns: {},
 };
 const STATE: PanelState = {
-  link: { kind: "ready", words: "", action: null },
+  link: { kind: "ready", words: "", actions: [] },
   trusted: true,
   folders: 1,
   sessions: [],

@@ -34,6 +34,17 @@ const OWN_KEYS: readonly KeyRow[] = [
 /** Variables that are no keys, whatever the settings of models say: they change how a program runs. */
 const NO_KEYS = /^(LD_|DYLD_|PYTHON|NODE_|BASH_|GIT_|SSH_|XDG_|PATH$|HOME$|SHELL$|ENV$|IFS$)/;
 
+/** What a file without a model begins with, as a snippet of the editor. */
+export const EXAMPLE = [
+  "# A model: gloveport uses the first one that stands here.",
+  "[[models]]",
+  'provider = "${1:openai}"',
+  'model = "${2:qwen3-coder}"',
+  'base_url = "${3:http://127.0.0.1:11434/v1}"',
+  '# key_env = "MY_KEY"   the variable that holds its key; Gloveport: Keep a Model\'s Key keeps one',
+  "",
+].join("\n");
+
 export interface KeyRow {
   readonly label: string;
   readonly description: string;

@@ -18,8 +18,13 @@ export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "ver
 export interface LinkState {
   readonly kind: LinkKind;
   readonly words: string;
-  /** What can be done about it: a button of the panel. */
-  readonly action: { readonly title: string; readonly verb: PanelVerb } | null;
+  /** What can be done about it: buttons of the panel. */
+  readonly actions: readonly WayOn[];
+}
+
+export interface WayOn {
+  readonly title: string;
+  readonly verb: PanelVerb;
 }
 
 /** What a button of the panel may ask for by name; the extension knows each of them. */
@@ -39,6 +44,8 @@ export type PanelVerb =
   | "openDoctor"
   | "openTests"
   | "showUsage"
+  | "setKey"
+  | "openConfig"
   | "attachFile"
   | "chooseMode"
   | "setBudget"

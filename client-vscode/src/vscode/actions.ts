@@ -83,10 +83,14 @@ export class Actions {
   async start(): Promise<string | null> {
     this.checkTrusted();
     const root = await this.chooseRoot();
+    const connection = await this.daemon.connect();
+    await this.fresh.learn(connection);
+    if (this.fresh.model === null) {
+      throw new Error("No model is set up yet. Keep a key or open config.toml; both stand at the top of this panel.");
+    }
     if (root === null || !(await this.ensureTrust(root))) {
       return null;
     }
-    const connection = await this.daemon.connect();
     const { sandbox } = this.fresh;
     const { sessionId } = await this.fresh.begin(connection, root, randomUUID);
     if (sandbox !== "" && !(await this.withImage(sessionId, sandbox))) {

@@ -48,11 +48,11 @@ export function activate(context: vscode.ExtensionContext): void {
   const review = new Review(daemon, sessions, documents, context.globalState, log);
   const status = new Status(daemon, sessions, actions);
   const reports = new Reports(extensionUri, daemon, actions, status, log);
-  const pickers = new Pickers(daemon, sessions, actions, fresh, secrets);
+  const pickers = new Pickers(daemon, sessions, actions, fresh, secrets, context.globalState);
   const records = new Records(daemon, sessions, actions, documents);
   const rules = new OwnRules(daemon, sessions, actions);
   const answers = new Answers(daemon, actions, documents);
-  pickers.onKey = (words) => answers.offerRestart(words);
+  pickers.onKey = (words) => answers.takeKey(words);
   const pictured: Pictured = { daemon, sessions, standing: "", fresh };
   const commands = new Commands({ log, daemon, sessions, actions, answers, documents, pickers, records, rules, review, reports });
   const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
@@ -60,7 +60,7 @@ export function activate(context: vscode.ExtensionContext): void {
   commands.panel = panel;
   commands.hunks = new HunkCommands(sessions, actions, review, marks, (words) => panel.draft(words));
   daemon.link.wanted = () => sessions.wantsLink || panel.visible;
-  daemon.environment = () => keptKeys(secrets);
+  daemon.environment = () => keptKeys(secrets, context.globalState);
 
   context.subscriptions.push(
     ...[log, daemon, sessions, documents, records, rules, review, status, panel, marks],
@@ -75,6 +75,14 @@ export function activate(context: vscode.ExtensionContext): void {
       panel.refresh();
     }),
     fresh.onChange(() => panel.refresh()),
+    vscode.workspace.onDidSaveTextDocument(({ uri }) => {
+      if (uri.fsPath === fresh.settingsPath && daemon.state.kind === "ready") {
+        daemon
+          .connect()
+          .then((rpc) => fresh.learn(rpc))
+          .catch((error: unknown) => log.warn(String(error)));
+      }
+    }),
     daemon.link.onOpened((rpc) => fresh.learn(rpc).catch((error: unknown) => log.warn(String(error)))),
     ...trees(daemon, sessions, rules),
     ...commands.register(),

@@ -11,7 +11,7 @@ import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
 import { MODES, amount, limitsOf, limitsWith, parseTokens, parseUsd, raiseOf } from "../common/bounds.ts";
-import { modelRows } from "../common/fresh.ts";
+import { EXAMPLE, isKeyName, keyRows, modelRows } from "../common/fresh.ts";
 import type { Fresh } from "../common/fresh.ts";
 import type { Attachment, Budget } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
@@ -27,7 +27,7 @@ const FILES_MAX = 5_000;
 const OFF = "not offered here";
 
 export class Pickers {
-  /** A key was kept or removed, in words; it counts when the daemon begins anew. */
+  /** A key was kept or removed, in words; it counts for a daemon that begins after that. */
   onKey: (words: string) => Promise<void> = () => Promise.resolve();
 
   constructor(
@@ -36,6 +36,7 @@ export class Pickers {
     private readonly actions: Actions,
     private readonly fresh: Fresh,
     private readonly secrets: vscode.SecretStorage,
+    private readonly memory: vscode.Memento,
   ) {}
 
   /** Of the session that is shown; where none is, of the one that the first message begins. */
@@ -194,6 +195,23 @@ export class Pickers {
     return { path, lines: editor.selection.isEmpty ? null : [start.line + 1, last] };
   }
 
+  /** The daemon's settings, in which models stand; with an example where there are none yet. */
+  async openConfig(): Promise<void> {
+    if (this.fresh.settingsPath === "") {
+      await this.fresh.learn(await this.daemon.connect());
+    }
+    const uri = vscode.Uri.file(this.fresh.settingsPath);
+    const isThere = await vscode.workspace.fs.stat(uri).then(
+      () => true,
+      () => false,
+    );
+    const document = await vscode.workspace.openTextDocument(isThere ? uri : uri.with({ scheme: "untitled" }));
+    const editor = await vscode.window.showTextDocument(document);
+    if (!isThere && document.getText() === "") {
+      await editor.insertSnippet(new vscode.SnippetString(EXAMPLE));
+    }
+  }
+
   async showUsage(): Promise<void> {
     const session = this.actions.currentOrFail;
     const connection = await this.daemon.connect();
@@ -207,25 +225,26 @@ export class Pickers {
     await show(`${spent} in ${total.requests} requests`, detail);
   }
 
-  /** Keep a provider's key in the editor's own secret store; the daemon gets it at its next start by this window. */
+  /** Keep a model's key in the editor's own secret store; a daemon that this window begins gets it. */
   async setKey(): Promise<void> {
-    const rows = KEYS.map((one) => ({ label: one.label, description: one.variable, one }));
-    const picked = await vscode.window.showQuickPick(rows, { title: "Whose key?" });
+    const rows = keyRows(this.fresh.models).map((one) => ({ ...one, label: labelText(one.label) }));
+    const picked = await vscode.window.showQuickPick(rows, { title: "Whose key?", matchOnDescription: true });
     if (picked === undefined) {
       return;
     }
-    const { variable } = picked.one;
+    const { variable } = picked;
     const key = await vscode.window.showInputBox({
       title: `Key of ${picked.label}`,
       password: true,
       ignoreFocusOut: true,
-      prompt: "Empty removes it. The daemon gets it at its next start.",
+      prompt: "Empty removes it. It stays in the editor’s secret store and goes to the daemon alone.",
     });
     if (key === undefined) {
       return;
     }
     await (key === "" ? this.secrets.delete(variable) : this.secrets.store(variable, key));
-    await this.onKey(key === "" ? "Removed. A running daemon keeps what it began with." : "Kept. The next daemon begins with it.");
+    await this.memory.update(KEY_NAMES, [...new Set([...keyNames(this.memory), variable])]);
+    await this.onKey(key === "" ? "Removed." : "Kept.");
   }
 }
 
@@ -270,15 +289,17 @@ async function askLimit({ title, unit }: (typeof LIMITS)[number], now: number | 
   return typed === undefined ? undefined : parse(typed);
 }
 
-const KEYS = [
-  { label: "OpenAI", variable: "OPENAI_API_KEY" },
-  { label: "Anthropic", variable: "ANTHROPIC_API_KEY" },
-] as const;
+const KEY_NAMES = "gloveport.keyNames";
+
+/** The variables of which a key may be kept: those of providers, and others that one was kept for. */
+function keyNames(memory: vscode.Memento): readonly string[] {
+  return [...keyRows([]).map(({ variable }) => variable), ...memory.get<readonly string[]>(KEY_NAMES, []).filter(isKeyName)];
+}
 
 /** The kept keys as variables for the program that is started. */
-export async function keptKeys(secrets: vscode.SecretStorage): Promise<Readonly<Record<string, string>>> {
+export async function keptKeys(secrets: vscode.SecretStorage, memory: vscode.Memento): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
-  for (const { variable } of KEYS) {
+  for (const variable of keyNames(memory)) {
     const key = await secrets.get(variable);
     if (key !== undefined) {
       found[variable] = key;
