@@ -5,7 +5,9 @@ import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import type { Locator } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { SessionInfo } from "../../protocol/typescript/wire.ts";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
@@ -81,17 +83,30 @@ afterEach(async ({ task }) => {
   }
 });
 
-test("another model is chosen in the composer, and answers from the next message on", async () => {
+test("the first message is a plan by the model that was chosen before; another one answers from the next message on", async () => {
+  const pick = (name: string): Locator => window.panel.locator(".tb").getByRole("button", { name, exact: true });
+  const row = (name: string): Locator => window.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${name},"]`);
+  await pick("test").click(); // before there is a session
+  await row("second").click();
+  await pick("second").waitFor();
+  await pick("Agent").click();
+  await row("Plan").click();
+  await pick("Plan").waitFor();
   await window.say("who are you", "Trusted");
-  await window.panel.getByText("The first model.").waitFor();
-  await window.panel.locator(".pick", { hasText: "“e2e”" }).click();
-  await quick("“second”").click();
-  await window.panel.locator(".pick", { hasText: "“second”" }).waitFor();
-  await window.say("who are you, now");
   await window.panel.getByText("The second model.").waitFor();
-  await window.panel.locator(".pick", { hasText: "“second”" }).click();
-  await quick("“e2e”").click();
-  await window.panel.locator(".pick", { hasText: "“e2e”" }).waitFor();
+  const { connection } = await home.connect();
+  const { sessionId } = (await connection.call("session/list", {})).sessions[0] as SessionInfo;
+  expect(await connection.call("session/show", { sessionId })).toMatchObject({ mode: "plan", info: { model: "second" } });
+  await connection.close();
+  await pick("Plan").click();
+  await row("Agent").click();
+  await pick("Agent").waitFor();
+  await pick("second").click();
+  await window.page.locator(".quick-input-list", { hasText: "in use" }).waitFor();
+  await row("test").click();
+  await pick("test").waitFor();
+  await window.say("who are you, now");
+  await window.panel.getByText("The first model.").waitFor();
 });
 
 test("while a command runs its newest lines stand below it, with their number; all of them open, and Stop ends it", async () => {
