@@ -210,6 +210,9 @@ test("a call whose outcome nobody knows: the key asks what became of it, and the
   await row.getByRole("button", { name: "It happened" }).waitFor();
   await askByKey();
   await quick("It did not happen").click();
+  const dialog = window.page.locator(".monaco-dialog-box");
+  await dialog.getByText("can’t be taken back").waitFor();
+  await dialog.getByRole("button", { name: "It did not happen" }).click();
   await window.panel.locator(".told", { hasText: "did not take effect" }).waitFor();
   await row.getByText("You said: it did not happen.").waitFor();
   expect(await row.getByRole("button", { name: "It happened" }).count()).toBe(0);

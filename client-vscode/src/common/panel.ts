@@ -104,6 +104,8 @@ export interface Budget {
   readonly running: boolean;
   /** A turn's limit while none runs and none was ended by it: all of it is for the next one. */
   readonly ahead: boolean;
+  /** How many of the tokens used nobody counted: about so many. */
+  readonly uncounted: number;
   /** What stands in the way of a request, of all limits that are set. */
   readonly words: string;
 }

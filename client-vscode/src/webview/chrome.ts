@@ -179,7 +179,7 @@ export class Chrome {
       "pick grow title",
       open,
       { attrs: { "aria-expanded": String(this.picking) }, title: others === 0 ? "All sessions" : `All sessions. ${othersWords(others)}` },
-      h("span", { class: "ell b" }, revealed(title)),
+      h("span", { class: "ell b" }, revealed(title, "words")),
       icon("cd", "s"),
       others > 0 && h("span", { class: "others" }, h("span", { class: "dot wait", role: "img", label: othersWords(others) })),
     );
@@ -268,13 +268,13 @@ export class Chrome {
     };
     const parts =
       hit === null
-        ? [h("span", { class: "ell grow" }, revealed(row.title)), h("span", { class: "q xs nw" }, phaseWords(row.phase))]
+        ? [h("span", { class: "ell grow" }, revealed(row.title, "words")), h("span", { class: "q xs nw" }, phaseWords(row.phase))]
         : [
             h(
               "span",
               { class: "grow said" },
-              h("span", { class: "ell" }, revealed(row.title)),
-              h("span", { class: "q xs ell" }, revealed(hit.words)),
+              h("span", { class: "ell" }, revealed(row.title, "words")),
+              h("span", { class: "q xs ell" }, revealed(hit.words, "words")),
             ),
             h("span", { class: "q xs nw" }, hit.who === "you" ? "you said" : "it said"),
           ];
@@ -336,7 +336,7 @@ export class Chrome {
       icon("plan", "s q"),
       h("span", { class: "num nw" }, `Plan ${done}/${items.length}`),
       h("span", { class: "seg", attrs: { "aria-hidden": "true" } }, ...marks),
-      h("span", { class: "q ell grow" }, current === undefined ? "Done" : revealed(str(current, "title"))),
+      h("span", { class: "q ell grow" }, current === undefined ? "Done" : revealed(str(current, "title"), "words")),
       icon(this.planOpen ? "cd" : "cr", "s q"),
     );
     const looks: Readonly<Record<string, readonly [string, string]>> = {
@@ -347,7 +347,7 @@ export class Chrome {
     };
     const steps = items.map((one) => {
       const [sign, tone] = looks[str(one, "state")] ?? ["ring", "q"];
-      return h("li", { class: str(one, "state") }, icon(sign, `s ${tone}`, str(one, "state")), h("span", {}, revealed(str(one, "title"))));
+      return h("li", { class: str(one, "state") }, icon(sign, `s ${tone}`, str(one, "state")), h("span", {}, revealed(str(one, "title"), "words")));
     });
     fill(this.plan.element, head, this.planOpen && h("ol", { class: "steps" }, ...steps));
   }

@@ -19,6 +19,7 @@ import anyio
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import burial, losses, reader, voids
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.answers import Answer, read_answers
 from gloveport.server.journal.aside import copies_beside, read_aside
 from gloveport.server.journal.blob_uses import used_among, uses_of
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
@@ -157,6 +158,10 @@ class Journal:
     async def aside(self, stream: str, after: int) -> tuple[tuple[int, bytes], ...]:
         """Number and payload of some rows that were set aside of a stream, after a number, oldest first."""
         return await self._read(lambda c: read_aside(c, stream, after))
+
+    async def answers(self, after: int) -> tuple[Answer, ...]:
+        """Some recorded answers of client requests, after a number, oldest first."""
+        return await self._read(lambda c: read_answers(c, after))
 
     async def copies(self) -> tuple[str, ...]:
         """Names of files in the data directory that hold what the journal held at some earlier time."""
