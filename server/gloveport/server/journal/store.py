@@ -40,6 +40,7 @@ from gloveport.server.journal.fold_snapshots import (
     write_snapshot,
 )
 from gloveport.server.journal.generation import Marks
+from gloveport.server.journal.latest import Latest
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
 from gloveport.server.journal.records import (
@@ -78,6 +79,7 @@ class Journal:
         self._away: Path | None = None
         self._damaged = False
         self._writer = Writer(0, 0)
+        self._latest = Latest()
         self._write_door: Door | None = None
         self._read_doors: list[Door] = []
         self._next_reader = cycle(range(READERS))
@@ -137,6 +139,10 @@ class Journal:
         if item.outcome is None:
             raise not_saved("the append was lost on its way")
         return item.outcome
+
+    def latest(self, clock: int) -> int:
+        """How late it is when the clock says this, in UTC microseconds: never earlier than it ever was here."""
+        return self._latest.at(clock)
 
     async def new_epoch(self, stream: str, event: NewEvent, *, expected_next_seq: int, at: int) -> Appended:
         """Begin the next epoch of a stream with an event that says why; durable when this returns."""
@@ -420,6 +426,7 @@ class Journal:
 
         def make() -> sqlite3.Connection:
             results.append(open_database(found))
+            self._latest.read(results[0].connection)
             return results[0].connection
 
         reserved = ensure_ballast(self._directory, self._ballast_bytes) if reserve else has_ballast(self._directory)
@@ -437,8 +444,8 @@ class Journal:
         self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
-        notes = Notes(self._directory, opened.noted)
-        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, found.marks)
+        notes, marks = Notes(self._directory, opened.noted), found.marks
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, marks, self._latest)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
         self._tell_standing()
