@@ -97,9 +97,9 @@ test("while a command runs its last lines stand below with their number, fewer t
 });
 
 test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
-  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", findings: [] };
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", refused: "", findings: [] };
   const path = "a\ufe0f.py";
-  await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
+  await panel.load([], { files: [{ ...file, changeId: "c", digest: "d".repeat(64), path, name: path }] });
   const row = panel.locator(".files li");
   await row.getByText("a⟨U+FE0F⟩.py").waitFor();
   const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));

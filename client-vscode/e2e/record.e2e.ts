@@ -17,6 +17,15 @@ import { call, scene } from "./kit/script.ts";
 import type { Step } from "./kit/script.ts";
 
 const SECRET = "tok-93Q7-xyzzy";
+const THEIRS = [
+  "version = 1",
+  "[[rule]]",
+  'id = "here.theirs"',
+  'effects = ["install"]',
+  'verdict = "deny"',
+  'justification = "No."',
+  'match = [{ effect = "install", target = "any" }]',
+].join("\n");
 const LINES = 61;
 const COUNT = `import time\nfor n in range(1, ${LINES + 1}): print("round", n, flush=True)\ntime.sleep(3600)`;
 const REACH = [
@@ -173,6 +182,28 @@ test("rules are given by saving their text; what the daemon refuses is told, and
   await window.command("File: Save");
   await window.page.locator(".tab.active.dirty").waitFor({ state: "detached" });
   await window.command("View: Close All Editors");
+});
+
+test("rules that another client gave while a text was typed are not replaced by it, also where it is to be overwritten", async () => {
+  const { connection } = await home.connect();
+  const { sessionId } = (await connection.call("session/list", {})).sessions[0]!;
+  await window.command("Gloveport: Edit the Rules of This Session");
+  const text = window.page.locator(".editor-instance .view-lines").last();
+  await text.click();
+  await window.page.keyboard.press("Control+a");
+  await window.page.keyboard.type("version = 1");
+  await connection.call("session/rules", { clientRequestId: "theirs", sessionId, text: THEIRS });
+  await window.command("File: Save");
+  await (await window.toast("content of the file is newer")).getByRole("button", { name: "Overwrite" }).click();
+  await window.toast("The rules were changed since this text was read, so nothing was saved");
+  await window.shot("74-rules-changed-meanwhile");
+  expect((await connection.call("policy/show", { sessionId })).ownText).toBe(THEIRS);
+  await window.page.locator(".tab.active.dirty").waitFor(); // nothing of what was typed is lost
+  await window.command("File: Revert File");
+  await window.page.locator(".view-line", { hasText: "here.theirs" }).waitFor();
+  await window.command("View: Close All Editors");
+  await connection.call("session/rules", { clientRequestId: "away", sessionId, text: "" });
+  await connection.close();
 });
 
 test("a text is erased: asked for, its session's mark typed, confirmed with what goes; then nothing shows or holds it", async () => {
