@@ -17,7 +17,9 @@ const FILE: FileRow = {
   added: 1_204,
   removed: 1_188,
   hunks: 1,
-  alone: "Python runs it.",
+  digest: "d",
+  alone: "Runs by itself: Python runs it.",
+  refused: "",
   findings: [{ words: "Line 1 looks like a secret (aws access key).", excerpt: "" }],
 };
 

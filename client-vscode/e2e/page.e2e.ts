@@ -194,6 +194,7 @@ test("a folder's font does not draw the command of a card, and in the narrowest 
     all.map((one) => one.getBoundingClientRect()).map(({ left, right, top }) => ({ left, right, top })),
   );
   expect(places).toHaveLength(2);
+  console.log(JSON.stringify(places));
   expect(places.every(({ left, right }) => left >= 0 && right <= 150)).toBe(true);
   expect(places[1]!.top).toBeGreaterThan(places[0]!.top);
   await panel.page.setViewportSize({ width: 400, height: 900 });

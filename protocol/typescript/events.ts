@@ -802,6 +802,15 @@ export interface TurnStarted {
   readonly message_id: string;
 }
 
+/** About so many tokens of a request that ended are in no count of its provider, by the bytes that were sent and that arrived. Limits of tokens count them, beside what was counted. */
+export interface UsageEstimated {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}
+
 /** Tokens that the provider counted for one request; null = it did not say. */
 export interface UsageRecorded {
   readonly turn_id: string;
@@ -869,6 +878,7 @@ export interface Events {
   readonly "ModelResponseReceived": ModelResponseReceived;
   readonly "ModelStreamInterrupted": ModelStreamInterrupted;
   readonly "UsageRecorded": UsageRecorded;
+  readonly "UsageEstimated": UsageEstimated;
   readonly "ToolCallProposed": ToolCallProposed;
   readonly "ToolExecutionStarted": ToolExecutionStarted;
   readonly "ToolExecutionProgress": ToolExecutionProgress;
