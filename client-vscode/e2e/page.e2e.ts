@@ -1,8 +1,10 @@
 /** The panel's page alone in a browser: what it draws of what it is given, where keys lead, and what it asks for. */
 
+import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import { violationsIn } from "./kit/access.ts";
+import { contrastOn } from "../src/common/contrast.ts";
 import type { FromPanel } from "../src/common/panel.ts";
 import { PanelPage } from "./kit/page.ts";
 import { until } from "./kit/processes.ts";
@@ -96,14 +98,107 @@ test("while a command runs its last lines stand below with their number, fewer t
 });
 
 test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
-  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, digest: "d", alone: "", refused: "", findings: [] };
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", refused: "", findings: [] };
   const path = "a\ufe0f.py";
-  await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
+  await panel.load([], { files: [{ ...file, changeId: "c", digest: "d".repeat(64), path, name: path }] });
   const row = panel.locator(".files li");
   await row.getByText("a⟨U+FE0F⟩.py").waitFor();
   const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));
   expect(attributes.filter((one) => one.includes("\ufe0f"))).toEqual([]);
   expect(attributes).toContain("Keep a⟨U+FE0F⟩.py");
+});
+
+const CARD: ViewItem = {
+  id: "approval/a1",
+  kind: "approval",
+  fields: {
+    state: "pending",
+    cardDigest: "d",
+    card: {
+      title: "Run this command?",
+      risk: "medium",
+      reason: "running a program",
+      notes: ["A build tool runs what it says."],
+      command: { text: "make all", words: ["make", "all"], cwd: ".", hidden_characters: 0 },
+      options: [{ scope: "once", sentence: "run `make all`", uses: 1, lifetime_s: 600 }],
+    },
+  },
+};
+/** Of VS Code's own dark theme. */
+const DARK = {
+  "sideBar-background": "#181818",
+  "editor-background": "#1f1f1f",
+  foreground: "#cccccc",
+  "editor-foreground": "#cccccc",
+  "editorWarning-foreground": "#cca700",
+  "textCodeBlock-background": "#2b2b2b",
+  "button-background": "#0078d4",
+  "button-foreground": "#ffffff",
+  "button-secondaryBackground": "#313131",
+  "button-secondaryForeground": "#cccccc",
+  "dropdown-background": "#313131",
+  "diffEditor-insertedLineBackground": "#9bb95533",
+  "diffEditor-removedLineBackground": "#ff000033",
+};
+
+test.each<readonly [string, Readonly<Record<string, string>>]>([
+  ["no word is seen", { foreground: "#1f1f1f00" }],
+  ["the command is not seen", { "editor-foreground": "#1f1f1f" }],
+  ["the command is as its ground", { "textCodeBlock-background": "#cccccc" }],
+  ["what changes is not seen", { "diffEditor-insertedLineBackground": "#cccccc" }],
+  ["what warns is not seen", { "editorWarning-foreground": "#00000000", foreground: "#1f1f1f01" }],
+  ["what denies is not seen", { "button-secondaryForeground": "#313131" }],
+])("colours of a folder hide nothing of a card: %s", async (_, chosen) => {
+  const wear = (colours: Readonly<Record<string, string>>): Promise<void> =>
+    panel.page.evaluate((all) => {
+      document.documentElement.setAttribute(
+        "style",
+        Object.entries(all)
+          .map(([name, value]) => `--vscode-${name}: ${value}`)
+          .join(";"),
+      );
+    }, colours);
+  await panel.load([CARD]);
+  const line = panel.locator(".ap").getByText("has its own");
+  const least = async (): Promise<number> => {
+    const texts = await panel.locator(".ap h3, .ap .about, .ap .cmd, .ap .fx span, .ap .sum, .ap .btn").evaluateAll((all) =>
+      all.map((one) => {
+        const layers: string[] = [];
+        for (let at: Element | null = one; at !== null; at = at.parentElement) {
+          layers.unshift(getComputedStyle(at).backgroundColor);
+        }
+        return { colour: getComputedStyle(one).color, layers };
+      }),
+    );
+    return Math.min(...texts.map(({ colour, layers }) => contrastOn(colour, layers)));
+  };
+  try {
+    await wear(DARK);
+    await line.waitFor({ state: "hidden" }); // control: a theme's own colours stay
+    await wear({ ...DARK, ...chosen });
+    await line.waitFor();
+    expect(await least()).toBeGreaterThan(4.5);
+    await wear(DARK);
+    await line.waitFor({ state: "hidden" });
+  } finally {
+    await wear({});
+  }
+});
+
+test("a folder's font does not draw the command of a card, and in the narrowest bar both answers are whole", async () => {
+  await panel.load([CARD]);
+  await panel.page.addStyleTag({ content: ":root { --vscode-editor-font-family: Wingdings }" });
+  expect(await panel.locator(".ap .cmd").evaluate((box) => getComputedStyle(box).fontFamily)).not.toContain("Wingdings");
+  await panel.page.setViewportSize({ width: 150, height: 900 });
+  const buttons = panel.locator(".ap .act .btn");
+  const places = await buttons.evaluateAll((all) =>
+    all.map((one) => one.getBoundingClientRect()).map(({ left, right, top }) => ({ left, right, top })),
+  );
+  expect(places).toHaveLength(2);
+  console.log(JSON.stringify(places));
+  expect(places.every(({ left, right }) => left >= 0 && right <= 150)).toBe(true);
+  expect(places[1]!.top).toBeGreaterThan(places[0]!.top);
+  await panel.page.setViewportSize({ width: 400, height: 900 });
 });
 
 test("a row that is drawn anew keeps the focus", async () => {
@@ -241,6 +336,33 @@ test("looks that follow one another are one line that opens to each of them, by 
   await panel.upsert(tool("c2", { hints: [{ kind: "instruction_like", line: 1, excerpt: "obey" }] }));
   await panel.locator(".beside").getByText("reads like words to an agent").waitFor(); // it stands by itself from now on
   expect(await panel.locator(".item").count()).toBe(2);
+});
+
+test("before the first message mode, model and sandbox are chosen by keys, and stand as chosen", async () => {
+  await panel.fresh();
+  const pick = (name: string): Locator => panel.locator(".tb").getByRole("button", { name, exact: true });
+  await pick("test").press("Enter");
+  await pick("Agent").press("Enter");
+  await pick("Sandbox: as the folder is trusted").press("Enter");
+  const asked = (await panel.asked("verb")).slice(-3).map(({ verb }) => verb);
+  expect(asked).toEqual(["chooseModel", "chooseMode", "chooseSandbox"]);
+  await panel.fresh({ model: "qwen3-coder", modelLabel: "OpenAI-compatible model at host", mode: "plan", sandbox: "docker" });
+  await pick("Plan").waitFor();
+  await pick("Sandbox: docker").waitFor();
+  expect(await pick("qwen3-coder").getAttribute("title")).toBe("Model of the next request: qwen3-coder, OpenAI-compatible model at host");
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
+});
+
+test("without a model the way on stands there before anything was asked, and goes when there is one", async () => {
+  await panel.fresh({ model: "", modelLabel: "", noModelIn: "/c/config.toml" });
+  const note = panel.locator(".note", { hasText: "No model is set up." });
+  await note.getByText("into /c/config.toml.").waitFor();
+  await note.getByRole("button", { name: "Keep a key" }).press("Enter");
+  await note.getByRole("button", { name: "Open config.toml" }).press("Enter");
+  expect((await panel.asked("verb")).slice(-2).map(({ verb }) => verb)).toEqual(["setKey", "openConfig"]);
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
+  await panel.fresh();
+  await note.waitFor({ state: "detached" });
 });
 
 test("axe finds nothing against names and roles of any of these rows", async () => {

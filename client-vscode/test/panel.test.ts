@@ -10,6 +10,7 @@ import { proseParts, reveal, revealTip, writtenParts } from "../src/common/hidde
 import { BESIDE_CHARS_MAX, besideWords, hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { BLOCK_TOKENS_MAX, MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
 import type { Node } from "../src/common/markdown.ts";
+import { contrastOn } from "../src/common/contrast.ts";
 import { labelText, noticeText } from "../src/common/plain.ts";
 import { doctorWords, share } from "../src/common/report.ts";
 import { buildRows, isStreaming, turnWords, whisperWords } from "../src/common/rows.ts";
@@ -238,6 +239,14 @@ describe("hidden characters", () => {
     expect(writtenParts("a⟨U+202E⟩b⟨200 spaces⟩").map((part) => part.hidden)).toEqual([false, true, false, true]);
     expect(writtenParts("⟨nothing⟩").every((part) => !part.hidden)).toBe(true);
   });
+});
+
+test("contrast is told of what is seen: layers over one another, and what can't be read is no good one", () => {
+  expect(contrastOn("rgb(0, 0, 0)", ["rgb(255, 255, 255)"])).toBeCloseTo(21);
+  expect(contrastOn("rgb(119, 119, 119)", ["rgba(0, 0, 0, 0)"])).toBeCloseTo(4.48, 1);
+  expect(contrastOn("rgba(0, 0, 0, 0)", ["rgb(255, 255, 255)"])).toBe(1);
+  expect(contrastOn("color(srgb 1 1 1 / 0.5)", ["rgb(0, 0, 0)", "rgba(255, 255, 255, 0.5)"])).toBeLessThan(4.5);
+  expect(contrastOn("lab(50 0 0)", ["rgb(255, 255, 255)"])).toBe(1);
 });
 
 describe("markdown", () => {

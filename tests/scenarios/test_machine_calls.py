@@ -279,3 +279,13 @@ def test_surrogates_of_a_model_are_replaced() -> None:
     assert story.item("tool/t1.c1")["tool"] == "to\ufffdol"
     story.policy_says("allow").tool_ends("ok", "\udfff").model_answers()
     story.ends()
+
+
+def test_an_answer_given_beforehand_is_nobodys() -> None:
+    """A card that was shown to nobody names no client as the one that refused; the row of the call says the same."""
+    story = asked()
+    (card,) = story.state.approvals.values()
+    story.when(inp.ApprovalAnswered(card.approval_id, card.card_digest, "denied", None, "gloveport-cli", unasked=True))
+    assert [one.by for one in story.facts(ev.ApprovalResolved)] == ["an answer given beforehand"]
+    assert story.item(f"tool/{card.call_id}")["answeredBy"] == "an answer given beforehand"
+    assert story.item(f"tool/{card.call_id}")["answer"] == "denied"

@@ -35,6 +35,7 @@ import type { Fields } from "../common/toolRow.ts";
 import { capital, counted, lifetime } from "../common/words.ts";
 import { factsView, payloadView, releaseView, ticks } from "./cardParts.ts";
 import { clock } from "./clock.ts";
+import { coloursLine } from "./colours.ts";
 import { button, fill, h, revealed, written } from "./dom.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
@@ -126,6 +127,7 @@ class Card {
       { class: "sec first" },
       h("div", { class: "row" }, icon(sign), h("h3", { class: "grow" }, str(card, "title")), level),
       h("div", { class: "xs q about" }, about),
+      coloursLine(),
       held !== false && h("p", { class: "q about why" }, ticks(held)),
       this.command(),
       payloadView(card),

@@ -19,6 +19,7 @@ import { turnFigures } from "../common/turnFacts.ts";
 import type { TurnFacts } from "../common/turnFacts.ts";
 import { tellState } from "./card.ts";
 import { Chrome } from "./chrome.ts";
+import { watchColours } from "./colours.ts";
 import { Composer } from "./composer.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { icon } from "./icons.ts";
@@ -359,4 +360,5 @@ document.body.append(
   ),
 );
 more.hidden = true;
+watchColours();
 send({ type: "ready" });
