@@ -25,6 +25,11 @@ import type { Fresh } from "../common/fresh.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { confirm, show } from "./tell.ts";
 
+/** What was asked for needs a session, and none is shown. */
+export class NoSession extends Error {
+  override readonly name = "NoSession";
+}
+
 export class Actions {
   private readonly daemon: Daemon;
   private readonly sessions: Sessions;
@@ -49,7 +54,7 @@ export class Actions {
   get currentOrFail(): Followed {
     const { current } = this.sessions;
     if (current === null) {
-      throw new Error("No session is open. Start one first.");
+      throw new NoSession("No session is open. The first message begins one.");
     }
     return current;
   }
