@@ -19,7 +19,9 @@ from scripts.event_samples import missing, record
 from scripts.schema_golden import DIALECTS, GOLDEN_FOLDER, plan_golden
 from scripts.schema_json import describe_jail, describe_journal, describe_wire
 from scripts.schema_reference import render_reference
-from scripts.schema_typescript import render_events, render_wire
+from scripts.schema_typescript import render_events, render_hidden, render_wire
+
+from gloveport.server.policy.hidden import HIDDEN_RANGES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FROZEN: Final = f"{GOLDEN_FOLDER}/frozen.json"
@@ -40,6 +42,7 @@ def render_all(root: Path) -> dict[str, str]:
         "protocol/schema/jail.json": render_json(jail),
         "protocol/typescript/wire.ts": render_wire(wire),
         "protocol/typescript/events.ts": render_events(journal),
+        "protocol/typescript/hidden.ts": render_hidden(HIDDEN_RANGES),
         "docs/reference.md": render_reference(root, wire, journal),
     }
 

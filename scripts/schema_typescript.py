@@ -129,3 +129,10 @@ def render_events(journal: dict[str, Any]) -> str:
         "export type EventType = keyof Events;",
     ]
     return "\n".join(lines) + "\n"
+
+
+def render_hidden(ranges: str) -> str:
+    """The table of characters that are written out for a person."""
+    about = "/** Code points in hexadecimal, `first-last` or one, in their order. */"
+    head = HEAD.format(what="table of hidden characters")
+    return f"{head}\n{about}\nexport const HIDDEN_RANGES =\n  {json.dumps(ranges)};\n"

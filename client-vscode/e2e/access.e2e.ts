@@ -139,10 +139,9 @@ test("a link that is lost, while the conversation stays", async () => {
 test("without a mouse: one file is kept, the other taken back", async () => {
   await window.page.keyboard.press("Alt+g");
   await tabTo("[aria-label='Keep shop.py']", "Shift+Tab");
-  await window.page.keyboard.press("Enter");
-  await until("the file on disk", () => onDisk() === SHOP.replace(ONE.old, ONE.new).replace(TWO.old, TWO.new));
+  const enter = (): Promise<boolean> => window.page.keyboard.press("Enter").then(() => true);
+  await window.decideFiles("Keep shop.py", () => onDisk() === SHOP.replace(ONE.old, ONE.new).replace(TWO.old, TWO.new), enter);
   await window.page.keyboard.press("Alt+g");
   await tabTo("[aria-label='Undo NOTES.md']", "Shift+Tab");
-  await window.page.keyboard.press("Enter");
-  await window.panel.locator(".files").waitFor({ state: "detached" });
+  await window.decideFiles("Undo NOTES.md", async () => (await window.panel.locator(".files").count()) === 0, enter);
 });

@@ -122,8 +122,7 @@ test("a new file is looked at and kept from the panel", async () => {
   await window.page.locator(".tab.active", { hasText: "NOTES.md" }).waitFor();
   await window.page.locator(".codelens-decoration a", { hasText: "Gloveport 1 of 1: 3 lines added" }).waitFor();
   await window.shot("08-new-file");
-  await window.panel.getByRole("button", { name: "Keep all" }).click();
-  await until("the new file on disk", () => {
+  await window.decideFiles("Keep all", () => {
     try {
       return onDisk("NOTES.md") === "# Notes\n\nTotals add up now.\n";
     } catch {

@@ -4,7 +4,9 @@ import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import { violationsIn } from "./kit/access.ts";
+import type { FromPanel } from "../src/common/panel.ts";
 import { PanelPage } from "./kit/page.ts";
+import { until } from "./kit/processes.ts";
 
 let panel: PanelPage;
 
@@ -24,13 +26,29 @@ test("a call whose outcome nobody knows offers both sayings by keys, and then sa
   const row = panel.locator(".toolrow");
   const offer = row.getByRole("group", { name: "What became of it" });
   await offer.getByText("Look first: your answer runs nothing.").waitFor();
-  await offer.getByRole("button", { name: "It did not happen" }).press("Enter");
-  expect(await panel.asked("settle")).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
+  const sayNot = offer.getByRole("button", { name: "It did not happen" });
+  const settled = async (): Promise<readonly FromPanel[]> =>
+    (await panel.page.evaluate<readonly FromPanel[]>("sent")).filter((one) => one.type === "settle");
+  await until("the saying to be heard", async () => {
+    await sayNot.press("Enter"); // not in its first moments
+    return (await settled()).length > 0;
+  });
+  expect(await settled()).toEqual([{ type: "settle", callId: "c1", said: "not_done" }]);
   await panel.upsert(tool("c1", { said: "not_done", saidBy: "vscode" }));
   await row.getByText("You said: it did not happen. It is your word; nobody else knows.").waitFor();
   await row.getByText("you say it didn’t").waitFor();
   await row.getByText("Outcome unknown", { exact: true }).waitFor(); // the record says so still
   expect(await offer.count()).toBe(0);
+});
+
+test("a click in the very moment in which the sayings appear says nothing", async () => {
+  await panel.load([tool("c2", { ...LOST, state: "running" })]);
+  await panel.page.evaluate(
+    `sent.length = 0; window.pressed = 0; new MutationObserver((_, mine) => { const found = document.querySelectorAll(".settle button"); found.forEach((one) => { one.click(); pressed += 1; }); if (found.length) mine.disconnect(); }).observe(document.body, { subtree: true, childList: true })`,
+  );
+  await panel.upsert(tool("c2", { state: "lost" }));
+  await until("both to be pressed", async () => (await panel.page.evaluate<number>("pressed")) === 2);
+  expect((await panel.page.evaluate<readonly FromPanel[]>("sent")).filter((one) => one.type === "settle")).toEqual([]);
 });
 
 test("what is selected in the panel is what it says when it is asked for a text to erase", async () => {
@@ -76,6 +94,17 @@ test("while a command runs its last lines stand below with their number, fewer t
   await panel.upsert(tool("c1", { state: "cancelled" }));
   await panel.locator(".toolrow").getByText("Stopped").waitFor();
   expect(await out.getByRole("button").count()).toBe(0); // a row that ended is closed
+});
+
+test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", refused: "", digest: "d", findings: [] };
+  const path = "a\ufe0f.py";
+  await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
+  const row = panel.locator(".files li");
+  await row.getByText("a⟨U+FE0F⟩.py").waitFor();
+  const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));
+  expect(attributes.filter((one) => one.includes("\ufe0f"))).toEqual([]);
+  expect(attributes).toContain("Keep a⟨U+FE0F⟩.py");
 });
 
 test("a row that is drawn anew keeps the focus", async () => {

@@ -24,6 +24,14 @@ const STEPS: readonly Step[] = [
     { text: "I mend both.\n", calls: [...EDITS, call("write_file", { path: "NOTES.md", content: NOTES })] },
     { text: "Both are mended." },
   ),
+  ...scene(
+    "build it",
+    {
+      text: "I build.\n",
+      calls: [call("write_file", { path: "Makefile", content: "all:\n" }), call("write_file", { path: "LATER.md", content: NOTES })],
+    },
+    { text: "It can be built." },
+  ),
   ...scene("mend again", { text: "I mend it again.\n", calls: EDITS }, { text: "It is mended again." }),
   { when: { user_contains: "Look at: `shop.py` lines 4-9, `README.md`", turn: 0 }, text: "I see both places." },
   ...scene(
@@ -193,8 +201,7 @@ test("all files of a turn in one editor; kept, undone and done again, exactly", 
   await until("the editor's own setting", () =>
     /"diffEditor.codeLens":\s*true/.test(readFileSync(join(editor.userDir, "User/settings.json"), "utf8")),
   );
-  await window.panel.getByRole("button", { name: "Keep all" }).click();
-  await until("both files on disk", () => onDisk("shop.py") === MENDED && onDisk("NOTES.md") === NOTES);
+  await window.decideFiles("Keep all", () => onDisk("shop.py") === MENDED && onDisk("NOTES.md") === NOTES);
   await window.command("Gloveport: Undo the Last Decision");
   await until("both files as before", () => onDisk("shop.py") === SHOP && onDisk("NOTES.md") === null);
   await window.panel.locator(".told", { hasText: "Put back" }).waitFor();
@@ -309,6 +316,19 @@ test("a key is kept in the editor's secret store, shown to nobody, and an idle d
   expect(environment()).toContain(`OPENAI_API_KEY=${key}`);
   expect(editor.extensionLog()).not.toContain(key);
   expect(readFileSync(join(editor.userDir, "User/settings.json"), "utf8")).not.toContain(key);
+});
+
+test("Keep all leaves what runs by itself and says why; it is kept by its own button, beside its reason", async () => {
+  await window.say("build it");
+  await window.answerBy(/Allow once/);
+  await window.panel.getByText("It can be built.").waitFor();
+  const row = window.panel.locator(".files li", { hasText: "Makefile" });
+  await row.getByText("Runs by itself: ").waitFor();
+  await window.decideFiles("Keep all", () => onDisk("LATER.md") === NOTES);
+  await window.panel.locator(".told", { hasText: "Not kept: Makefile: Runs by itself: " }).waitFor();
+  expect(onDisk("Makefile")).toBeNull();
+  await window.shot("59-left");
+  await window.decideFiles("Keep Makefile", () => onDisk("Makefile") === "all:\n");
 });
 
 /** The real program, of which the first message is changed on its way: it asks for a protocol that nobody speaks. */

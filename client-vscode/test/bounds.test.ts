@@ -51,6 +51,20 @@ test("between turns a turn's limit is what the next one may use, and after it en
   expect(words({ turnId: null, turnTokensMax: null, turnNanoUsdMax: 0.5 * USD })).toMatch(/^\$0\.50 a turn: \$0\.50 for the next turn\./);
 });
 
+test("what no provider counted is told as about so many, where it is shown and in full", () => {
+  const words = (more: Partial<SessionDetail>): string => {
+    const budget = nearestBudget(detail(more));
+    return budget === null ? "" : `${budgetBrief(budget)}: ${budget.words}`;
+  };
+  const kept = "A request that would pass the limit is not made.";
+  expect(words({ sessionTokensMax: 50, uncountedTokens: 9 })).toBe(
+    `about 40 of 50: About 40 of 50 tokens of this session used. About 9 are of requests that ended without a count. ${kept}`,
+  );
+  expect(words({ turnTokensMax: 50, turnUncountedTokens: 9 })).toMatch(/^about 20 of 50: About 20 of 50 tokens of this turn used\. About 9 /);
+  expect(words({ turnTokensMax: 50, uncountedTokens: 9 })).toMatch(/^20 of 50: 20 of 50 tokens/); // it was another turn's
+  expect(words({ turnId: null, turnTokensMax: 50, turnUncountedTokens: 9 })).toMatch(/^50 a turn: 50 tokens for the next turn/);
+});
+
 test.each([
   ["", null],
   ["50000", 50_000],

@@ -11,7 +11,6 @@ const NOT_ASKED: Readonly<Record<string, string>> = {
   "change/preview": "a unified diff is for terminals: here proposals stand in the editor's own comparison",
   "plan/show": "the plan is an item of the view",
   "sample/list": "records for evaluation are the command line's, for programs that read them",
-  "workspace/show": "workspace/list tells the same of every folder",
   "session/export": "events as stored are the command line's, for programs that read them",
 };
 

@@ -5,7 +5,8 @@ import type { PendingHunk, ViewItem } from "../../protocol/typescript/wire.ts";
 import { attachmentLabel, splitAttachments, withAttachments } from "../src/common/attach.ts";
 import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedReason, variantWords, variantsOf } from "../src/common/cardModel.ts";
 import { touches } from "../src/common/cardFacts.ts";
-import { proseParts, reveal, writtenParts } from "../src/common/hidden.ts";
+import { HIDDEN_RANGES } from "../../protocol/typescript/hidden.ts";
+import { proseParts, reveal, revealTip, writtenParts } from "../src/common/hidden.ts";
 import { BESIDE_CHARS_MAX, besideWords, hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { BLOCK_TOKENS_MAX, MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
 import type { Node } from "../src/common/markdown.ts";
@@ -196,7 +197,36 @@ describe("approval cards", () => {
 describe("hidden characters", () => {
   test("controls, bidi, zero-width, tags and odd spaces are written out; words are left alone", () => {
     expect(reveal("a\u202Eb\u200Bc\u001B[0m\u{E0041}\u00a0é漢")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨ESC⟩[0m⟨U+E0041⟩⟨U+00A0⟩é漢");
-    expect(reveal("one\ttwo\nthree", true)).toBe("one\ttwo\nthree");
+    expect(reveal("one\ttwo\nthree", "lines")).toBe("one\ttwo\nthree");
+  });
+
+  test("each character that the daemon writes out is written out, of all there are", () => {
+    const hidden = HIDDEN_RANGES.split(" ").map((one) => one.split("-").map((end) => parseInt(end, 16)));
+    let [at, wrong] = [0, ""];
+    for (let code = 0; code < 0x110000; code += 1) {
+      const [first = 0, last = first] = hidden[at] ?? [0x110000];
+      const char = String.fromCodePoint(code);
+      const isLeft = reveal(`a${char}`) === `a${char}`;
+      wrong += isLeft === (code >= first && code <= last) ? ` ${code.toString(16)}` : "";
+      at += code === last ? 1 : 0;
+    }
+    expect(wrong).toBe("");
+    expect(at).toBe(hidden.length);
+  });
+
+  test("two names never look the same, in words and lines the marks of writing stay, and what nobody sees is shown in each", () => {
+    for (const char of ["\ufe0f", "\u{e0100}", "\u034f", "\u17b4", "\u180b", "\u2800", "\u{1d159}", "\u{e0fff}"]) {
+      const code = char.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
+      expect([reveal(`a${char}.py`), reveal(`a${char}`, "words"), reveal(`a${char}`, "lines")]).toEqual([
+        `a⟨U+${code}⟩.py`,
+        ...Array<string>(2).fill(`a⟨U+${code}⟩`),
+      ]);
+      expect(labelText(`a${char}.py`)).toBe(`a⟨U+${code}⟩.py`);
+      expect(revealTip(`w/a${char}.py\nruns`)).toBe(`w/a⟨U+${code}⟩.py\nruns`);
+    }
+    expect(reveal("e\u0301")).toBe("e⟨U+0301⟩");
+    expect(reveal("หนี้ हिन्दी ⚠\ufe0f", "words")).toBe("หนี้ हिन्दी ⚠\ufe0f");
+    expect(reveal("⚠\ufe0f\n", "words")).toBe("⚠\ufe0f⟨LF⟩");
   });
 
   test("g09: prose keeps the joiners that scripts and emoji need, and shows the rest", () => {

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import type { FileRow } from "../src/common/panel.ts";
+import { answeredLine } from "../src/common/answered.ts";
 import { SAYINGS, openCalls, saidWords } from "../src/common/said.ts";
 import { blockedPlaces, resultFindings, suspectedFindings, suspectedOf, unseenWords } from "../src/common/suspicion.ts";
 import { toolRow } from "../src/common/toolRow.ts";
@@ -60,7 +61,23 @@ test("a refusal by plan mode is said to be one, and a rule's and the user's own 
   expect(by({ verdict: "deny", rules: ["mode:plan"] })).toBe("plan mode");
   expect(by({ verdict: "deny", rules: ["builtin:x"] })).toBe("by rule");
   expect(by({ verdict: "deny" })).toBe("by rule");
-  expect(by({ verdict: "ask", rules: ["mode:plan2"] })).toBe("by you");
+  const asked = { verdict: "ask", rules: ["mode:plan2"] };
+  expect(by({ ...asked, answer: "denied", answeredBy: "vscode" })).toBe("by you");
+  expect(by({ ...asked, answer: "denied", answeredBy: "gloveport-cli" })).toBe("by you, terminal");
+  expect(by({ ...asked, answer: "denied", answeredBy: "zed" })).toBe("by zed");
+});
+
+test("what nobody denied or stopped is not said to be the user's word", () => {
+  const row = (fields: object): readonly string[] => {
+    const { verb, figure } = toolRow({ tool: "run_command", verdict: "ask", ...fields });
+    return [verb, figure];
+  };
+  expect(row({ state: "denied", answer: "denied", answeredBy: "an answer given beforehand" })).toEqual(["Denied", "nobody was asked"]);
+  expect(row({ state: "denied", answer: "expired", answeredBy: "clock" })).toEqual(["Not run", "nobody answered"]);
+  expect(row({ state: "denied" })).toEqual(["Denied", ""]);
+  expect(row({ state: "cancelled", durationUs: 2_000_000 })).toEqual(["Stopped", "2.0 s"]);
+  const line = answeredLine({ state: "denied", by: "an answer given beforehand" }, false, String);
+  expect([line.words, line.meta]).toEqual(["Denied by an answer given beforehand. Nobody was asked", ""]);
 });
 
 test("files that nobody looked through are told by name and number, and what follows from it", () => {

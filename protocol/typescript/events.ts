@@ -156,7 +156,7 @@ export interface CompactionStarted {
   readonly reason: string;
 }
 
-/** Stream `daemon`: content that a session is about to put into files of the user's, and its labels. */
+/** Stream `daemon`: content that a session is about to put into files of the user's, or found there, and its labels. */
 export interface ContentLabelled {
   readonly session_id: string;
   readonly files: readonly LabelledFile[];
@@ -332,7 +332,7 @@ export interface LabelRecord {
   readonly provenance: readonly string[];
 }
 
-/** A file by its absolute path, and the content it is given; null: none (it is deleted or a link). */
+/** A file by its absolute path, and the content it is given; null: none (it is deleted or a link). The path may be that of a folder: somewhere in it lies what was labelled. */
 export interface LabelledFile {
   readonly path: string;
   readonly digest: string | null;
@@ -802,6 +802,15 @@ export interface TurnStarted {
   readonly message_id: string;
 }
 
+/** About so many tokens of a request that ended are in no count of its provider, by the bytes that were sent and that arrived. Limits of tokens count them, beside what was counted. */
+export interface UsageEstimated {
+  readonly turn_id: string;
+  readonly goal_revision: number;
+  readonly request_id: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}
+
 /** Tokens that the provider counted for one request; null = it did not say. */
 export interface UsageRecorded {
   readonly turn_id: string;
@@ -869,6 +878,7 @@ export interface Events {
   readonly "ModelResponseReceived": ModelResponseReceived;
   readonly "ModelStreamInterrupted": ModelStreamInterrupted;
   readonly "UsageRecorded": UsageRecorded;
+  readonly "UsageEstimated": UsageEstimated;
   readonly "ToolCallProposed": ToolCallProposed;
   readonly "ToolExecutionStarted": ToolExecutionStarted;
   readonly "ToolExecutionProgress": ToolExecutionProgress;

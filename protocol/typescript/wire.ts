@@ -115,7 +115,7 @@ export interface ChangeHunksResult {
   readonly hunks: readonly PendingHunk[];
 }
 
-/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked. */
+/** A pending proposal of one path (relative to the session's root); of a rename it is the new one. `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked. `rule` is as the rules are now; like `runs_by_itself` it keeps the file from being accepted together with others. */
 export interface ChangeInfo {
   readonly changeId: string;
   readonly path: string;
@@ -129,6 +129,7 @@ export interface ChangeInfo {
   readonly turnId?: string;
   readonly mayHoldSecrets?: boolean;
   readonly suspected?: Suspected | null;
+  readonly rule?: FileRule | null;
 }
 
 /** All pending proposals, and the hunks that ended last. */
@@ -241,6 +242,13 @@ export interface EndedHunkInfo {
 export interface FactorInfo {
   readonly name: string;
   readonly level: string;
+  readonly words: string;
+}
+
+/** A rule about a proposed file, none of those built in: `ask` lets it be accepted by itself alone, `deny` never. */
+export interface FileRule {
+  readonly ruleId: string;
+  readonly verdict: "ask" | "deny";
   readonly words: string;
 }
 
@@ -388,6 +396,7 @@ export interface PendingHunk {
   readonly state?: "pending" | "conflicted";
   readonly userText?: string | null;
   readonly userDigest?: string | null;
+  readonly rule?: FileRule | null;
 }
 
 /** Durations: how many, and what so many of a hundred do not exceed (never below, at most 1/32 above). */
@@ -624,7 +633,7 @@ export interface SessionDeleteResult {
   readonly events: number;
 }
 
-/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used, or the newest one while none runs; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted; `limit_reached`: the newest turn ended at a limit. Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of `session_nano_usd` of requests that gave no count: the most they may have cost. */
+/** Everything about one session that is not its view. `turn_tokens`: what the running turn has used, or the newest one while none runs; `next_tokens`: what the next request is expected to take at least, null where the newest one was not counted; `limit_reached`: the newest turn ended at a limit. `uncounted_tokens` (and `turn_uncounted_tokens`) is the part of them that no provider counted: about what requests used that broke off. Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of `session_nano_usd` of requests that gave no count: the most they may have cost. */
 export interface SessionDetail {
   readonly info: SessionInfo;
   readonly turnId: string | null;
@@ -639,6 +648,8 @@ export interface SessionDetail {
   readonly mode?: "agent" | "plan";
   readonly turnTokens?: number;
   readonly turnTokensMax?: number | null;
+  readonly turnUncountedTokens?: number;
+  readonly uncountedTokens?: number;
   readonly sessionTokensMax?: number | null;
   readonly nextTokens?: number | null;
   readonly limitReached?: boolean;
@@ -740,11 +751,12 @@ export interface SessionRenameParams {
   readonly title: string;
 }
 
-/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. */
+/** Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before. An empty text takes them away. `base_digest`: SHA-256 of the `own_text` (UTF-8) that this one was made from; refused where the session has another one by now. Null: whatever it has is replaced. */
 export interface SessionRulesParams {
   readonly clientRequestId: string;
   readonly sessionId: string;
   readonly text: string;
+  readonly baseDigest?: string | null;
 }
 
 /** The session's own rules, and the hash of all that are in force in it. */

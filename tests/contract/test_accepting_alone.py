@@ -7,7 +7,7 @@ import pytest
 from tests.kit.room import Home, Kit, call, new_home
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.wire.change import ChangeInfo
+from gloveport.protocol.wire.change import ChangeInfo, FileRule
 from gloveport.server.cli.one_by_one import left_words, parted
 
 DONE = {"text": "Done."}
@@ -144,11 +144,11 @@ async def test_a_program_that_writes_after_the_plan_changes_nothing_of_it(home: 
         assert (home.root / "b.txt").read_text() == "new\n"
 
 
-def info(path: str, note: str | None) -> ChangeInfo:
+def info(path: str, note: str | None, rule: FileRule | None = None) -> ChangeInfo:
     """A proposal as a client lists it."""
     return ChangeInfo(
         change_id=f"c-{path}", path=path, kind="create", base_hash=None, result_hash="0" * 64, digest="0" * 64,
-        hunks=(), runs_by_itself=note,
+        hunks=(), runs_by_itself=note, rule=rule,
     )  # fmt: skip
 
 
@@ -162,3 +162,16 @@ def test_a_client_parts_what_it_accepts() -> None:
     assert parted(changes[1:2], ("Makefile",)) == (((changes[1],),), ())
     assert "sub/Makefile" in left_words(changes[1:2])
     assert left_words(()) == ""
+
+
+def test_a_client_leaves_what_a_rule_speaks_of() -> None:
+    """What a rule asks about is taken by its name alone, what it refuses by no name; both are told with its words."""
+    asks, refuses = (FileRule(rule_id=f"user:{one}", verdict=one, words=f"You {one}.") for one in ("ask", "deny"))
+    changes = (info("a.txt", None), info("b.sql", None, asks), info("c.sql", "make runs it", refuses))
+    assert parted(changes, ()) == ((changes[:1],), changes[1:])
+    assert parted(changes, ("b.sql", "c.sql")) == ((changes[:1], (changes[1],)), (changes[2],))
+    words = left_words(changes[1:])
+    assert "b.sql: the rule user:ask asks about it: You ask." in words
+    assert "c.sql: the rule user:deny refuses it: You deny." in words
+    assert "by its name" in words
+    assert "by its name" not in left_words(changes[2:])

@@ -10,12 +10,15 @@ from gloveport.protocol.errors import ErrorCode
 from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
+from gloveport.protocol.wire.base import SessionParams
 from gloveport.protocol.wire.session import SessionEraseParams, SessionListParams
 from gloveport.protocol.wire.turn import ToolSettleParams
 from gloveport.server.app.replay import replay_session
 
 HOUR_US = 3600 * 1_000_000
+MINUTE_US = 60 * 1_000_000
 DONE = {"text": "Done."}
+RUN = {"when": {"turn": 0}, "calls": [{"name": "run_command", "arguments": {"argv": ["echo", "a"]}}]}
 WORD = "tok-93Q7xyzzy"
 
 
@@ -95,6 +98,47 @@ async def test_d10_what_is_erased_and_settled_at_an_earlier_clock(home: Home) ->
         assert WORD not in str(await kit.events(session_id))
         digest = kit.actor(session_id).view.digest()
     assert replay_session(home.data, session_id).view_digest == digest
+
+
+async def runs_unasked(kit: Kit, session_id: str) -> bool:
+    """Whether its command needs no answer any more; where it waits for one, it is denied."""
+    await kit.send(session_id)
+    state = await kit.until_state(session_id, lambda state: state.approvals or state.turn is None)
+    if state.approvals:
+        await kit.answer(session_id, await kit.waiting(session_id), "deny")
+    await kit.idle(session_id)
+    return not state.approvals
+
+
+async def test_a_right_that_has_ended_stays_ended_when_the_clock_goes_back(home: Home) -> None:
+    """In the same daemon and in the next one; a right that is given by the earlier clock has its own time."""
+    home.play(RUN, DONE)
+    start = home.now_us()
+    clock = [start]
+    home.now_us = lambda: clock[0]
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await give(kit, session_id, start + MINUTE_US)
+        assert await runs_unasked(kit, session_id)
+        clock[0] += 10 * MINUTE_US
+        assert not await runs_unasked(kit, session_id)
+        clock[0] = start
+        assert not await runs_unasked(kit, session_id)
+    async with home.room() as kit:
+        assert not await runs_unasked(kit, session_id)
+        await give(kit, session_id, start + MINUTE_US)
+        (right,) = (await kit.call("grant/list", SessionParams(session_id=session_id))).grants
+        assert right.expires_at == start + MINUTE_US
+        assert await runs_unasked(kit, session_id)
+        clock[0] += 2 * MINUTE_US
+        assert not await runs_unasked(kit, session_id)
+
+
+async def give(kit: Kit, session_id: str, ends_at: int) -> None:
+    """Let the command run for the session until then."""
+    await kit.send(session_id)
+    await kit.answer(session_id, await kit.waiting(session_id), scope="session", expires_at=ends_at)
+    await kit.idle(session_id)
 
 
 def lost_call() -> tuple[ev.EventBody, ...]:

@@ -15,7 +15,7 @@ from gloveport.protocol.ids import SessionId, session_stream
 from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.wire.session import SessionEraseParams, SessionEraseResult, SessionRenameParams
-from gloveport.protocol.wire.turn import TurnEditParams, TurnUnqueueParams
+from gloveport.protocol.wire.turn import ApprovalResolveParams, TurnEditParams, TurnUnqueueParams
 from gloveport.server.cli import erasing as command_line
 from gloveport.server.engine import erasing
 from gloveport.server.engine.erase_search import Search
@@ -263,6 +263,83 @@ async def test_pieces_between_pieces_of_another_are_found(home: Home) -> None:
         assert [body.get("text") for body in await kit.bodies(session_id, "ToolExecutionProgress")].count("other") == 1
 
 
+async def test_names_that_the_model_made_up_are_erased(home: Home) -> None:
+    """A tool that there is none of, and the id that a provider gave a call, are the model's own text."""
+    home.play({"when": {"turn": 0}, "calls": [call(f"use_{SECRET}", path="a")]}, {"text": "Done."})
+    label = LabelRecord(integrity=1, readers=None, provenance=("workspace",))
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "look")
+        await kit.idle(session_id)
+        proposed = ev.ToolCallProposed(
+            **BORN, provider_call_id=f"id-{SECRET}", tool="read_file", arguments_json="{}", arguments_digest="0" * 64,
+            label=label,
+        )  # fmt: skip
+        await kit.actor(session_id).record((proposed,))
+        await erase(kit, session_id)
+        assert SECRET not in str(kit.actor(session_id).view.items())
+        assert SECRET not in str(model_request(kit.actor(session_id).state, ()))
+    assert set(holders(home)) <= {"audit.jsonl"}, "its lines are told as what stays"
+
+
+def _changed(label: LabelRecord) -> ev.ChangeProposed:
+    """A proposal, which the session needs."""
+    return ev.ChangeProposed(
+        **BORN, change_id="c", path="a.txt", renamed_from=None, kind="create", base_hash=None, result_hash="0" * 64,
+        base_mode=None, result_mode=0o644, hunks=(), digest="0" * 64, runs_by_itself=None, label=label,
+    )  # fmt: skip
+
+
+async def test_a_source_of_a_label_is_told_by_its_digest_and_the_label_stays(home: Home) -> None:
+    """A host was named by the text: neither what erases it nor what comes after names it; nothing falls by that."""
+    label = LabelRecord(integrity=2, readers=("one@a.example",), provenance=("gloveport", f"http:{SECRET}.example"))
+    proposed = ev.ToolCallProposed(
+        **BORN, provider_call_id="p9", tool="http_request", arguments_json="{}", arguments_digest="0" * 64, label=label,
+    )  # fmt: skip
+    finished = ev.ToolExecutionFinished(
+        **BORN, tool="http_request", outcome="ok", text="fine", evidence="", exit_code=None, output_blob=None,
+        output_bytes=0, duration_us=None, label=label,
+    )  # fmt: skip
+    turn = {"turn_id": "t1", "goal_revision": 1}
+    started = ev.TurnStarted(**turn, message_id="m")
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.actor(session_id).record((started, proposed, finished, ev.TurnCompleted(**turn, reason="end")))
+        await kit.actor(session_id).record((_changed(label),))
+        await erase(kit, session_id)
+        (fact,) = await kit.bodies(session_id, "TextErased")
+        assert SECRET not in str(fact)
+        assert {body["change_id"] for body in await kit.bodies(session_id, "ChangeProposed")} == {"c"}, "it acts"
+        assert SECRET not in str(await kit.bodies(session_id, "ToolExecutionFinished"))
+    async with home.room() as kit:
+        state = (await kit.sessions.open(session_id)).state
+    for kept in (state.label, state.file_labels["a.txt"]):
+        assert (kept.integrity, kept.readers) == (2, ("one@a.example",))
+        assert SECRET not in str(kept)
+        assert sum(source.startswith("erased:") for source in kept.provenance) == 1
+
+
+async def test_an_answer_that_told_a_whole_command_is_kept_without_it(home: Home) -> None:
+    """Asked again it is answered in the same shape, and nothing is done twice."""
+    home.play({"when": {"turn": 0}, "calls": [run("echo", SECRET)]}, {"text": "Done."})
+    home.ladder.go.set()
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.send(session_id, "go")
+        card = await kit.waiting(session_id)
+        asked = ApprovalResolveParams(
+            client_request_id="allow", session_id=session_id, approval_id=card.approval_id,
+            card_digest=card.card_digest, decision="allow",
+        )  # fmt: skip
+        told = await kit.call("approval/resolve", asked)
+        assert "echo" in told.sentence
+        await kit.idle(session_id)
+        await erase(kit, session_id)
+        again = await kit.call("approval/resolve", asked)
+        assert (again.sentence, again.grant_id) == ("[erased]", told.grant_id)
+    assert set(holders(home)) <= {"audit.jsonl"}
+
+
 async def test_what_was_set_aside_is_erased_and_copies_are_told(home: Home) -> None:
     """The text behind a damaged end goes as well; a copy that an upgrade left stays, by its name."""
     async with home.room() as kit:
@@ -367,10 +444,10 @@ def test_names_of_the_record_are_nothing_that_was_said(word: str) -> None:
     """Keys, ids and fixed words are not searched, so that a plain word does not take the record with it."""
     label = LabelRecord(integrity=0, readers=None, provenance=("session",))
     proposed = ev.ToolCallProposed(
-        **BORN, provider_call_id="message-session", tool="run_command", arguments_json='{"content":"x","message":1}',
+        **BORN, provider_call_id="p1", tool="run_command", arguments_json='{"content":"x","message":1}',
         arguments_digest="0" * 64, label=label,
     )  # fmt: skip
-    assert not Search(word).in_body(proposed)
+    assert not Search(word, {"run_command"}).in_body(proposed)
     assert not Search(word).in_body(ev.UserMessageEdited(message_id="message-1", text="hello"))
     assert Search(word).in_body(ev.UserMessageEdited(message_id="m", text=f"the {word} of it"))
 

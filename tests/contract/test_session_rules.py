@@ -1,6 +1,7 @@
 """Rules of one session: they narrow there, over restarts, and nothing else changes; what cannot be read refuses."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,25 @@ async def test_the_text_is_shown_as_it_was_given_and_what_the_window_writes_is_t
         assert {one.verdict for one in done.rules} == {"ask", "deny"}
         assert (await shown(kit, session_id)).own_text == text
         assert (await shown(kit, None)).own_text == ""
+
+
+async def test_a_text_made_from_one_that_was_replaced_meanwhile_is_refused(home: Home) -> None:
+    """Two windows read the same text and each add to it: the second is told, and the first one's rule stays."""
+
+    def based(session_id: str, text: str, base: str, name: str) -> SessionRulesParams:
+        digest = sha256(base.encode()).hexdigest()
+        return params(session_id, text, name).model_copy(update={"base_digest": digest})
+
+    async with home.room() as kit:
+        session_id = await kit.begin()
+        await kit.call("session/rules", based(session_id, NO_NOTES, "", "one"))
+        refused = await kit.refused("session/rules", based(session_id, rule("deny"), "", "other"))
+        assert (refused.code, "changed since they were read" in str(refused)) == (ErrorCode.SUPERSEDED, True)
+        assert (await shown(kit, session_id)).own_text == NO_NOTES
+        assert await outcome(kit, session_id) == "denied"
+        await kit.call("session/rules", based(session_id, NO_NOTES, "", "one"))  # the same request, answered again
+        await kit.call("session/rules", based(session_id, rule("deny"), NO_NOTES, "after"))
+        assert (await shown(kit, session_id)).own_text == rule("deny")
 
 
 async def test_what_a_later_version_cannot_read_refuses_everything_until_it_is_set_again(home: Home) -> None:

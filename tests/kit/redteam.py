@@ -186,6 +186,14 @@ async def play_turn(client: Client, session_id: str, answers: Answer, cards: lis
     raise AssertionError("the stream ended")
 
 
+async def play_on(client: Client, session_id: str, plays: Sequence[Play], number: int, answers: Answer) -> list[str]:
+    """Play a session on by one turn: how each of its calls ended."""
+    turn_id = await send(client, session_id, f"{plays[number].says} [{number}]")
+    items = await play_turn(client, session_id, answers, [])
+    calls = [item["fields"] for item in items if item["kind"] == "tool"]
+    return [one["state"] for one in calls if one["turnId"] == turn_id]
+
+
 def _is_whole(received: bytes) -> bool:
     """True once a request and the body that it announces are there."""
     head, end, body = received.partition(b"\r\n\r\n")

@@ -40,7 +40,7 @@ NOT_FOLDED = {
 # They belong to other streams, carry an id that no client shows, or are followed by what is shown.
 NOT_SHOWN = {
     "ModelRequestAccepted", "DaemonStarted", "WorkspaceTrusted", "ContextOverflowed", "BreakerOpened", "BreakerClosed",
-    "SessionDeleted", "ContentLabelled", "SpendReserved",
+    "SessionDeleted", "ContentLabelled", "SpendReserved", "UsageEstimated",
 }  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "c"])
 LABELS = st.builds(

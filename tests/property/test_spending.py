@@ -238,3 +238,62 @@ def test_a_provider_that_counts_too_much_passes_a_limit_by_that_request_alone(se
             if state.phase is Phase.IDLE:
                 with pytest.raises(TurnError):
                     step(state, inp.SendMessage("m", "t", "go on", queue=False))
+
+
+class Cutter:
+    """A session with a limit of tokens whose provider counts, cuts and is stopped as it likes."""
+
+    def __init__(self, rng: Random, limit: int) -> None:
+        self.rng, self.story, self.limit = rng, Story(), limit
+        self.moved = self.biggest = self.turns = 0
+        self.story.fact_is_written(
+            ev.BudgetSet(
+                turn_tokens=None, session_tokens=limit, turn_nano_usd=None, session_nano_usd=None, rates=(), by="user"
+            )
+        )
+
+    def go_on(self) -> bool:
+        """One more move; False where the session has no room for any."""
+        if self.story.state.phase is Phase.RETRYING:
+            self.story.pause_ends()
+        elif self.story.state.phase is Phase.IDLE:
+            self.turns += 1
+            given = inp.SendMessage(f"m{self.turns}", f"t{self.turns}", "x" * 40, queue=False)
+            try:
+                step(self.story.state, given)
+            except TurnError:
+                return False
+            self.story.when(given)
+        else:
+            self.answer()
+        return True
+
+    def answer(self) -> None:
+        """Bytes go and come; the end is whole, cut, or stopped; the count whole, a part, or none."""
+        story, rng = self.story, self.rng
+        sent, arrived = rng.randint(400, 4_000), rng.choice((0, 1, 900, 40_000))
+        self.moved += sent + arrived
+        self.biggest = max(self.biggest, sent + arrived)
+        story.when(inp.RequestAccepted(story.request_id, "req_1"))
+        honest = (-(-sent // 4), -(-arrived // 4), 0)
+        if rng.random() < 0.3:
+            counts = rng.choice((honest, (None, None, None)))
+            story.when(inp.ResponseEnded(story.request_id, (), "end", *counts, sent, arrived))
+            return
+        if stopped := rng.random() < 0.4:
+            story.when(inp.CancelTurn(story.turn_id, "user"))
+        trouble = None if stopped else inp.Trouble(rng.choice(("server", "truncated", "idle", "auth")), 1_000_000)
+        counts = rng.choice(((None, None, None), (honest[0], 1, 0), (honest[0], None, None), honest))
+        words = ("model.unreachable", "it broke", "Again.")
+        story.when(inp.RequestFailed(story.request_id, *words, trouble, *counts, sent, arrived))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@given(st.integers(0, 2**32), st.integers(1, 30_000))
+def test_a_session_with_a_limit_of_tokens_ends_after_so_many_bytes_whatever_is_cut(seed: int, limit: int) -> None:
+    """At four bytes a token, and by no more than the one request that nobody could know."""
+    cutter = Cutter(Random(seed), limit)
+    while cutter.go_on():
+        assert cutter.moved <= 4 * limit + cutter.biggest
+    state = cutter.story.state
+    assert 4 * (state.input_tokens + state.output_tokens) >= cutter.moved

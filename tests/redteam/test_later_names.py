@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.kit.daemon import request_id, send, start_session, trust
+from tests.kit.daemon import request_id, start_session, trust
 from tests.kit.redteam import (
     SECRET,
     Attack,
@@ -11,7 +11,7 @@ from tests.kit.redteam import (
     call,
     http,
     listener,
-    play_turn,
+    play_on,
     spellings,
     told_by,
     trusts_the_place,
@@ -56,12 +56,10 @@ async def test_a_file_that_was_accepted_in_two_parts_and_then_renamed(tmp_path: 
 
 async def _play(client: Client, root: Path, number: int) -> str:
     """Play one session to the end of its turn; its id. The secret's way reaches each of its calls."""
-    session = await start_session(client, root, provider="scripted", model="test")
-    await send(client, session.session_id, f"{(WRITES, SENDS)[number].says} [{number}]")
-    items = await play_turn(client, session.session_id, trusts_the_place, [])
-    tools = [item["fields"]["tool"] for item in items if item["kind"] == "tool"]
-    assert len(tools) == len((WRITES, SENDS)[number].replies)
-    return session.session_id
+    session_id = (await start_session(client, root, provider="scripted", model="test")).session_id
+    ended = await play_on(client, session_id, (WRITES, SENDS), number, trusts_the_place)
+    assert len(ended) == len((WRITES, SENDS)[number].replies)
+    return session_id
 
 
 async def _accept(client: Client, session_id: str, hunk: int | None) -> None:

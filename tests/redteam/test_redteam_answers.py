@@ -133,7 +133,7 @@ async def test_a_card_says_in_which_file_that_was_read_what_leaves_stands(tmp_pa
         "scan": "none_found",
     }
     assert {one["kind"]: one["integrity"] for one in card["provenance"]["origins"]} == {
-        "gloveport": "user", "user": "user", "workspace": "workspace",
+        "user": "user", "workspace": "workspace",
     }  # fmt: skip
 
 

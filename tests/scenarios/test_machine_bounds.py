@@ -11,6 +11,7 @@ from gloveport.protocol.journal import events as ev
 from gloveport.protocol.journal.events.bounds import Mode
 from gloveport.protocol.journal.events.tool import EffectRecord
 from gloveport.server.policy.effects import EffectKind
+from gloveport.server.session.spending import PROMPT_TOKENS
 from gloveport.server.session.state import Phase
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.bounds import LOOKING, PLAN_RULE
@@ -106,6 +107,93 @@ def test_a_provider_that_does_not_count_can_keep_no_limit() -> None:
     assert "counts no tokens" in story.facts(ev.TurnFailed)[0].message
     story.fact_is_written(ev.ModelSelected(provider="p", model="other", model_label="Other"))
     assert step(story.state, inp.SendMessage("m8", "t8", "go on", queue=False)).effects
+
+
+def broken(story: Story, *counts: int | None, sent: int = 400, arrived: int = 0, accepted: bool = True) -> Story:
+    """The request that is under way breaks off after so many bytes, with these counts or none."""
+    if accepted:
+        story.when(inp.RequestAccepted(story.request_id, "req_1"))
+    given, made = counts or (None, None)
+    words = ("model.unreachable", "it broke", "Try again.")
+    return story.when(
+        inp.RequestFailed(story.request_id, *words, None, given, made, sent_bytes=sent, received_bytes=arrived)
+    )
+
+
+def used(story: Story) -> tuple[int, int, int]:
+    """What the session used: in, out, and how much of both nobody counted."""
+    return story.state.input_tokens, story.state.output_tokens, story.state.uncounted_tokens
+
+
+def restarted(story: Story, found: inp.RequestInterrupted) -> Story:
+    """The daemon is killed, and this is what it finds out of the request."""
+    story._reload()
+    story.recovering = [found, inp.TakenUp()]
+    while story.recovering:
+        story._recover()
+    return story
+
+
+def test_a_request_that_ended_without_a_count_is_counted_by_its_bytes() -> None:
+    """Broken off, in part counted or not; a count is believed for what came to its end, and no bytes beside it."""
+    assert used(broken(Story().user_says(), arrived=200)) == (100, 50, 150)
+    assert used(broken(Story().user_says(), 90, 1, arrived=200)) == (90, 50, 49)
+    assert used(broken(Story().user_says(), 90, 60, arrived=200)) == (90, 60, 0)
+    assert used(broken(Story().user_says(), 90, None, arrived=200)) == (90, 50, 50)
+    assert used(broken(Story().user_says().model_streams("abcd" * 70), sent=1)) == (1, 70, 71)
+    story = Story().user_says()
+    assert used(story.when(inp.ResponseEnded(story.request_id, (), "end", None, None, None, 400, 201))) == (
+        100,
+        51,
+        151,
+    )
+    story = Story().user_says()
+    assert used(story.when(inp.ResponseEnded(story.request_id, (), "end", 7, 3, None, 400, 200))) == (7, 3, 0)
+
+
+def test_a_request_that_no_provider_took_costs_nothing() -> None:
+    """No headers came; nor after a restart that found it out."""
+    assert used(broken(Story().user_says(), accepted=False, arrived=9)) == (0, 0, 0)
+    story = Story().user_says()
+    assert used(restarted(story, inp.RequestInterrupted(story.request_id, "never_accepted", "asked"))) == (0, 0, 0)
+
+
+def test_what_broke_off_with_the_daemon_is_counted_by_what_is_known_of_it() -> None:
+    """The newest count and what was said since; without one the most that the standing words may be."""
+    story = Story().user_says()
+    restarted(story, inp.RequestInterrupted(story.request_id, "unknown", "asked"))
+    assert story.state.uncounted_tokens > PROMPT_TOKENS
+    story = Story().user_says().model_answers().user_says("x" * 4_000).model_streams("y" * 400)
+    restarted(story, inp.RequestInterrupted(story.request_id, "finished", "asked"))
+    assert 1_100 + 10 <= story.state.uncounted_tokens < 1_500
+
+
+@pytest.mark.parametrize(("turn", "session"), [(149, None), (None, 149)], ids=["turn", "session"])
+def test_a_stream_that_is_cut_ends_at_a_limit_and_says_that_it_is_about(turn: int | None, session: int | None) -> None:
+    """Cut by the server: it is tried again while there is room, and the words tell the estimate as one."""
+    story = limited(turn, session).user_says()
+    story.when(inp.RequestAccepted(story.request_id, "req_1"))
+    trouble = inp.Trouble("server", 1_000_000)
+    words = ("model.broken_stream", "it broke", "Try again.")
+    story.when(inp.RequestFailed(story.request_id, *words, trouble, sent_bytes=240, received_bytes=160))
+    assert story.state.phase is Phase.RETRYING
+    story.pause_ends()
+    assert story.facts(ev.TurnFailed)[0].message.startswith(
+        f"this {'session' if session else 'turn'} has used about 100 of 149 tokens; the next request needs about 60"
+    )
+    assert (story.state.ended_turn.tokens, story.state.ended_turn.uncounted) == (100, 100)
+
+
+def test_a_turn_that_its_user_stops_in_mid_stream_counts() -> None:
+    """So often as it likes: the limit of the session is reached."""
+    story = limited(None, 1_000)
+    for _ in range(5):
+        story.user_says()
+        story.when(inp.RequestAccepted(story.request_id, "req_1")).when(inp.CancelTurn(story.turn_id, "user"))
+        story.when(inp.RequestFailed(story.request_id, "cancelled", "stopped", "", sent_bytes=400, received_bytes=400))
+    message = inp.SendMessage("m8", "t8", "go on", queue=False)
+    with pytest.raises(TurnError, match="about 1,000 of 1,000"):
+        step(story.state, message)
 
 
 @pytest.mark.parametrize("verdict", ["allow", "ask"])

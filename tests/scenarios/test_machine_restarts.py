@@ -45,7 +45,7 @@ def test_an_answer_that_breaks_off_again_and_again() -> None:
         story.daemon_restarts()
         assert story.state.turn is not None
     story.daemon_restarts()
-    assert story.news == ["ModelRequestReconciled", "ModelStreamInterrupted", "TurnFailed"]
+    assert story.news == ["ModelRequestReconciled", "ModelStreamInterrupted", "UsageEstimated", "TurnFailed"]
     assert story.state.last_failure == ErrorCode.MODEL_BROKEN
     story.user_says("go on").model_answers()
     story.ends()

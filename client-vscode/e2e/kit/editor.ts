@@ -12,6 +12,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import type { Browser, BrowserContext, FrameLocator, Locator, Page } from "playwright-core";
+import { DEAF_MS } from "../../src/common/deaf.ts";
 import { BROWSER_FLAGS, SETTINGS } from "./given.ts";
 import { CLIENT, LSP, PYTHON } from "./home.ts";
 import type { Home } from "./home.ts";
@@ -393,6 +394,15 @@ export class Window {
   /** Press a button of the card that waits. */
   async answerBy(button: string | RegExp, card = this.panel.locator(".ap")): Promise<void> {
     await this.answer(() => press(card.getByRole("button", { name: button })), card);
+  }
+
+  /** Press what decides on proposed files until it is done: it is deaf in its first moments, and may be when it moved. */
+  async decideFiles(button: string, done: () => boolean | Promise<boolean>, way = press): Promise<void> {
+    await until(`${button} to be done`, async () => {
+      await way(this.panel.locator(".files").getByRole("button", { name: button, exact: true }));
+      await this.page.waitForTimeout(DEAF_MS); // a press that was heard is being done
+      return done();
+    });
   }
 
   /** Hover over an item of the status bar until its words are there: a hover that was open goes when the item is drawn anew. */

@@ -58,6 +58,11 @@ const STATE: PanelState = {
   mac: false,
 };
 
+/** A picture around a conversation, of which some is said. */
+export function stateOf(picture: Partial<SessionPicture>): PanelState {
+  return { ...STATE, session: { ...PICTURE, ...picture } };
+}
+
 async function script(): Promise<string> {
   const made = await build({ entryPoints: [join(CLIENT, "src/webview/main.ts")], bundle: true, write: false, format: "iife", logLevel: "error" });
   return made.outputFiles[0]?.text ?? "";
@@ -98,7 +103,7 @@ export class PanelPage {
   }
 
   async state(picture: Partial<SessionPicture> = {}, beside: Partial<PanelState> = {}): Promise<void> {
-    await this.post({ type: "state", state: { ...STATE, ...beside, session: { ...PICTURE, ...picture } } });
+    await this.post({ type: "state", state: { ...stateOf(picture), ...beside } });
   }
 
   /** Show no session: the first message begins one with these. */

@@ -7,7 +7,7 @@
  */
 
 import { SCOPES, SCOPE_WORDS } from "./cardModel.ts";
-import { num, str } from "./toolRow.ts";
+import { BEFOREHAND, CLIENT, PEOPLE, num, str } from "./toolRow.ts";
 import type { Fields } from "./toolRow.ts";
 import { capital, grouped } from "./words.ts";
 
@@ -21,8 +21,6 @@ export interface AnsweredLine {
   readonly meta: string;
 }
 
-/** Under which name this client stands in the record. */
-export const CLIENT = "vscode";
 const ENDS: Readonly<Record<string, readonly [string, string, string]>> = {
   allowed: ["check", "ok", "Allowed"],
   denied: ["block", "q", "Denied"],
@@ -33,12 +31,12 @@ const ENDS: Readonly<Record<string, readonly [string, string, string]>> = {
 /** Ends that no person chose, by what the record names in their place. */
 const CAUSES: Readonly<Record<string, string>> = {
   "superseded steering": "The goal changed. Nothing ran",
+  [`denied ${BEFOREHAND}`]: "Denied by an answer given beforehand. Nobody was asked",
   "withdrawn stop": "Stopped. Nothing ran",
   "withdrawn recovery": "Taken back after a restart",
   "superseded recovery": "Asked again after a restart: something changed",
 };
-const NOBODY = new Set(["stop", "steering", "recovery"]);
-const PEOPLE: Readonly<Record<string, string>> = { [CLIENT]: "you", "gloveport-cli": "you, terminal" };
+const NOBODY = new Set(["stop", "steering", "recovery", BEFOREHAND]);
 
 /** `elsewhere`: it waited in this window, and another one answered. `clock`: how a moment (UTC microseconds) is said. */
 export function answeredLine(fields: Fields, elsewhere: boolean, clock: (micros: number) => string): AnsweredLine {

@@ -41,17 +41,34 @@ export function limitsOf(detail: SessionDetail | null): readonly Limit[] {
   const next = { tokens: Math.max(detail.nextTokens ?? 0, 1), usd: detail.nextNanoUsd ?? 0 };
   const running = detail.turnId !== null;
   const all = [
-    { name: "turnTokens", unit: "tokens", whose: "turn", running, used: detail.turnTokens ?? 0, limit: detail.turnTokensMax ?? null },
+    {
+      name: "turnTokens",
+      unit: "tokens",
+      whose: "turn",
+      running,
+      used: detail.turnTokens ?? 0,
+      uncounted: detail.turnUncountedTokens ?? 0,
+      limit: detail.turnTokensMax ?? null,
+    },
     {
       name: "sessionTokens",
       unit: "tokens",
       whose: "session",
       running,
       used: detail.inputTokens + detail.outputTokens,
+      uncounted: detail.uncountedTokens ?? 0,
       limit: detail.sessionTokensMax ?? null,
     },
-    { name: "turnNanoUsd", unit: "usd", whose: "turn", running, used: detail.turnNanoUsd ?? 0, limit: detail.turnNanoUsdMax ?? null },
-    { name: "sessionNanoUsd", unit: "usd", whose: "session", running, used: detail.sessionNanoUsd ?? 0, limit: detail.sessionNanoUsdMax ?? null },
+    { name: "turnNanoUsd", unit: "usd", whose: "turn", running, used: detail.turnNanoUsd ?? 0, uncounted: 0, limit: detail.turnNanoUsdMax ?? null },
+    {
+      name: "sessionNanoUsd",
+      unit: "usd",
+      whose: "session",
+      running,
+      used: detail.sessionNanoUsd ?? 0,
+      uncounted: 0,
+      limit: detail.sessionNanoUsdMax ?? null,
+    },
   ] as const;
   return all.flatMap((one): Limit[] => {
     if (one.limit === null) {
@@ -71,9 +88,9 @@ export function nearestBudget(detail: SessionDetail | null): Budget | null {
   if (nearest === undefined) {
     return null;
   }
-  const { whose, unit, used, limit, running, ahead } = nearest;
+  const { whose, unit, used, limit, running, ahead, uncounted } = nearest;
   const words = limits.map(budgetWords).join("\n");
-  return { whose, unit, used, limit, running, ahead, words };
+  return { whose, unit, used, limit, running, ahead, uncounted, words };
 }
 
 /** `12.4k`, `50k`, `850`. */
@@ -101,9 +118,9 @@ export function amount(unit: Budget["unit"], count: number): string {
   return unit === "usd" ? usd(count) : brief(count);
 }
 
-/** The meter's words: `$0.42 of $2.00`; between turns what the next turn may use: `20k a turn`. */
-export function budgetBrief({ unit, used, limit, ahead }: Budget): string {
-  return ahead ? `${amount(unit, limit)} a turn` : `${amount(unit, used)} of ${amount(unit, limit)}`;
+/** The meter's words: `$0.42 of $2.00`, `about 12.4k of 20k`; between turns what the next turn may use: `20k a turn`. */
+export function budgetBrief({ unit, used, limit, ahead, uncounted }: Budget): string {
+  return ahead ? `${amount(unit, limit)} a turn` : `${uncounted > 0 ? "about " : ""}${amount(unit, used)} of ${amount(unit, limit)}`;
 }
 
 /** What would let a session go on that a limit holds back: which limit, and by how much more. */
@@ -145,7 +162,9 @@ function budgetWords(one: Limit): string {
     return `${one.unit === "usd" ? usd(one.limit) : `${grouped(one.limit)} tokens`} for the next turn. ${kept}`;
   }
   const part = one.unit === "usd" ? `${usd(one.used)} of ${usd(one.limit)}` : `${grouped(one.used)} of ${grouped(one.limit)} tokens`;
-  return `${part} of ${one.running || one.whose === "session" ? "this" : "the last"} ${one.whose} used. ${kept}`;
+  const whose = `${one.running || one.whose === "session" ? "this" : "the last"} ${one.whose}`;
+  const [about, which] = one.uncounted > 0 ? ["About ", ` About ${grouped(one.uncounted)} are of requests that ended without a count.`] : ["", ""];
+  return `${about}${part} of ${whose} used.${which} ${kept}`;
 }
 
 /** Tokens as a user types them (`50000`, `50k`, `1.5M`); null for nothing, undefined for what is none. */

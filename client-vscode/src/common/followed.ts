@@ -23,7 +23,7 @@ const TURNS_TRACED = 12;
 /** So long after a question that failed it is asked again, while the connection lives. */
 const ASK_AGAIN_MS = 1_000;
 
-const CHANGES = /^(Change|Hunk|Edits|Drift|SessionCreated)/;
+const CHANGES = /^(Change|Hunk|Edits|Drift|SessionCreated|SessionRulesSet)/;
 const USAGE = /^(Usage|ModelResponse|SessionCreated)/;
 const DETAIL =
   /^(Turn|Session|User|Steering|Goal|Approval|Model(?!TextDelta)|Sandbox|Tool(?!ExecutionProgress)|Retry|Compaction|Recovery|Faults|Workspace|Budget|Mode|Usage)/;

@@ -6,13 +6,19 @@
  * Must never: drop a character, or show one that changes the order or the look of others.
  */
 
+import { HIDDEN_RANGES } from "../../../protocol/typescript/hidden.ts";
+
 export interface Part {
   readonly text: string;
   readonly hidden: boolean;
 }
 
-/** Controls, format characters (bidi, zero width, tags), line separators, lone surrogates, private use and odd spaces. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u00a0\u115f\u1160\u3164\uffa0\u2000-\u200a\u202f\u205f\u3000]/u;
+/** Of the daemon's own table: controls, formats, private and unassigned ones, combining marks, odd spaces, blank letters. */
+const HIDDEN = new RegExp(`[${HIDDEN_RANGES.replaceAll(/([0-9a-f]+)/g, "\\u{$1}").replaceAll(" ", "")}]`, "u");
+/** Of those, what writes words and pictures: marks that are seen above or below a letter, and the look of a picture after it. */
+const SEEN_MARK = /(?!\p{Default_Ignorable_Code_Point})[\p{Mn}\p{Me}]/u;
+const PICTURE = /\p{Extended_Pictographic}$/u;
+const LOOK_OF_PICTURE = /[\ufe0e\ufe0f]/;
 /** Of those, what no script and no emoji needs: controls, bidi, zero-width spaces, tags. */
 const HIDDEN_IN_PROSE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u;
@@ -26,9 +32,20 @@ function escaped(char: string): string {
   return `\u27e8${NAMES[char] ?? `U+${code}`}\u27e9`;
 }
 
-/** The parts of a text; with `lines` line breaks and tabs stand for themselves. */
-export function revealParts(text: string, lines = false): Part[] {
-  return split(text, (char) => HIDDEN.test(char) && !(lines && LINE_BREAKS.test(char)));
+/** What a text is: a name must differ from each other in what is seen; in words and lines the marks of writing stay. */
+export type Kind = "name" | "words" | "lines";
+
+function isHiddenIn(kind: Kind, char: string, before: string): boolean {
+  if (!HIDDEN.test(char) || kind === "name") {
+    return HIDDEN.test(char);
+  }
+  const isWriting = SEEN_MARK.test(char) || (LOOK_OF_PICTURE.test(char) && PICTURE.test(before));
+  return !isWriting && !(kind === "lines" && LINE_BREAKS.test(char));
+}
+
+/** The parts of a text. */
+export function revealParts(text: string, kind: Kind = "name"): Part[] {
+  return split(text, (char, before) => isHiddenIn(kind, char, before));
 }
 
 /** The parts of a text that is read, not decided on: what scripts and emoji need stays. */
@@ -44,10 +61,12 @@ export function writtenParts(text: string): Part[] {
     .map((part) => ({ text: part, hidden: WRITTEN.test(part) }));
 }
 
-function split(text: string, isHidden: (char: string) => boolean): Part[] {
+function split(text: string, isHidden: (char: string, before: string) => boolean): Part[] {
   const parts: { text: string; hidden: boolean }[] = [];
+  let before = "";
   for (const char of text) {
-    const hidden = isHidden(char);
+    const hidden = isHidden(char, before);
+    before = char;
     const shown = hidden ? escaped(char) : char;
     const last = parts.at(-1);
     if (last !== undefined && !hidden && !last.hidden) {
@@ -59,9 +78,17 @@ function split(text: string, isHidden: (char: string) => boolean): Part[] {
   return parts;
 }
 
+/** A tooltip or a label, of one or more lines, each with its hidden characters written out. */
+export function revealTip(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => reveal(line))
+    .join("\n");
+}
+
 /** The text with hidden characters written out. */
-export function reveal(text: string, lines = false): string {
-  return revealParts(text, lines)
+export function reveal(text: string, kind: Kind = "name"): string {
+  return revealParts(text, kind)
     .map((part) => part.text)
     .join("");
 }

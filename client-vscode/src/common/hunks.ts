@@ -8,6 +8,7 @@
 
 import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
 import { reveal } from "./hidden.ts";
+import { aloneWords, refusedWords } from "./keeping.ts";
 import { counted } from "./words.ts";
 
 /** Characters of a new line that are shown beside the old one. */
@@ -91,7 +92,9 @@ export function besideWords(hunk: PendingHunk): string {
 
 /** The head of a hunk's lens. */
 export function lensWords(hunk: PendingHunk, at: number, of: number): string {
-  return hunk.meets ? "Conflict: you changed this too" : `Gloveport ${at} of ${of}: ${hunkWords(hunk)}`;
+  const why = refusedWords(hunk) || aloneWords(hunk);
+  const note = why === "" ? "" : ` · ${reveal(why)}`;
+  return `${hunk.meets ? "Conflict: you changed this too" : `Gloveport ${at} of ${of}: ${hunkWords(hunk)}`}${note}`;
 }
 
 /** The place at a line; a place without lines of its own is found on the line it stands before. */

@@ -23,7 +23,7 @@ export function imageQuestion(asked: DevContainerResult, sandbox: string): Image
   }
   return {
     title: `Use the image ${reveal(image.name)} of ${reveal(image.registry)}?`,
-    detail: reveal(asked.words, true),
+    detail: reveal(asked.words, "lines"),
     reference: image.reference,
   };
 }

@@ -6,6 +6,44 @@
  * Must never: make a rule that allows, or guess at what a text holds: the daemon reads it.
  */
 
+import type { PolicyShowResult } from "../../../protocol/typescript/wire.ts";
+import { RpcError } from "./rpc.ts";
+
+/** The code of what is said when another window's rules came first. */
+const SUPERSEDED = "approval.superseded";
+/** So many times a change is made anew; who is still behind after that is told. */
+const TRIES = 3;
+
+/** Where a session's rules are read and given. `base` is the text that the given one was made from. */
+export interface RulesDoor {
+  readonly read: () => Promise<PolicyShowResult>;
+  readonly give: (text: string, base: string) => Promise<void>;
+}
+
+export const isSuperseded = (error: unknown): boolean => error instanceof RpcError && error.data?.code === SUPERSEDED;
+
+/**
+ * Change the rules as they are when they are given: where another window was first, its rules are read and changed.
+ * `change` gives the new text, or null where it can't; then nothing is given, and false returned.
+ */
+export async function changeOwn(door: RulesDoor, change: (shown: PolicyShowResult) => string | null): Promise<boolean> {
+  for (let tried = 1; ; tried += 1) {
+    const shown = await door.read();
+    const text = change(shown);
+    if (text === null) {
+      return false;
+    }
+    try {
+      await door.give(text, shown.ownText ?? "");
+      return true;
+    } catch (error) {
+      if (!isSuperseded(error) || tried === TRIES) {
+        throw error;
+      }
+    }
+  }
+}
+
 /** What a rule can be about: the kinds of effects that it speaks of, and what the user names. */
 export interface RuleSubject {
   readonly label: string;

@@ -8,6 +8,7 @@
 
 import type { SessionDetail, ViewItem, WireEvent } from "../../../protocol/typescript/wire.ts";
 import type { Raise } from "./bounds.ts";
+import type { Shown } from "./keeping.ts";
 import type { Said } from "./said.ts";
 import type { Finding } from "./suspicion.ts";
 import type { TurnFacts } from "./turnFacts.ts";
@@ -84,8 +85,12 @@ export interface FileRow {
   readonly added: number;
   readonly removed: number;
   readonly hunks: number;
-  /** Why the file runs by itself and is decided alone; empty for an ordinary one. */
+  /** Of what is shown. */
+  readonly digest: string;
+  /** Why the file is kept by itself alone; empty for an ordinary one. */
   readonly alone: string;
+  /** Why it can't be kept; empty where it can. */
+  readonly refused: string;
   /** What a look found in it; nothing where it found nothing. */
   readonly findings: readonly Finding[];
 }
@@ -106,6 +111,8 @@ export interface Budget {
   readonly running: boolean;
   /** A turn's limit while none runs and none was ended by it: all of it is for the next one. */
   readonly ahead: boolean;
+  /** How many of the tokens used nobody counted: about so many. */
+  readonly uncounted: number;
   /** What stands in the way of a request, of all limits that are set. */
   readonly words: string;
 }
@@ -230,7 +237,8 @@ export type FromPanel =
   | { readonly type: "answer"; readonly answer: Answer }
   /** One answer for all cards of a row, in their order. */
   | { readonly type: "answerAll"; readonly answers: readonly Answer[] }
-  | { readonly type: "files"; readonly action: "keep" | "undo" | "review"; readonly changeIds: readonly string[] }
+  /** `keepAll` leaves what is kept by itself alone. */
+  | { readonly type: "files"; readonly action: "keep" | "keepAll" | "undo" | "review"; readonly files: readonly Shown[] }
   | { readonly type: "openFile"; readonly path: string; readonly line: number | null }
   | { readonly type: "openSession"; readonly sessionId: string; readonly itemId?: string }
   | { readonly type: "search"; readonly text: string }

@@ -20,5 +20,5 @@ export function labelText(words: string): string {
 
 /** For a notification, which makes links, also such that run commands: a space takes their form away. */
 export function noticeText(words: string): string {
-  return reveal(words, true).replace(LINK, "] ");
+  return reveal(words, "lines").replace(LINK, "] ");
 }

@@ -101,8 +101,30 @@ export function isPlanRefusal(fields: Fields): boolean {
   return str(fields, "state") === "denied" && Array.isArray(rules) && rules.includes(PLAN_RULE);
 }
 
+/** Under which name this client stands in the record. */
+export const CLIENT = "vscode";
+/** Who answers cards, as the record names them. */
+export const PEOPLE: Readonly<Record<string, string>> = { [CLIENT]: "you", "gloveport-cli": "you, terminal" };
+/** Of what answered in the place of a person. */
+export const BEFOREHAND = "an answer given beforehand";
+
+/** Who said no, as far as the record tells. */
 function deniedBy(fields: Fields): string {
-  return isPlanRefusal(fields) ? "plan mode" : str(fields, "verdict") === "deny" ? "by rule" : "by you";
+  if (isPlanRefusal(fields)) {
+    return "plan mode";
+  }
+  if (str(fields, "verdict") === "deny") {
+    return "by rule";
+  }
+  const by = str(fields, "answeredBy");
+  switch (str(fields, "answer")) {
+    case "denied":
+      return by === BEFOREHAND ? "nobody was asked" : `by ${PEOPLE[by] ?? by}`;
+    case "expired":
+      return "nobody answered";
+    default:
+      return "";
+  }
 }
 
 const SAID: Readonly<Record<string, string>> = { done: "you say it did", not_done: "you say it didn’t" };
@@ -130,9 +152,9 @@ function endOf(fields: Fields): End {
     case "policy":
       return { verb: "Blocked", mark: "blocked", words: "Blocked", figure: str(fields, "executor").startsWith("sandbox") ? "by sandbox" : "by rule" };
     case "denied":
-      return { verb: "Denied", mark: "denied", words: "Denied", figure: deniedBy(fields) };
+      return { verb: str(fields, "answer") === "expired" ? "Not run" : "Denied", mark: "denied", words: "Denied", figure: deniedBy(fields) };
     case "cancelled":
-      return { verb: "Stopped", mark: "stopped", words: "Stopped", figure: parts("by you", took) };
+      return { verb: "Stopped", mark: "stopped", words: "Stopped", figure: took };
     case "invalid":
       return { verb: "Refused", mark: "bad", words: "Invalid arguments", figure: "invalid arguments" };
     case "unknown":

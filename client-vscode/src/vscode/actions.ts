@@ -13,6 +13,7 @@ import type { ChangeInfo, Replaced } from "../../../protocol/typescript/wire.ts"
 import { withAttachments } from "../common/attach.ts";
 import { Emitter } from "../common/emitter.ts";
 import { foundIn } from "../common/found.ts";
+import { sinceShown } from "../common/keeping.ts";
 import { beginWithin } from "../common/bounds.ts";
 import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
@@ -278,7 +279,7 @@ export class Actions {
     );
   }
 
-  /** Decide whole files, or some of their hunks. */
+  /** Decide whole files, or some of their hunks, as they were shown: all of them or none. */
   async decide(
     sessionId: string,
     action: "accept" | "reject",
@@ -288,12 +289,11 @@ export class Actions {
   ): Promise<void> {
     this.checkTrusted();
     const connection = await this.daemon.connect();
-    const together = changes.filter((one) => one.runsByItself === null);
-    const alone = changes.filter((one) => one.runsByItself !== null);
-    const groups = [...(together.length > 0 ? [together] : []), ...alone.map((one) => [one])];
-    for (const group of action === "accept" ? groups : [changes]) {
-      const selections = group.map(({ changeId, digest }) => ({ changeId, digest, hunkDigests, replaces }));
+    const selections = changes.map(({ changeId, digest }) => ({ changeId, digest, hunkDigests, replaces }));
+    try {
       await connection.call(`change/${action}`, { clientRequestId: randomUUID(), sessionId, selections });
+    } catch (error) {
+      throw sinceShown(error, changes);
     }
   }
 

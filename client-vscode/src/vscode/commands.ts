@@ -9,6 +9,8 @@
 import * as vscode from "vscode";
 import type { SessionInfo, ViewItem } from "../../../protocol/typescript/wire.ts";
 import { SEARCH_FROM } from "../common/found.ts";
+import { keepTogether, leftWords } from "../common/keeping.ts";
+import type { Shown } from "../common/keeping.ts";
 import type { FoundRow } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { str } from "../common/toolRow.ts";
@@ -27,7 +29,7 @@ import type { Records } from "./records.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "../common/sessions.ts";
-import { tellError, warn } from "./tell.ts";
+import { tellError, tellInformation, warn } from "./tell.ts";
 import type { GrantNode, RuleNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
@@ -171,7 +173,7 @@ export class Commands {
       this.command("previousHunk", () => this.hunks?.go(-1)),
       this.command("compareHunk", (hunk?: unknown) => this.hunks?.compare(hunk)),
       this.command("redoHunk", (hunk?: unknown) => this.hunks?.askToRedo(hunk)),
-      this.command("keepAll", () => this.decideFiles("keep", this.pending())),
+      this.command("keepAll", () => this.decideFiles("keepAll", this.pending())),
       this.command("undoAll", () => this.decideFiles("undo", this.pending())),
       this.command("review", () => this.decideFiles("review", this.pending())),
       this.command("redoLast", async () => this.panel?.tell(`Done again: ${(await actions.redoLast()).join(", ")}`, false)),
@@ -227,7 +229,7 @@ export class Commands {
       attachFile: () => this.attachFile(),
       cancel: () => this.rooms.actions.cancel(),
     },
-    files: (action, changeIds) => this.decideFiles(action, changeIds),
+    files: (action, shown) => this.decideFiles(action, shown),
     openOutput: (item) => this.openOutput(item),
     openLink: (target) => openLink(target),
     trace: (turnId) => this.rooms.reports.trace(turnId),
@@ -326,18 +328,26 @@ export class Commands {
     await this.rooms.actions.answer(session.id, { approvalId, cardDigest, allow: false, option: 0, uses: null, lifetimeS: null });
   }
 
-  private pending(): readonly string[] {
-    return this.rooms.actions.currentOrFail.beside.changes.map((one) => one.changeId);
+  private pending(): readonly Shown[] {
+    return this.rooms.actions.currentOrFail.beside.changes;
   }
 
-  private async decideFiles(action: "keep" | "undo" | "review", changeIds: readonly string[]): Promise<void> {
+  private readonly decideFiles: PanelDoors["files"] = async (action, shown) => {
     const { actions, review } = this.rooms;
     const session = actions.currentOrFail;
-    const changes = session.beside.changes.filter((one) => changeIds.includes(one.changeId));
+    const pending = new Map(session.beside.changes.map((one) => [one.changeId, one]));
+    const changes = shown.flatMap(({ changeId, digest }) => {
+      const change = pending.get(changeId);
+      return change === undefined ? [] : [{ ...change, digest }]; // as it was shown, whatever it is by now
+    });
     const root = session.beside.detail?.info.root ?? "";
     const [first] = changes;
     if (first === undefined) {
       throw new Error("Nothing is proposed.");
+    }
+    if (action === "keepAll") {
+      this.tellLeft(leftWords(await keepTogether(changes, (group) => actions.decide(session.id, "accept", group))));
+      return;
     }
     if (action !== "review") {
       await actions.decide(session.id, action === "keep" ? "accept" : "reject", changes);
@@ -347,6 +357,17 @@ export class Commands {
     await (files.length === 1
       ? review.compare(files[0] ?? "", session.id)
       : review.compareAll(session.id, files, `Proposed in ${this.rooms.sessions.title(session.id) || "this session"}`));
+  };
+
+  /** Where the user looks: in the panel, else in the window. */
+  private tellLeft(words: string): void {
+    if (words !== "") {
+      if (this.panel?.visible === true) {
+        this.panel.tell(words, false);
+      } else {
+        tellInformation(words);
+      }
+    }
   }
 
   private async attachFile(): Promise<void> {

@@ -7,6 +7,7 @@
  */
 
 import * as vscode from "vscode";
+import { refusedWords } from "../common/keeping.ts";
 import { besideWords, lensWords, placeAt } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { SCHEME } from "./documents.ts";
@@ -75,14 +76,15 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
       const lens = (title: string, command: string): vscode.CodeLens =>
         new vscode.CodeLens(range, { title, command: `gloveport.${command}`, arguments: [one.hunk] });
       const head = lens(lensWords(one.hunk, index + 1, placed.length), "compareHunk");
+      const mayKeep = refusedWords(one.hunk) === "";
       const compare = mine ? [lens("Compare", "compareHunk")] : [];
       if (one.hunk.meets) {
         const take = (one.hunk.userDigest ?? null) === null ? [] : [lens("Take Gloveport’s", "takeHunk")];
-        return [head, lens("Keep mine", "rejectHunk"), ...take, ...compare, lens("Ask to redo", "redoHunk")];
+        return [head, lens("Keep mine", "rejectHunk"), ...(mayKeep ? take : []), ...compare, lens("Ask to redo", "redoHunk")];
       }
       return [
         head,
-        lens(`$(check)${GAP}Accept`, "acceptHunk"),
+        ...(mayKeep ? [lens(`$(check)${GAP}Accept`, "acceptHunk")] : []),
         lens(`$(discard)${GAP}Reject`, "rejectHunk"),
         lens(`$(arrow-down)${GAP}Next`, "nextHunk"),
         ...compare,

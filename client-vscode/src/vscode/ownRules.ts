@@ -2,7 +2,8 @@
  * The rules of one session.
  *
  * Purpose: they stand in the tree, are added and removed by a press, and open as a text that is theirs when it is saved.
- * Invariant: what is shown is the daemon's answer; a text that the daemon refuses changes nothing, and its words are shown.
+ * Invariant: what is shown is the daemon's answer; a text that the daemon refuses changes nothing, and its words are shown;
+ * what another window gave meanwhile is never replaced by what was made from an older text.
  * Must never: widen what a session may do: the daemon takes only rules that ask or deny.
  */
 
@@ -10,9 +11,10 @@ import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import type { PolicyShowResult } from "../../../protocol/typescript/wire.ts";
 import type { Disposable } from "../common/emitter.ts";
-import { SUBJECTS, VERDICTS, withRule, withoutRule } from "../common/ownRules.ts";
-import type { RuleSubject, RuleVerdict } from "../common/ownRules.ts";
+import { changeOwn, isSuperseded, SUBJECTS, VERDICTS, withRule, withoutRule } from "../common/ownRules.ts";
+import type { RulesDoor, RuleSubject, RuleVerdict } from "../common/ownRules.ts";
 import type { Sessions } from "../common/sessions.ts";
+import { sha256 } from "../node/digest.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 
@@ -23,12 +25,19 @@ const NO_RULES_YET = [
   "",
 ].join("\n");
 
+const CHANGED_MEANWHILE =
+  "The rules were changed since this text was read, so nothing was saved. “File: Compare Active File with Saved” shows both; after that it can be saved.";
+
+const encoded = (ownText: string): Uint8Array => new TextEncoder().encode(ownText === "" ? NO_RULES_YET : ownText);
+
 export class OwnRules implements vscode.FileSystemProvider, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
   readonly onDidChangeFile = this.changed.event;
   private readonly parts: readonly Disposable[];
   /** Counts what was said, so that the editor sees a text as newer. */
   private version = 1;
+  /** What each session's text said when the editor read it, or last gave it. */
+  private readonly bases = new Map<string, string>();
 
   constructor(
     private readonly daemon: Daemon,
@@ -39,8 +48,7 @@ export class OwnRules implements vscode.FileSystemProvider, vscode.Disposable {
       vscode.workspace.registerFileSystemProvider(RULES_SCHEME, this, { isCaseSensitive: true }),
       sessions.onEvents(({ session, events }) => {
         if (events.some(({ type }) => type === "SessionRulesSet")) {
-          this.version += 1;
-          this.changed.fire([{ type: vscode.FileChangeType.Changed, uri: uriOf(session.id) }]);
+          this.isNewer(session.id);
         }
       }),
     ];
@@ -52,10 +60,19 @@ export class OwnRules implements vscode.FileSystemProvider, vscode.Disposable {
     return connection.call("policy/show", { sessionId });
   }
 
-  private async give(sessionId: string, text: string): Promise<void> {
+  private isNewer(sessionId: string): void {
+    this.version += 1;
+    this.changed.fire([{ type: vscode.FileChangeType.Changed, uri: uriOf(sessionId) }]);
+  }
+
+  private async give(sessionId: string, text: string, base: string): Promise<void> {
     this.actions.checkTrusted();
     const connection = await this.daemon.connect();
-    await connection.call("session/rules", { clientRequestId: randomUUID(), sessionId, text });
+    await connection.call("session/rules", { clientRequestId: randomUUID(), sessionId, text, baseDigest: sha256(base) });
+  }
+
+  private door(sessionId: string): RulesDoor {
+    return { read: () => this.shown(sessionId), give: (text, base) => this.give(sessionId, text, base) };
   }
 
   /** Ask what the rule is about and what it says, and give it to the session. Nothing where the user turned back. */
@@ -64,21 +81,19 @@ export class OwnRules implements vscode.FileSystemProvider, vscode.Disposable {
     const { id } = this.actions.currentOrFail;
     const made = await askRule();
     if (made !== null) {
-      const { rules, ownText } = await this.shown(id);
-      const taken = rules.map((one) => one.ruleId);
-      await this.give(id, withRule(ownText ?? "", taken, made.verdict, made.subject, made.named));
+      await changeOwn(this.door(id), ({ rules, ownText }) => {
+        const taken = rules.map((one) => one.ruleId);
+        return withRule(ownText ?? "", taken, made.verdict, made.subject, made.named);
+      });
     }
   }
 
   async remove(sessionId: string, ruleId: string): Promise<void> {
     this.actions.checkTrusted();
-    const { ownText } = await this.shown(sessionId);
-    const text = withoutRule(ownText ?? "", ruleId);
-    if (text === null) {
+    if (!(await changeOwn(this.door(sessionId), ({ ownText }) => withoutRule(ownText ?? "", ruleId)))) {
       await this.edit(sessionId);
       throw new Error(`Which lines are those of ${ruleId} can’t be told. Remove them in the text.`);
     }
-    await this.give(sessionId, text);
   }
 
   /** Open them as a text; saving it gives them to the session. */
@@ -87,17 +102,35 @@ export class OwnRules implements vscode.FileSystemProvider, vscode.Disposable {
   }
 
   async readFile(uri: vscode.Uri): Promise<Uint8Array> {
-    const { ownText } = await this.shown(sessionOf(uri));
-    return new TextEncoder().encode(ownText === undefined || ownText === "" ? NO_RULES_YET : ownText);
+    const { ownText = "" } = await this.shown(sessionOf(uri));
+    this.bases.set(sessionOf(uri), ownText);
+    return encoded(ownText);
   }
 
+  /** What was typed stays in the editor, unsaved, where it is refused. */
   async writeFile(uri: vscode.Uri, content: Uint8Array): Promise<void> {
-    await this.give(sessionOf(uri), new TextDecoder().decode(content));
+    const sessionId = sessionOf(uri);
+    const base = this.bases.get(sessionId);
+    if (base === undefined) {
+      throw new Error(CHANGED_MEANWHILE); // typed before the window was loaded again: what it was made from is not known
+    }
+    const text = new TextDecoder().decode(content);
+    try {
+      await this.give(sessionId, text, base);
+    } catch (error) {
+      if (!isSuperseded(error)) {
+        throw error;
+      }
+      this.isNewer(sessionId); // so that the editor knows, too
+      throw new Error(CHANGED_MEANWHILE, { cause: error });
+    }
+    this.bases.set(sessionId, text);
     this.version += 1;
   }
 
   async stat(uri: vscode.Uri): Promise<vscode.FileStat> {
-    const { length } = await this.readFile(uri);
+    const { ownText = "" } = await this.shown(sessionOf(uri));
+    const { length } = encoded(ownText);
     return { type: vscode.FileType.File, ctime: 0, mtime: this.version, size: length };
   }
 

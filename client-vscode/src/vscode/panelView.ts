@@ -9,6 +9,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
+import type { Shown } from "../common/keeping.ts";
 import type { Answer, Attachment, FromPanel, PanelVerb, ToPanel } from "../common/panel.ts";
 import type { Said } from "../common/said.ts";
 import { grouped } from "../common/words.ts";
@@ -35,7 +36,7 @@ type OwnWord = "ready" | "older" | "broken" | "painted" | "selection" | "cardFoc
 /** What the panel's buttons do beyond sending words. */
 export interface PanelDoors {
   readonly verbs: Readonly<Record<Extract<FromPanel, { readonly type: "verb" }>["verb"], () => unknown>>;
-  files(action: "keep" | "undo" | "review", changeIds: readonly string[]): Promise<void>;
+  files(action: Extract<FromPanel, { readonly type: "files" }>["action"], shown: readonly Shown[]): Promise<void>;
   openOutput(item: ViewItem): Promise<void>;
   openLink(target: string): Promise<void>;
   trace(turnId: string): Promise<void>;
@@ -276,7 +277,7 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
         await this.answerAll(message.answers);
         break;
       case "files":
-        await this.doors.files(message.action, message.changeIds);
+        await this.doors.files(message.action, message.files);
         break;
       case "openFile":
         await this.actions.openFile(message.path, message.line);

@@ -10,6 +10,7 @@ import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { nearestBudget, raiseOf } from "../common/bounds.ts";
 import type { Fresh } from "../common/fresh.ts";
+import { aloneWords, refusedWords } from "../common/keeping.ts";
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { suspectedFindings } from "../common/suspicion.ts";
 import { splitPath } from "../common/words.ts";
@@ -40,7 +41,9 @@ export function fileRow(change: ChangeInfo): FileRow {
     added: change.hunks.reduce((sum, hunk) => sum + hunk.newCount, 0),
     removed: change.hunks.reduce((sum, hunk) => sum + hunk.oldCount, 0),
     hunks: change.hunks.length,
-    alone: change.runsByItself ?? "",
+    digest: change.digest,
+    alone: aloneWords(change),
+    refused: refusedWords(change),
     findings: suspectedFindings(change.suspected),
   };
 }

@@ -22,6 +22,8 @@ import { confirm, show } from "./tell.ts";
 
 const LEAVE = { label: "Leave it", detail: "Nothing is said; it stays unknown." } as const;
 
+const FOR_GOOD = "It is said once and can’t be taken back.";
+
 /** The end of a session's id that a person types before what can't be taken back. */
 const MARK_CHARS = 6;
 /** Of a text to erase, as the daemon takes it. */
@@ -76,10 +78,15 @@ export class Records implements vscode.Disposable {
     vscode.Disposable.from(...this.parts).dispose();
   }
 
-  /** Hand in the user's word about a call; what the model will be told, in words. */
-  async settle(callId: string, said: Said): Promise<string> {
+  /** Hand in the user's word about a call, asked once more; what the model will be told. Null when the user turned back. */
+  async settle(callId: string, said: Said): Promise<string | null> {
     this.actions.checkTrusted();
-    const { id } = this.actions.currentOrFail;
+    const { id, view } = this.actions.currentOrFail;
+    const about = openCalls(view?.items() ?? []).find((one) => one.callId === callId)?.words ?? "this call";
+    const saying = SAYINGS.find((one) => one.said === said);
+    if (saying === undefined || (await confirm(`${saying.label}: ${about}?`, `${saying.detail} ${FOR_GOOD}`, saying.label)) !== saying.label) {
+      return null;
+    }
     const connection = await this.daemon.connect();
     const { text } = await connection.call("tool/settle", { clientRequestId: randomUUID(), sessionId: id, callId, said });
     return `The model will be told: ${text}`;

@@ -73,7 +73,7 @@ export class TestResults implements vscode.Disposable {
   private report(run: vscode.TestRun, root: string, one: Fields): void {
     const item = this.itemOf(root, str(one, "name"));
     const took = (num(one, "duration_us") ?? 0) / 1000;
-    const message = new vscode.TestMessage(reveal(str(one, "message"), true) || "It gave no message.");
+    const message = new vscode.TestMessage(reveal(str(one, "message"), "lines") || "It gave no message.");
     run.started(item);
     switch (str(one, "status")) {
       case "passed":

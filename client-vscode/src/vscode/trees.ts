@@ -10,7 +10,7 @@ import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { GrantInfo, RuleInfo, SandboxInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { SCOPES, SCOPE_WORDS } from "../common/cardModel.ts";
-import { reveal } from "../common/hidden.ts";
+import { reveal, revealTip } from "../common/hidden.ts";
 import { list } from "../common/rows.ts";
 import { capital, clock, counted, lifetime, phaseLook, phaseWords } from "../common/words.ts";
 import type { Daemon } from "./daemon.ts";
@@ -39,8 +39,13 @@ export interface SandboxNode extends Node {
 function row(label: string, more: Partial<vscode.TreeItem> = {}, children?: Node["children"]): Node {
   const open = children === undefined ? vscode.TreeItemCollapsibleState.None : vscode.TreeItemCollapsibleState.Collapsed;
   const item = Object.assign(new vscode.TreeItem(reveal(label), open), more);
-  const { description, tooltip } = more;
-  const words = [reveal(label), description, tooltip].filter((one): one is string => typeof one === "string" && one !== "");
+  for (const part of ["description", "tooltip"] as const) {
+    const words = more[part];
+    if (typeof words === "string") {
+      item[part] = revealTip(words);
+    }
+  }
+  const words = [item.label, item.description, item.tooltip].filter((one): one is string => typeof one === "string" && one !== "");
   item.accessibilityInformation = { label: words.join(", ") }; // else a reader hears the tooltip alone
   return children === undefined ? { item } : { item, children };
 }
@@ -113,7 +118,7 @@ function ruleRow(sessionId: string, rule: RuleInfo): RuleNode {
   const made = row(`${capital(rule.verdict)}: ${rule.justification}`, {
     id: `${sessionId} ${rule.ruleId}`,
     description: rule.ruleId,
-    tooltip: reveal([`${rule.verdict} ${(rule.effects ?? []).join(", ")}`, ...(rule.conditions ?? [])].join("\n"), true),
+    tooltip: [`${rule.verdict} ${(rule.effects ?? []).join(", ")}`, ...(rule.conditions ?? [])].join("\n"),
     iconPath: new vscode.ThemeIcon(rule.verdict === "deny" ? "circle-slash" : "question"),
     contextValue: "sessionRule",
   });

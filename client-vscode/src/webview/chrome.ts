@@ -8,12 +8,12 @@
 
 import { brief, budgetBrief } from "../common/bounds.ts";
 import { SEARCH_FROM } from "../common/found.ts";
-import type { Budget, FileRow, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow, WayOn } from "../common/panel.ts";
+import type { Budget, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow, WayOn } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
-import { capital, counted, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
+import { capital, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
 import { button, fill, h, revealed } from "./dom.ts";
-import { findingsView } from "./findings.ts";
+import { FilesBox } from "./files.ts";
 import { icon } from "./icons.ts";
 import { send } from "./port.ts";
 
@@ -63,14 +63,13 @@ export class Chrome {
   private readonly picker = new Part(h("div", { class: "picker" }));
   private readonly plan = new Part(h("div", { class: "planbox" }));
   private readonly banner = new Part(h("div", { class: "banner" }));
-  private readonly files = new Part(h("div", { class: "filesbox" }));
+  private readonly files = new FilesBox();
   private readonly meters = new Part(h("div", { class: "meters" }));
   private readonly time = h("span", { class: "num" });
   private picking = false;
   private filter = "";
   private found: Found | null = null;
   private searching = 0;
-  private filesOpen = true;
   private planOpen = false;
   private state: PanelState | null = null;
 
@@ -110,7 +109,7 @@ export class Chrome {
       [state.link, state.fresh.noModelIn, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended, session?.fault],
       () => this.drawBanner(state),
     );
-    this.files.show([session?.files ?? [], this.filesOpen], () => this.drawFiles(session?.files ?? []));
+    this.files.show(session?.files ?? []);
     this.meters.show(
       [
         session?.contextTokens,
@@ -181,7 +180,7 @@ export class Chrome {
       "pick grow title",
       open,
       { attrs: { "aria-expanded": String(this.picking) }, title: others === 0 ? "All sessions" : `All sessions. ${othersWords(others)}` },
-      h("span", { class: "ell b" }, revealed(title)),
+      h("span", { class: "ell b" }, revealed(title, "words")),
       icon("cd", "s"),
       others > 0 && h("span", { class: "others" }, h("span", { class: "dot wait", role: "img", label: othersWords(others) })),
     );
@@ -270,13 +269,13 @@ export class Chrome {
     };
     const parts =
       hit === null
-        ? [h("span", { class: "ell grow" }, revealed(row.title)), h("span", { class: "q xs nw" }, phaseWords(row.phase))]
+        ? [h("span", { class: "ell grow" }, revealed(row.title, "words")), h("span", { class: "q xs nw" }, phaseWords(row.phase))]
         : [
             h(
               "span",
               { class: "grow said" },
-              h("span", { class: "ell" }, revealed(row.title)),
-              h("span", { class: "q xs ell" }, revealed(hit.words)),
+              h("span", { class: "ell" }, revealed(row.title, "words")),
+              h("span", { class: "q xs ell" }, revealed(hit.words, "words")),
             ),
             h("span", { class: "q xs nw" }, hit.who === "you" ? "you said" : "it said"),
           ];
@@ -342,7 +341,7 @@ export class Chrome {
       icon("plan", "s q"),
       h("span", { class: "num nw" }, `Plan ${done}/${items.length}`),
       h("span", { class: "seg", attrs: { "aria-hidden": "true" } }, ...marks),
-      h("span", { class: "q ell grow" }, current === undefined ? "Done" : revealed(str(current, "title"))),
+      h("span", { class: "q ell grow" }, current === undefined ? "Done" : revealed(str(current, "title"), "words")),
       icon(this.planOpen ? "cd" : "cr", "s q"),
     );
     const looks: Readonly<Record<string, readonly [string, string]>> = {
@@ -353,78 +352,9 @@ export class Chrome {
     };
     const steps = items.map((one) => {
       const [sign, tone] = looks[str(one, "state")] ?? ["ring", "q"];
-      return h("li", { class: str(one, "state") }, icon(sign, `s ${tone}`, str(one, "state")), h("span", {}, revealed(str(one, "title"))));
+      return h("li", { class: str(one, "state") }, icon(sign, `s ${tone}`, str(one, "state")), h("span", {}, revealed(str(one, "title"), "words")));
     });
     fill(this.plan.element, head, this.planOpen && h("ol", { class: "steps" }, ...steps));
-  }
-
-  private drawFiles(files: readonly FileRow[]): void {
-    const { element } = this.files;
-    element.hidden = files.length === 0;
-    if (files.length === 0) {
-      fill(element);
-      return;
-    }
-    const sum = (pick: (row: FileRow) => number): number => files.reduce((total, row) => total + pick(row), 0);
-    const ask = (action: "keep" | "undo" | "review", rows: readonly FileRow[]) => (): void =>
-      send({ type: "files", action, changeIds: rows.map((one) => one.changeId) });
-    const toggle = (): void => {
-      this.filesOpen = !this.filesOpen;
-      this.drawFiles(files);
-    };
-    const head = h(
-      "div",
-      { class: "hd" },
-      button(
-        "pick",
-        toggle,
-        { attrs: { "aria-expanded": String(this.filesOpen) } },
-        icon(this.filesOpen ? "cd" : "cr", "s q"),
-        h("span", { class: "nw m" }, counted(files.length, "file")),
-      ),
-      h(
-        "span",
-        { class: "num grow nw wide" },
-        counts(
-          sum((one) => one.added),
-          sum((one) => one.removed),
-        ),
-      ),
-      button("btn", ask("keep", files), {}, "Keep all"),
-      button("btn", ask("undo", files), {}, "Undo all"),
-      button("btn", ask("review", files), {}, "Review"),
-    );
-    const warns = (file: FileRow): boolean => file.alone !== "" || file.findings.length > 0;
-    const rows = files.map((file) =>
-      h(
-        "li",
-        { title: file.alone === "" ? file.path : `${file.path}\n${file.alone}` },
-        h(
-          "div",
-          { class: "frow" },
-          button(
-            "fname",
-            ask("review", [file]),
-            { title: file.path },
-            icon(warns(file) ? "warnt" : "file", warns(file) ? "s warn" : "s q"),
-            h("span", { class: "vh" }, "Review "),
-            h("span", { class: "nw" }, revealed(file.name)),
-            " ",
-            h("span", { class: "q xs ell grow" }, revealed([file.folder, kindWords(file.kind)].filter((one) => one !== "").join(" · "))),
-          ),
-          h("span", { class: "num xs stat" }, counts(file.added, file.removed)),
-          h(
-            "span",
-            { class: "acts" },
-            button("ib", ask("keep", [file]), { label: `Keep ${file.name}` }, icon("check", "s")),
-            button("ib", ask("undo", [file]), { label: `Undo ${file.name}` }, icon("undo", "s")),
-            button("ib", ask("review", [file]), { label: `Compare ${file.name}` }, icon("diff", "s")),
-          ),
-        ),
-        findingsView(file.findings, `Found in ${file.name}`, true),
-      ),
-    );
-    fill(element, h("div", { class: "files" }, head, this.filesOpen && h("ul", { label: "Proposed files" }, ...rows)));
   }
 
   private drawMeters(session: SessionPicture | null, link: LinkState): void {
@@ -471,19 +401,5 @@ function budgetMeter(budget: Budget): HTMLElement {
     "Budget ",
     !budget.ahead && h("span", { class: "tr", attrs: { "aria-hidden": "true" } }, bar),
     h("span", { class: "num" }, budgetBrief(budget)),
-  );
-}
-
-function kindWords(kind: string): string {
-  return kind === "modify" ? "" : kind === "create" ? "new" : kind;
-}
-
-function counts(added: number, removed: number): HTMLElement {
-  return h(
-    "span",
-    {},
-    added > 0 && h("span", { class: "add" }, `+${added}`),
-    added > 0 && removed > 0 && " ",
-    removed > 0 && h("span", { class: "del" }, `−${removed}`),
   );
 }

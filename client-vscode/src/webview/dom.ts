@@ -2,12 +2,12 @@
  * Making elements.
  *
  * Purpose: the one way in which the panel builds its page.
- * Invariant: text becomes text nodes; listeners are functions of this program.
+ * Invariant: text becomes text nodes; listeners are functions of this program; titles and labels are written out.
  * Must never: parse a string as HTML, or set an attribute that loads or runs something.
  */
 
-import { proseParts, revealParts, writtenParts } from "../common/hidden.ts";
-import type { Part } from "../common/hidden.ts";
+import { proseParts, revealParts, revealTip, writtenParts } from "../common/hidden.ts";
+import type { Kind, Part } from "../common/hidden.ts";
 
 export type Child = Element | Text | DocumentFragment | string | null | false | undefined;
 
@@ -30,10 +30,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props: Props = 
     element.className = props.class;
   }
   if (props.label !== undefined) {
-    element.setAttribute("aria-label", props.label);
+    element.setAttribute("aria-label", revealTip(props.label));
   }
   if (props.title !== undefined) {
-    element.title = props.title;
+    element.title = revealTip(props.title);
   }
   if (props.role !== undefined) {
     element.setAttribute("role", props.role);
@@ -69,8 +69,8 @@ export function fill(element: Element, ...children: readonly Child[]): void {
 }
 
 /** Text of which hidden characters are shown as marked escapes. */
-export function revealed(text: string, lines = false): DocumentFragment {
-  return marked(revealParts(text, lines));
+export function revealed(text: string, kind: Kind = "name"): DocumentFragment {
+  return marked(revealParts(text, kind));
 }
 
 /** Prose of which characters that mislead the reader are shown as marked escapes. */
@@ -95,7 +95,7 @@ function marked(parts: readonly Part[]): DocumentFragment {
 export function button(className: string, run: () => void, props: Omit<Props, "class">, ...children: readonly Child[]): HTMLButtonElement {
   const made = h("button", { ...props, class: className, attrs: { type: "button", ...props.attrs }, on: { click: run, ...props.on } }, ...children);
   if (props.label !== undefined && props.title === undefined) {
-    made.title = props.label;
+    made.title = revealTip(props.label);
   }
   return made;
 }

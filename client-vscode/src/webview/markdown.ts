@@ -51,7 +51,7 @@ function draw(node: Node): HTMLElement | DocumentFragment {
       );
     case "fence":
     case "written":
-      return h("div", { class: "code" }, h("pre", { tabindex: 0 }, h("code", {}, revealed(node.text, true))));
+      return h("div", { class: "code" }, h("pre", { tabindex: 0 }, h("code", {}, revealed(node.text, "lines"))));
     case "element": {
       const start = node.start !== null && node.start !== 1 ? { start: String(node.start) } : {};
       const element = h(node.tag, { attrs: start });

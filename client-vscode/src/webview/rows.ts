@@ -166,7 +166,7 @@ function askView(fields: Fields): HTMLElement {
   });
   const words = h("p", { class: "words" });
   for (const [at, part] of shown.split("`").entries()) {
-    words.append(at % 2 === 1 && shown.split("`").length % 2 === 1 ? h("code", {}, part) : revealed(part, true));
+    words.append(at % 2 === 1 && shown.split("`").length % 2 === 1 ? h("code", {}, part) : revealed(part, "lines"));
   }
   const state = str(fields, "state");
   const how = state === "steered" ? h("div", { class: "xs q" }, `Steered: read as ${str(fields, "steeringKind")}`) : null;

@@ -9,10 +9,12 @@
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import { isPlanRefusal, num, str, toolRow } from "../common/toolRow.ts";
 import type { Fields, Mark, ToolRow } from "../common/toolRow.ts";
+import type { Said } from "../common/said.ts";
 import { readsWords } from "../common/reads.ts";
 import { SAYINGS, isOpenCall, saidWords } from "../common/said.ts";
 import { blockedPlaces, resultFindings, unseenWords } from "../common/suspicion.ts";
 import { counted, grouped, lasting } from "../common/words.ts";
+import { listening } from "./card.ts";
 import { button, fill, h, revealed } from "./dom.ts";
 import { findingsView } from "./findings.ts";
 import { icon } from "./icons.ts";
@@ -129,14 +131,16 @@ function drawBeside(place: HTMLElement | null, callId: string, fields: Fields): 
 
 /** Nobody knows what it did: what the user found is told to the model as the user's word; who leaves it says nothing. */
 function settleView(callId: string): HTMLElement {
-  const buttons = SAYINGS.map(({ said, label, detail }) => button("btn", () => send({ type: "settle", callId, said }), { title: detail }, label));
+  const act = h("div", { class: "act" });
+  const hears = listening(act);
+  const say = (said: Said) => (): void => {
+    if (hears()) {
+      send({ type: "settle", callId, said });
+    }
+  };
+  act.append(...SAYINGS.map(({ said, label, detail }) => button("btn", say(said), { title: detail }, label)));
   const words = "It may or may not have taken effect. Look first: your answer runs nothing.";
-  return h(
-    "div",
-    { class: "settle", role: "group", label: "What became of it" },
-    h("p", { class: "sm q" }, words),
-    h("div", { class: "act" }, ...buttons),
-  );
+  return h("div", { class: "settle", role: "group", label: "What became of it" }, h("p", { class: "sm q" }, words), act);
 }
 
 function drawSummary(summary: HTMLElement, row: ToolRow): void {
@@ -185,7 +189,7 @@ function drawOutput(details: HTMLDetailsElement, id: string, row: ToolRow): void
   const cut = lines.map((line) =>
     line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX)} … ${grouped(line.length - LINE_CHARS_MAX)} more characters` : line,
   );
-  const pre = h("pre", { tabindex: 0 }, row.body === "" ? "(no output)" : revealed(cut.join("\n"), true));
+  const pre = h("pre", { tabindex: 0 }, row.body === "" ? "(no output)" : revealed(cut.join("\n"), "lines"));
   const words = lines.length < total ? `Last ${lines.length} of ${counted(total, "line")}` : row.note;
   fill(
     out,
@@ -268,7 +272,7 @@ function caseView(one: Case): HTMLElement {
       icon("errc", "s bad", one.status),
       h("span", { class: "mono grow ell" }, revealed(test)),
     ),
-    one.message !== "" && h("p", { class: "mono q msg" }, revealed(one.message.slice(0, LINE_CHARS_MAX), true)),
+    one.message !== "" && h("p", { class: "mono q msg" }, revealed(one.message.slice(0, LINE_CHARS_MAX), "lines")),
   );
   return h("div", { class: "fail case" }, told, place); // a button inside a summary would be two controls in one
 }

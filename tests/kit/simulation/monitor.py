@@ -25,7 +25,7 @@ _OUTSIDE: Final = (ev.UserMessageAdded, ev.TurnStarted, ev.ChangeProposed)
 # They speak of a request that may have been begun for an earlier goal.
 _OF_REQUEST: Final = (
     ev.ModelRequestAccepted, ev.ModelTextDelta, ev.ModelResponseReceived, ev.ModelStreamInterrupted, ev.UsageRecorded,
-    ev.ToolCallProposed, ev.ModelRequestReconciled,
+    ev.UsageEstimated, ev.ToolCallProposed, ev.ModelRequestReconciled,
 )  # fmt: skip
 UNRUN_OUTCOMES: Final = frozenset({"denied", "invalid", "cancelled", "unknown"})
 

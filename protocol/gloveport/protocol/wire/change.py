@@ -57,11 +57,20 @@ class Suspected(WireModel):
     looked_at: bool
 
 
+class FileRule(WireModel):
+    """A rule about a proposed file, none of those built in: `ask` lets it be accepted by itself alone, `deny` never."""
+
+    rule_id: str
+    verdict: Literal["ask", "deny"]
+    words: str
+
+
 class ChangeInfo(WireModel):
     """A pending proposal of one path (relative to the session's root); of a rename it is the new one.
 
     `kind`: `create`, `modify`, `delete`, `rename`, `case_rename`, `mode`, `symlink` or `binary`. `may_hold_secrets` is
     true for a file that is asked about when it is read: its lines are shown to whoever names it, and not unasked.
+    `rule` is as the rules are now; like `runs_by_itself` it keeps the file from being accepted together with others.
     """
 
     change_id: str
@@ -76,6 +85,7 @@ class ChangeInfo(WireModel):
     turn_id: str = ""
     may_hold_secrets: bool = False
     suspected: Suspected | None = None
+    rule: FileRule | None = None
 
 
 class ChangeListResult(WireModel):
@@ -121,6 +131,7 @@ class PendingHunk(WireModel):
     state: PendingState = "pending"
     user_text: str | None = None
     user_digest: str | None = None
+    rule: FileRule | None = None
 
 
 class ChangeHunksResult(WireModel):

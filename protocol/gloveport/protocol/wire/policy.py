@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gloveport.protocol.wire.base import Name, SessionMutation, SessionParams, WireModel
+from gloveport.protocol.wire.base import Digest, Name, SessionMutation, SessionParams, WireModel
 
 ARGV_ITEMS_MAX = 256
 ARGV_CHARACTERS_MAX = 32_768
@@ -48,10 +48,12 @@ class PolicyShowResult(WireModel):
 class SessionRulesParams(SessionMutation):
     """Give a session rules of its own, in the form of `rules.toml`; they may ask or deny, and replace those before.
 
-    An empty text takes them away.
+    An empty text takes them away. `base_digest`: SHA-256 of the `own_text` (UTF-8) that this one was made from; refused
+    where the session has another one by now. Null: whatever it has is replaced.
     """
 
     text: Annotated[str, Field(max_length=SESSION_RULES_CHARS_MAX)]
+    base_digest: Digest | None = None
 
 
 class SessionRulesResult(WireModel):

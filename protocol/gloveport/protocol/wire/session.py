@@ -114,7 +114,8 @@ class QueuedMessage(WireModel):
 class SessionDetail(WireModel):
     """Everything about one session that is not its view. `turn_tokens`: what the running turn has used, or
     the newest one while none runs; `next_tokens`: what the next request is expected to take at least, null where the
-    newest one was not counted; `limit_reached`: the newest turn ended at a limit.
+    newest one was not counted; `limit_reached`: the newest turn ended at a limit. `uncounted_tokens` (and
+    `turn_uncounted_tokens`) is the part of them that no provider counted: about what requests used that broke off.
 
     Money is whole billionths of a US dollar, counted while a limit of it is set: `next_nano_usd` is what has to be left
     for the next request to be made, null without a limit or without a price; `unseen_nano_usd` is the part of
@@ -134,6 +135,8 @@ class SessionDetail(WireModel):
     mode: Literal["agent", "plan"] = "agent"
     turn_tokens: int = 0
     turn_tokens_max: int | None = None
+    turn_uncounted_tokens: int = 0
+    uncounted_tokens: int = 0
     session_tokens_max: int | None = None
     next_tokens: int | None = 0
     limit_reached: bool = False

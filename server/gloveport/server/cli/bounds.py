@@ -77,12 +77,14 @@ def money_with(known: SessionDetail, wanted: MoneyLimits) -> MoneyLimits:
 def print_limits(known: SessionDetail) -> None:
     """What the turn and the session used, and of how much: tokens, and money where it is limited."""
     spent = known.input_tokens + known.output_tokens
-    for whose, used, limit in (
-        ("turn", known.turn_tokens, known.turn_tokens_max),
-        ("session", spent, known.session_tokens_max),
+    for whose, used, uncounted, limit in (
+        ("turn", known.turn_tokens, known.turn_uncounted_tokens, known.turn_tokens_max),
+        ("session", spent, known.uncounted_tokens, known.session_tokens_max),
     ):
         of = "no limit" if limit is None else f"of {limit:,} at most"
-        say(f"{whose}: {used:,} tokens used, {of}")
+        say(f"{whose}: {'about ' if uncounted else ''}{used:,} tokens used, {of}")
+    if known.uncounted_tokens:
+        say(f"About {known.uncounted_tokens:,} of the session's tokens are of requests that ended without a count.")
     for whose, used, limit in (
         ("turn", known.turn_nano_usd, known.turn_nano_usd_max),
         ("session", known.session_nano_usd, known.session_nano_usd_max),

@@ -171,6 +171,9 @@ async def show_diffs(
                 console.print(plain(f"! you have: {own}", "yellow"))
         if change.runs_by_itself:
             say(f"note: {change.path} runs by itself: {change.runs_by_itself}", "bold yellow")
+        if (rule := preview.change.rule) is not None:
+            verb = "is refused" if rule.verdict == "deny" else "is accepted by its name alone"
+            say(f"note: {change.path} {verb} by the rule {rule.rule_id}: {rule.words}", "bold yellow")
         ended = Counter(hunk.state for hunk in preview.ended)
         if ended:
             words = ", ".join(f"{count} {state}" for state, count in sorted(ended.items()))

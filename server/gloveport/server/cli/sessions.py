@@ -229,6 +229,7 @@ def show(session: Named = "", named: Session = "", root: Folder = HERE) -> None:
                     console.print(plain(text, style))
                 else:
                     say(text, style)
-        say(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out", "dim")
+        about = f", about {detail.uncounted_tokens} of them uncounted" if detail.uncounted_tokens else ""
+        say(f"tokens: {detail.input_tokens} in, {detail.output_tokens} out{about}", "dim")
 
     with_client(work)

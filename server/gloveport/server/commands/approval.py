@@ -72,14 +72,16 @@ async def resolve(house: House, params: ApprovalResolveParams, caller: Caller, o
 async def grants(house: House, params: SessionParams, caller: Caller) -> GrantListResult:
     """The rights in force: the session's own, and those of its workspace."""
     actor = await house.sessions.open(params.session_id)
-    rows = []
-    for grant in rights_in_force(actor, house.sessions.room.now_us()):
+    room, rows = house.sessions.room, []
+    clock = room.now_us()
+    now = room.latest_us(clock)
+    for grant in rights_in_force(actor, now):
         rows.append(
             GrantInfo(
                 grant_id=grant.grant_id,
                 scope=grant.scope.value,
                 sentence=grant_sentence(grant),
-                expires_at=grant.expires_at,
+                expires_at=None if grant.expires_at is None else grant.expires_at - (now - clock),
                 uses_left=grant.uses_left,
                 session_id=grant.session_id,
                 issued_at=grant.issued_at,

@@ -34,9 +34,11 @@ from gloveport.server.commands.documents import SIDES, document_uri
 from gloveport.server.commands.house import House
 from gloveport.server.commands.hunks import standing
 from gloveport.server.commands.once import Once
+from gloveport.server.engine.accepting import is_made_link, rule_info, rules_on
 from gloveport.server.engine.actor import Actor
 from gloveport.server.engine.perform import start as start_effects
 from gloveport.server.engine.proposals import places
+from gloveport.server.policy.rules.rule import Rule, Verdict
 from gloveport.server.session.state import CallStage
 from gloveport.server.transports.port import Caller
 from gloveport.server.turn.inputs import ApplyRequested
@@ -56,7 +58,7 @@ def _found_in(told: ArtifactSuspected | None) -> Suspected | None:
     return Suspected(secrets=secrets, hints=hints, left_out=told.left_out, looked_at=told.looked_at)
 
 
-def _info(actor: Actor, change: ChangeProposed, is_kept: Callable[[str], bool]) -> ChangeInfo:
+def _info(actor: Actor, change: ChangeProposed, is_kept: Callable[[str], bool], rule: Rule | None) -> ChangeInfo:
     return ChangeInfo(
         change_id=change.change_id,
         path=change.path,
@@ -70,6 +72,7 @@ def _info(actor: Actor, change: ChangeProposed, is_kept: Callable[[str], bool]) 
         turn_id=change.turn_id,
         may_hold_secrets=any(is_kept(path) for path in (change.path, change.renamed_from) if path is not None),
         suspected=_found_in(actor.state.suspected.get(change.change_id)),
+        rule=rule_info(rule),
     )
 
 
@@ -90,7 +93,9 @@ async def listed(house: House, params: SessionParams, caller: Caller) -> ChangeL
     """All pending proposals."""
     actor = await house.sessions.open(params.session_id)
     is_kept = _is_kept(house, actor)
-    changes = tuple(_info(actor, change, is_kept) for change in actor.state.changes.values())
+    pending = tuple(actor.state.changes.values())
+    rules = await rules_on(actor, pending)
+    changes = tuple(_info(actor, change, is_kept, rules.get(change.change_id)) for change in pending)
     return ChangeListResult(changes=changes, ended=_ended(actor))
 
 
@@ -106,7 +111,8 @@ async def preview(house: House, params: ChangePreviewParams, caller: Caller) -> 
     patch = b64encode(patch_of(shown.proposal)).decode() if params.exact else None
     documents = ChangeDocuments(**{side: document_uri(actor.session_id, change, side) for side in SIDES})
     states = await standing(actor, change)
-    info = _info(actor, change, _is_kept(house, actor))
+    rule = (await rules_on(actor, (change,))).get(change.change_id)
+    info = _info(actor, change, _is_kept(house, actor), rule)
     hunks = tuple(one.model_copy(update={"state": how.value}) for one, how in zip(info.hunks, states, strict=True))
     info, ended = info.model_copy(update={"hunks": hunks}), _ended(actor, change.change_id)
     return ChangePreviewResult(change=info, ended=ended, diff=shown.diff, patch=patch, documents=documents)
@@ -139,19 +145,29 @@ def _old_name(change: ChangeProposed) -> tuple[str, ...]:
 
 
 async def _check_kinds(actor: Actor, params: ChangeDecideParams) -> None:
-    """What runs by itself is accepted one by one, and what no change may touch not at all: as things lie now."""
+    """What no change may touch, or a rule of the user's refuses, is not accepted at all; what runs by itself, or a rule
+    asks about, one by one: as things lie now."""
     chosen = [change for one in params.selections if (change := actor.state.changes.get(one.change_id)) is not None]
     ends = {change.path: (change.path, *_old_name(change)) for change in chosen}
-    links = {change.path: change.kind == "symlink" or change.result_mode == 0 for change in chosen}
+    links = {change.path: is_made_link(change) for change in chosen}
     found = await places(actor.workspace, {name: links.get(name, False) for names in ends.values() for name in names})
     never = sorted(path for path, place in found.items() if place.is_never_written)
     if never:
         raise GloveportError(ErrorCode.PROTECTED_PATH, f"{never[0]} is never written by an accept", paths=never)
-    alone = sorted(
-        change.path for change in chosen if change.runs_by_itself or any(found[name].note for name in ends[change.path])
-    )
-    if alone and len(chosen) > 1:
-        words = f"{', '.join(alone)}: what runs by itself is accepted one by one, not together with other files"
+    rules = await rules_on(actor, chosen)
+    ruled = {change.path: rule for change in chosen if (rule := rules.get(change.change_id)) is not None}
+    denied = {path: rule for path, rule in sorted(ruled.items()) if rule.verdict is Verdict.deny}
+    if denied:
+        rule = next(iter(denied.values()))
+        words = f"{', '.join(denied)}: the rule {rule.qualified_id} refuses it: {rule.justification} Nothing is written"
+        hint = "Reject it, or accept the other files without it. The rules in force: gloveport policy rules."
+        raise GloveportError(ErrorCode.POLICY_DENIED, words, hint=hint, paths=list(denied))
+    why = {change.path: note for change in chosen if (note := change.runs_by_itself) is not None}
+    why |= {path: note for path, names in ends.items() for name in names if (note := found[name].note) is not None}
+    why |= {path: rule.justification for path, rule in ruled.items()}
+    if why and len(chosen) > 1:
+        alone = sorted(why)
+        words = f"{', '.join(alone)}: accepted one by one, not together with other files ({why[alone[0]]})"
         hint = f"Accept {alone[0]} by itself, and the other files without it."
         raise GloveportError(ErrorCode.POLICY_DENIED, words, hint=hint, paths=alone)
 

@@ -20,6 +20,7 @@ from gloveport.server.edit.lines import split_lines
 from gloveport.server.edit.matching import changed_ranges
 from gloveport.server.edit.merge import met_digest
 from gloveport.server.edit.shift import Placed, place_lines
+from gloveport.server.engine.accepting import rule_info, rules_on
 from gloveport.server.engine.actor import Actor
 from gloveport.server.transports.port import Caller
 
@@ -38,10 +39,13 @@ async def hunks(house: House, params: ChangeHunksParams, caller: Caller) -> Chan
         return ChangeHunksResult(hunks=())
     found: list[PendingHunk] = []
     for actor in await _actors(house, params.session_id, wanted):
+        rules = await rules_on(actor, actor.state.changes.values())
         for change in sorted(actor.state.changes.values(), key=lambda each: each.path):
             target = actor.workspace.root / (change.renamed_from or change.path)
             if wanted is None or os.path.realpath(target) == wanted:
-                found += await _placed(actor, change, params.uri or target.as_uri())
+                rule = rule_info(rules.get(change.change_id))
+                placed = await _placed(actor, change, params.uri or target.as_uri())
+                found += [hunk.model_copy(update={"rule": rule}) for hunk in placed]
     return ChangeHunksResult(hunks=tuple(found))
 
 

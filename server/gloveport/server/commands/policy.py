@@ -5,7 +5,10 @@ Invariant: what is shown is what decides; a rule that comes this way only narrow
 Must never: decide about a call, or change a rule of another source.
 """
 
-from gloveport.protocol.journal.events import SessionRulesSet
+from hashlib import sha256
+
+from gloveport.protocol.errors import ErrorCode, GloveportError
+from gloveport.protocol.journal.events import EventBody, SessionRulesSet
 from gloveport.protocol.wire.policy import (
     FactorInfo,
     PolicyExplainParams,
@@ -24,6 +27,7 @@ from gloveport.server.policy.explain import explain
 from gloveport.server.policy.explain import show as show_rules
 from gloveport.server.policy.rules.rule import Source
 from gloveport.server.policy.words import effect_words
+from gloveport.server.session.state import SessionState
 from gloveport.server.transports.port import Caller
 
 
@@ -37,7 +41,7 @@ async def show(house: House, params: PolicyShowParams, caller: Caller) -> Policy
 
 
 async def give_session(house: House, params: SessionRulesParams, caller: Caller, once: Once) -> SessionRulesResult:
-    """Give a session rules of its own, which replace those before. Raises RULES_INVALID."""
+    """Give a session rules of its own, which replace those before. Raises RULES_INVALID, SUPERSEDED."""
     actor, known = await house.sessions.open(params.session_id), house.sessions.room.session_rules
     own = known.check(params.text)
     shown = show_rules(known.of(params.text))
@@ -45,7 +49,17 @@ async def give_session(house: House, params: SessionRulesParams, caller: Caller,
     stated = (one for one in shown["rules"] if one["source"] == Source.session and one["rule_id"] in names)
     result = SessionRulesResult(rules_hash=shown["rules_hash"], rules=tuple(map(RuleInfo.model_validate, stated)))
     fact = SessionRulesSet(text=params.text, ids=tuple(sorted(names)), by=caller.client_name or "client")
-    await actor.record((fact,), once.request(result))
+
+    def facts(state: SessionState) -> tuple[EventBody, ...]:
+        if params.base_digest not in (None, sha256(state.rules.encode()).hexdigest()):
+            raise GloveportError(
+                ErrorCode.SUPERSEDED,
+                "the session's rules were changed since they were read; nothing was changed now",
+                hint="Read them again, and make the change in what they say today.",
+            )
+        return (fact,)
+
+    await actor.record(facts, once.request(result))
     return result
 
 

@@ -242,6 +242,8 @@ async def show(house: House, params: SessionParams, caller: Caller) -> SessionDe
         output_tokens=state.output_tokens,
         mode=state.mode,
         turn_tokens=(state.turn or state.ended_turn).tokens,
+        turn_uncounted_tokens=(state.turn or state.ended_turn).uncounted,
+        uncounted_tokens=state.uncounted_tokens,
         turn_tokens_max=state.turn_tokens_max,
         session_tokens_max=state.session_tokens_max,
         next_tokens=state.next_tokens,

@@ -121,6 +121,8 @@ class Actor:
         """Applies whose end cannot be found out now, with the words that were told; each command looks again."""
         self.told_edits: tuple[tuple[str, ...], ...] = ((), ())
         """What of the user's edits was last told not to be taken over."""
+        self.base_labelled: object = None
+        """The base whose contents were last looked for among those that were ever labelled."""
         self.stale = False
         self.revive: Callable[[], Awaitable[object]] = _leave
         """Reads the session again once it is stale."""

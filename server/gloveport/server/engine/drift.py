@@ -11,7 +11,7 @@ import anyio
 
 from gloveport.protocol.journal.events import EditsTaken
 from gloveport.server.engine.actor import Actor
-from gloveport.server.engine.labelling import written_label
+from gloveport.server.engine.labelling import note_found, written_label
 from gloveport.server.engine.looking import look, told
 from gloveport.server.engine.proposals import Origin
 from gloveport.server.workspace.drift import Refreshed
@@ -29,6 +29,7 @@ async def take_over_edits(actor: Actor) -> None:
     with anyio.CancelScope(shield=True):
         async with actor.reviewing:
             refreshed = await actor.workspace.refresh()
+            await note_found(actor)
             if refreshed.taken:
                 await _show(actor)
             await _tell(actor, refreshed)

@@ -29,14 +29,20 @@ from gloveport.protocol.journal.events import (
     ToolExecutionProgress,
     encode_body,
 )
+from gloveport.protocol.journal.events.base import LabelRecord
 from gloveport.protocol.text import counted
 from gloveport.server.engine.actor import Actor
+from gloveport.server.engine.erase_answers import ERASED, answers_without
 from gloveport.server.engine.erase_search import Search
 from gloveport.server.engine.folding import body_of
 from gloveport.server.engine.retention import refuse_busy
 from gloveport.server.engine.sessions import READ_BYTES, READ_EVENTS, Sessions
+from gloveport.server.journal.answers import Answer
 from gloveport.server.journal.records import Append, ClientRequest, Erasure, StreamAppend
+from gloveport.server.policy.labels import PROVENANCE_IDS_MAX
+from gloveport.server.session.fold_labels import erased_source, with_erased
 from gloveport.server.session.leaving_out import PIECES, choose
+from gloveport.server.session.state import SessionState
 from gloveport.server.turn.draft import read_only_refusal
 
 ERASABLE: Final = frozenset(
@@ -51,10 +57,13 @@ ERASABLE: Final = frozenset(
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
 STAYS: Final = (
-    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent",
+    "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent: deleting "
+    "the session takes its lines out",
     "the audit log's lines (secrets that Gloveport knows are cut out there)",
-    "answers to requests, which are kept so that none is done twice: they hold titles and folders of sessions",
-    "your files, and the session's copy of your folder",
+    "answers to requests, which are kept so that none is done twice: they hold names of files, titles and folders",
+    "your files",
+    "the session's copy of your folder, what its files held before, and its git repository (texts, names and messages "
+    "of its commits): deleting the session removes them",
     "what a model's provider, another program or another session was given",
     "the digests of what was erased, which prove the rest of the record",
 )
@@ -78,6 +87,8 @@ class _Found:
     """Calls whose results are erased, and how they ended."""
     aside: tuple[int, ...]
     """Rows that were set aside of it and hold the text."""
+    answers: tuple[Answer, ...]
+    """Answers of requests, without the text."""
 
 
 async def erase_text(
@@ -89,7 +100,8 @@ async def erase_text(
     NOT_SAVED, DATA_FULL; BUSY: erased, but a reader still holds the old bytes (ask again). DATA_FULL may also mean that
     there is no room to overwrite them; they are overwritten at the next start, or when it is asked again.
     """
-    search = Search(text)
+    await sessions.room.toolbox.get_ready()
+    search = Search(text, sessions.room.toolbox.names)
     done: list[Erased] = []
 
     async def write(actor: Actor) -> None:
@@ -103,7 +115,7 @@ async def erase_text(
         outputs, shared = await _erase_outputs(actor, search)
         count = len(found.seqs) + len(found.aside)
         done.append(Erased(count, outputs, (*await _beside(actor, search, found, shared), *STAYS)))
-        await _write(actor, found, done[0], by, request(done[0]))
+        await _write(actor, search, found, done[0], by, request(done[0]))
 
     actor = await sessions.open(session_id)
     await actor.retire(write)
@@ -147,6 +159,7 @@ async def _find(actor: Actor, search: Search) -> _Found:
         kept,
         choice.calls,
         await _find_aside(actor, search),
+        await answers_without(actor.room.journal, search),
     )
 
 
@@ -222,25 +235,38 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
     return tuple(told)
 
 
-async def _write(actor: Actor, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
+def _label(state: SessionState, search: Search) -> LabelRecord:
+    """The session's label, with every source that names the text, there or of a file, told by its digest."""
+    known = {source for label in (state.label, *state.file_labels.values()) for source in label.provenance}
+    erased = sorted(erased_source(source) for source in known if search.in_source(source))
+    label = with_erased(state.label, erased)
+    others = (source for source in label.provenance if source not in erased)
+    return label.model_copy(update={"provenance": tuple(sorted((*erased, *others)[:PROVENANCE_IDS_MAX]))})
+
+
+async def _write(actor: Actor, search: Search, found: _Found, done: Erased, by: str, request: ClientRequest) -> None:
     room, cursor = actor.room, actor.cursor
     state = actor.state
     body = TextErased(
         erase_id=room.new_id("erase"),
         events=done.events,
         outputs=done.outputs,
-        label=state.label,
+        label=_label(state, search),
         by=by,
         calls=found.calls,
-        unknowns=tuple(OpenCall(call_id=one.call_id, tool=one.tool) for one in state.unknowns),
+        unknowns=tuple(
+            OpenCall(call_id=one.call_id, tool=ERASED if search.in_text(one.tool) else one.tool)
+            for one in state.unknowns
+        ),
         overflows=state.overflows,
     )
     news = (NewEvent(type(body).__name__, body.version, encode_body(body)),)
+    erasure = Erasure(actor.stream, found.seqs, found.aside, found.answers)
     batch = Append(
         streams=(StreamAppend(actor.stream, cursor.seq + 1, news),),
         at=room.now_us(),
         request=request,
-        erased=(Erasure(actor.stream, found.seqs, found.aside),) if found.seqs or found.aside else (),
+        erased=(erasure,) if erasure != Erasure(actor.stream, ()) else (),
     )
     appended = await room.journal.append(batch)
     actor.poison()  # what is known of the session in memory holds the text

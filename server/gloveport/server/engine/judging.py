@@ -66,7 +66,7 @@ def context_of(actor: Actor) -> Context:
         goal_revision=state.goal_revision,
         trust_level=level,
         worktree=Integrity(tree_label(actor).integrity),
-        now=actor.room.now_us(),
+        now=actor.room.latest_us(),
         builtin_tools=actor.room.toolbox.names,
     )
 
@@ -235,14 +235,19 @@ def _card(request: Request, decision: Decision, context: Context, plan: ToolPlan
 def issue_grant(
     actor: Actor, asked: ApprovalRequested, option: int, narrowed_to: Mapping[str, Any] | None, expires_at: int | None
 ) -> GrantIssued:
-    """The right that an answer gives. Raises PolicyError (TOO_WIDE) when the answer reaches further than the card."""
+    """The right that an answer gives; `expires_at` is by the clock, what is recorded by the newest time.
+
+    Raises PolicyError (TOO_WIDE) when the answer reaches further than the card.
+    """
+    clock = actor.room.now_us()
+    now = actor.room.latest_us(clock)
     grant = grant_from_answer(
         asked.card,
         option=option,
         narrowed_to=narrowed_to,
         grant_id=actor.room.new_id("grant"),
         approval_id=asked.approval_id,
-        issued_at=actor.room.now_us(),
-        expires_at=expires_at,
+        issued_at=now,
+        expires_at=None if expires_at is None else expires_at + now - clock,
     )
     return GrantIssued(**issued_fields(grant))

@@ -66,7 +66,7 @@ class LabelBook:
 
     def of(self, path: str, digest: str | None) -> LabelRecord | None:
         """The label of a file by its absolute path and its content; null when nothing is known of either."""
-        if len(self._by_path) > LABELLED_MAX:
+        if self._is_full:
             return WORST
         found = [self._by_path.get(path), self._by_digest.get(digest or "")]
         return join_all_labels(*found) if any(found) else None
@@ -78,11 +78,20 @@ class LabelBook:
 
     def below(self, root: str) -> LabelRecord | None:
         """The label of everything in a folder that was ever labelled; null when nothing was."""
-        if len(self._by_path) > LABELLED_MAX:
+        if self._is_full:
             return WORST
         top = PurePosixPath(root)
         found = [label for path, label in self._by_path.items() if PurePosixPath(path).is_relative_to(top)]
         return join_all_labels(*found) if found else None
+
+    def among(self, digests: Iterable[str]) -> LabelRecord | None:
+        """The label of everything among these contents that was ever labelled; null when nothing was."""
+        found = [label for digest in digests if (label := self._by_digest.get(digest)) is not None]
+        return join_all_labels(*found) if found else None
+
+    @property
+    def _is_full(self) -> bool:
+        return max(len(self._by_path), len(self._by_digest)) > LABELLED_MAX
 
     def _is_news(self, one: LabelledFile) -> bool:
         """Whether the path's own label or that of its content is to rise: each is found without the other."""

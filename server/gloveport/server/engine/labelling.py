@@ -41,8 +41,7 @@ def confidential(state: SessionState, source: str) -> LabelRecord:
 
 def tree_label(actor: Actor) -> LabelRecord:
     """The label of the whole worktree: the workspace's, what calls wrote, what earlier sessions left."""
-    state, book = actor.state, actor.room.labels
-    return join_all_labels(workspace_label(state), *state.file_labels.values(), book.below(state.root))
+    return join_all_labels(workspace_label(actor.state), _tree_readers(actor))
 
 
 def written_label(actor: Actor) -> LabelRecord:
@@ -79,16 +78,27 @@ async def sent_label(actor: Actor) -> LabelRecord:
 
 
 def _tree_readers(actor: Actor) -> LabelRecord:
-    state = actor.state
-    return join_all_labels(*state.file_labels.values(), actor.room.labels.below(state.root))
+    book = actor.room.labels
+    return join_all_labels(*actor.state.file_labels.values(), *(book.below(root) for root in _roots(actor)))
+
+
+def _roots(actor: Actor) -> tuple[str, ...]:
+    """The folder by its real path, under which labels are noted, and as the session was given it: older ones are."""
+    workspace = actor.opened_workspace
+    real = str(workspace.root) if workspace is not None else actor.state.root
+    return tuple(dict.fromkeys((real, actor.state.root)))
+
+
+async def _noted_label(actor: Actor, path: str) -> LabelRecord:
+    """What sessions noted of a file of the folder, and of its content under whatever name."""
+    digest = await _digest(actor, path)
+    return join_all_labels(*(actor.room.labels.of(posixpath.join(root, path), digest) for root in _roots(actor)))
 
 
 async def _kept_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
     if effect.kind != "read":
         return None
-    state = actor.state
-    noted = actor.room.labels.of(posixpath.join(state.root, effect.target), await _digest(actor, effect.target))
-    return join_all_labels(state.file_labels.get(effect.target), noted)
+    return join_all_labels(actor.state.file_labels.get(effect.target), await _noted_label(actor, effect.target))
 
 
 async def _read_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
@@ -102,7 +112,7 @@ async def _read_label(actor: Actor, effect: EffectRecord) -> LabelRecord | None:
         workspace_label(state),
         confidential(state, f"secret:{effect.target}") if kept else None,
         state.file_labels.get(effect.target),
-        room.labels.of(posixpath.join(state.root, effect.target), await _digest(actor, effect.target)),
+        await _noted_label(actor, effect.target),
     )
 
 
@@ -120,10 +130,27 @@ async def _digest(actor: Actor, path: str) -> str | None:
 
 async def note_labels(actor: Actor, plan: Plan) -> None:
     """Before a decision is carried out: remember the labels of what it puts into the user's files."""
-    await actor.room.labels.note(actor.session_id, tuple(_labelled(actor.state, plan)))
+    await actor.room.labels.note(actor.session_id, tuple(_labelled(actor.state, _roots(actor)[0], plan)))
 
 
-def _labelled(state: SessionState, plan: Plan) -> Iterator[LabelledFile]:
+async def note_found(actor: Actor) -> None:
+    """Remember for the folder what its files hold of contents that were labelled, in whatever folder and by what name.
+
+    To be called when the session's base is there and when it moved: from then on the label is the folder's, also when
+    those files are edited. Raises JournalError (NOT_SAVED, DATA_FULL).
+    """
+    book, workspace = actor.room.labels, actor.opened_workspace
+    await book.ready()
+    if workspace is None or book.is_empty or workspace.base is actor.base_labelled:
+        return
+    base = workspace.base
+    label = book.among(one.digest for one in base.values())
+    if label is not None:
+        await book.note(actor.session_id, (LabelledFile(path=str(workspace.root), digest=None, label=label),))
+    actor.base_labelled = base
+
+
+def _labelled(state: SessionState, root: str, plan: Plan) -> Iterator[LabelledFile]:
     decided = {one.path: state.changes.get(one.change_id) for one in plan.decided}
     for step in plan.user_steps:
         change = decided.get(step.path)
@@ -132,4 +159,4 @@ def _labelled(state: SessionState, plan: Plan) -> Iterator[LabelledFile]:
             label = state.file_labels.get(change.renamed_from)
         if label is not None:
             digest = step.after.digest if step.after is not None else None
-            yield LabelledFile(path=posixpath.join(state.root, step.path), digest=digest, label=label)
+            yield LabelledFile(path=posixpath.join(root, step.path), digest=digest, label=label)

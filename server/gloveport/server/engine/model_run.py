@@ -18,11 +18,12 @@ from gloveport.server.engine.actor import Actor, is_fatal
 from gloveport.server.engine.coalesce import Coalescer, coalescing
 from gloveport.server.engine.drift import take_over_edits
 from gloveport.server.engine.pacing import Passage
-from gloveport.server.engine.prompt import model_request
+from gloveport.server.engine.prompt import model_request, part_bytes, request_bytes
 from gloveport.server.models.contract import (
     Accepted,
     ErrorClass,
     ModelError,
+    Part,
     PartStream,
     Stop,
     TextDelta,
@@ -43,9 +44,10 @@ from gloveport.server.turn.inputs import (
 
 
 class _Reply:
-    """What has arrived besides text."""
+    """What has arrived besides text, and how many bytes of words were sent, and arrived."""
 
     def __init__(self) -> None:
+        self.sent_bytes = self.received_bytes = 0
         self.usage: UsagePart | None = None
         self.stop: Stop | None = None
 
@@ -66,7 +68,7 @@ async def call_model(actor: Actor, effect: CallModel, scope: anyio.CancelScope) 
             trouble = _trouble(error, actor.room.now_us()) if isinstance(error, ModelError) else None
             failure = RequestFailed(request_id, error.code, error.message, error.hint, trouble)
     outcome = _spent(failure, reply.usage) if reply.stop is None else _ended(request_id, reply.stop, reply.usage)
-    return await actor.submit(outcome)
+    return await actor.submit(replace(outcome, sent_bytes=reply.sent_bytes, received_bytes=reply.received_bytes))
 
 
 async def _ask_on_todays_files(actor: Actor, request_id: str, reply: _Reply) -> None:
@@ -116,7 +118,9 @@ async def _ask(actor: Actor, request_id: str, reply: _Reply) -> None:
     lane = room.providers.lane(state.provider, state.model)
     await room.toolbox.get_ready()
     async with room.pacing.passage(lane, actor.session_id) as passage:
-        stream = provider.stream(model_request(state, room.toolbox.specs()))
+        request = model_request(state, room.toolbox.specs())
+        reply.sent_bytes = request_bytes(request)
+        stream = provider.stream(request)
         await _read(actor, request_id, stream, reply, passage)
         if reply.stop is None:
             raise model_error(ErrorClass.TRUNCATED, "the stream ended without an end")
@@ -143,7 +147,8 @@ async def _read(actor: Actor, request_id: str, stream: PartStream, reply: _Reply
             await _take(actor, request_id, part, pieces, reply)
 
 
-async def _take(actor: Actor, request_id: str, part: object, pieces: Coalescer, reply: _Reply) -> None:
+async def _take(actor: Actor, request_id: str, part: Part, pieces: Coalescer, reply: _Reply) -> None:
+    reply.received_bytes += part_bytes(part)
     match part:
         case Accepted(provider_request_id):
             await actor.submit(RequestAccepted(request_id, provider_request_id))

@@ -6,6 +6,7 @@ Invariant: what is sent was checked: every provider takes it; equal states give 
 Must never: add a clock, a machine fact or a secret.
 """
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,14 +17,18 @@ from gloveport.server.models.contract import (
     AssistantTurn,
     ChatMessage,
     ModelRequest,
+    Part,
+    ReasoningDelta,
     SystemText,
+    TextDelta,
+    ToolArgsDelta,
     ToolCallPart,
     ToolResultPart,
     ToolSpec,
     UserText,
 )
 from gloveport.server.session.shortening import shorten
-from gloveport.server.session.spending import REPLY_TOKENS_MAX
+from gloveport.server.session.spending import REPLY_TOKENS_MAX, text_bytes
 from gloveport.server.session.state import Entry, ResultEntry, SessionState, UserEntry
 from gloveport.server.session.views.context import context_faults, provider_history
 
@@ -85,3 +90,25 @@ def model_request(state: SessionState, tools: tuple[ToolSpec, ...]) -> ModelRequ
         tools=offered,
         max_output_tokens=asked.output_tokens if asked is not None else REPLY_TOKENS_MAX,
     )
+
+
+def request_bytes(request: ModelRequest) -> int:
+    """How many bytes of words a request has: of its messages, its calls and the tools on offer."""
+    texts = [message.text for message in request.messages]
+    for message in request.messages:
+        if isinstance(message, AssistantTurn):
+            texts += [text for call in message.calls for text in (call.name, call.arguments_json)]
+    for tool in request.tools:
+        texts += [tool.name, tool.description, json.dumps(dict(tool.parameters))]
+    return sum(map(text_bytes, texts))
+
+
+def part_bytes(part: Part) -> int:
+    """How many bytes of words of the model a part of its reply has."""
+    match part:
+        case TextDelta(text) | ReasoningDelta(text):
+            return text_bytes(text)
+        case ToolArgsDelta():
+            return text_bytes(part.name) + text_bytes(part.args_fragment)
+        case _:
+            return 0

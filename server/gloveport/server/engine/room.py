@@ -118,6 +118,10 @@ class Room:
     pacing: Pacing = field(init=False)
     """Breakers and lines before what all sessions share."""
 
+    def latest_us(self, clock: int | None = None) -> int:
+        """How late it is for what ends at a moment, when the clock says `clock` or now: it never goes back."""
+        return self.journal.latest(self.now_us() if clock is None else clock)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "reading", Reading(self.rules))
         object.__setattr__(self, "session_rules", SessionRules(self.rules, self.reading))

@@ -21,6 +21,7 @@ from gloveport.server.engine.apply_run import settle_waiting, sweep_leftovers
 from gloveport.server.engine.folding import Loaded, decode_stored, fold_decoded
 from gloveport.server.engine.glance import Glance, take_glance
 from gloveport.server.engine.keeping import Keeper, try_write
+from gloveport.server.engine.labelling import note_found
 from gloveport.server.engine.mending import read_mended
 from gloveport.server.engine.paged import StalePageError
 from gloveport.server.engine.perform import revive, start
@@ -99,6 +100,7 @@ class Sessions:
             bytes_total=taken.bytes_total,
             not_covered=tuple(f"{one.path}: {one.reason}" for one in taken.not_covered),
         )
+        await note_found(actor)
         async with self._opening[session_id]:  # whoever sees it in a list must not read a second one meanwhile
             await actor.record((created, snapshot), request)
             await self.room.keep_workspace(session_id)
@@ -146,6 +148,7 @@ class Sessions:
             actor = Actor(name, self.room, loaded, await self._workspace(name, known), keeper)
             self._put(name, actor)
             try:
+                await note_found(actor)
                 start(actor, await self._recover(actor))
             except BaseException:
                 actor.stale = True  # what was under way was not taken up: whoever comes next tries again

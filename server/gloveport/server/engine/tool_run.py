@@ -392,7 +392,7 @@ async def card_holds(actor: Actor, asked: ApprovalRequested, call: Call) -> bool
 
     None: it cannot be told now; the call is judged again when the card is answered.
     """
-    if asked.expires_at is not None and asked.expires_at <= actor.room.now_us():
+    if asked.expires_at is not None and asked.expires_at <= actor.room.latest_us():
         return False
     try:
         bench = await lay_out(actor, call, Running())

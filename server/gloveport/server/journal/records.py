@@ -18,6 +18,7 @@ from gloveport.protocol.journal.envelope import (
     NewEvent,
     StoredEvent,
 )
+from gloveport.server.journal.answers import Answer
 
 STREAM_CHARS_MAX: Final = 200
 TYPE_CHARS_MAX: Final = 100
@@ -91,12 +92,14 @@ class Removal:
 class Erasure:
     """Events of a stream whose payloads go with an append; their hashes stay, so the chain still verifies.
 
-    `aside` are the numbers of rows that were set aside of it (`Journal.aside`).
+    `aside` are the numbers of rows that were set aside of it (`Journal.aside`); `answers` stand from then on in the
+    place of recorded ones (`Journal.answers`), of any request.
     """
 
     stream: str
     seqs: tuple[int, ...]
     aside: tuple[int, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

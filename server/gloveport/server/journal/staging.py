@@ -15,13 +15,14 @@ from gloveport.protocol.journal.envelope import (
     chain_digest,
     payload_hash,
 )
+from gloveport.server.journal.answers import replace_answer
 from gloveport.server.journal.aside import erase_aside
 from gloveport.server.journal.blob_uses import note_uses
 from gloveport.server.journal.burial import bury, refuse_buried
 from gloveport.server.journal.errors import conflict
 from gloveport.server.journal.fold_snapshots import drop_snapshots
 from gloveport.server.journal.reader import EVENT_OVERHEAD_BYTES, read_answer, read_place
-from gloveport.server.journal.records import Append, ClientRequest, IndexUpdate, StreamAppend
+from gloveport.server.journal.records import Append, ClientRequest, Erasure, IndexUpdate, StreamAppend
 from gloveport.server.journal.residue import note_residue
 
 REQUESTS_KEPT_MAX: Final = 100_000
@@ -93,10 +94,7 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
             (stream, place.epoch, place.next_seq, bytes.fromhex(place.digest), counters.touched, sizes[stream]),
         )
     for erasure in batch.erased:
-        for seq in erasure.seqs:
-            erase_one(connection, erasure.stream, seq)
-        for number in erasure.aside:
-            erase_aside(connection, erasure.stream, number)
+        _erase(connection, erasure)
     if batch.erased:
         note_residue(connection)
     for removal in batch.removed:
@@ -106,6 +104,15 @@ def _write(connection: sqlite3.Connection, batch: Append, staged: Staged, counte
         _write_index(connection, update, counters.position)
     if batch.request is not None:
         _write_request(connection, batch.request)
+
+
+def _erase(connection: sqlite3.Connection, erasure: Erasure) -> None:
+    for seq in erasure.seqs:
+        erase_one(connection, erasure.stream, seq)
+    for number in erasure.aside:
+        erase_aside(connection, erasure.stream, number)
+    for answer in erasure.answers:
+        replace_answer(connection, answer)
 
 
 def _bytes_of(part: StreamAppend) -> int:

@@ -19,6 +19,7 @@ import anyio
 from gloveport.protocol.journal.envelope import Cursor, Durability, Head, NewEvent, StoredEvent
 from gloveport.server.journal import burial, losses, reader, voids
 from gloveport.server.journal.acknowledged import Notes
+from gloveport.server.journal.answers import Answer, read_answers
 from gloveport.server.journal.aside import copies_beside, read_aside
 from gloveport.server.journal.blob_uses import used_among, uses_of
 from gloveport.server.journal.checkpoints import WAL_ALARM_BYTES
@@ -39,6 +40,7 @@ from gloveport.server.journal.fold_snapshots import (
     write_snapshot,
 )
 from gloveport.server.journal.generation import Marks
+from gloveport.server.journal.latest import Latest
 from gloveport.server.journal.lease import DataLease, current_boot_id
 from gloveport.server.journal.opening import Found, Opened, mark_clean, open_database
 from gloveport.server.journal.records import (
@@ -77,6 +79,7 @@ class Journal:
         self._away: Path | None = None
         self._damaged = False
         self._writer = Writer(0, 0)
+        self._latest = Latest()
         self._write_door: Door | None = None
         self._read_doors: list[Door] = []
         self._next_reader = cycle(range(READERS))
@@ -137,6 +140,10 @@ class Journal:
             raise not_saved("the append was lost on its way")
         return item.outcome
 
+    def latest(self, clock: int) -> int:
+        """How late it is when the clock says this, in UTC microseconds: never earlier than it ever was here."""
+        return self._latest.at(clock)
+
     async def new_epoch(self, stream: str, event: NewEvent, *, expected_next_seq: int, at: int) -> Appended:
         """Begin the next epoch of a stream with an event that says why; durable when this returns."""
         part = StreamAppend(stream, expected_next_seq, (event,), new_epoch=True)
@@ -151,6 +158,10 @@ class Journal:
     async def aside(self, stream: str, after: int) -> tuple[tuple[int, bytes], ...]:
         """Number and payload of some rows that were set aside of a stream, after a number, oldest first."""
         return await self._read(lambda c: read_aside(c, stream, after))
+
+    async def answers(self, after: int) -> tuple[Answer, ...]:
+        """Some recorded answers of client requests, after a number, oldest first."""
+        return await self._read(lambda c: read_answers(c, after))
 
     async def copies(self) -> tuple[str, ...]:
         """Names of files in the data directory that hold what the journal held at some earlier time."""
@@ -415,6 +426,7 @@ class Journal:
 
         def make() -> sqlite3.Connection:
             results.append(open_database(found))
+            self._latest.read(results[0].connection)
             return results[0].connection
 
         reserved = ensure_ballast(self._directory, self._ballast_bytes) if reserve else has_ballast(self._directory)
@@ -432,8 +444,8 @@ class Journal:
         self._read_doors = readers  # all at once: nobody reads through half of them
         opened = results[0]
         self._damaged = False
-        notes = Notes(self._directory, opened.noted)
-        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, found.marks)
+        notes, marks = Notes(self._directory, opened.noted), found.marks
+        self._writer = Writer(opened.touched, opened.position, notes, opened.files, self._stopped, marks, self._latest)
         self._writer.checkpoints.tight = not reserved
         self.report = replace(opened.report, has_ballast=reserved)
         self._tell_standing()

@@ -30,6 +30,7 @@ from gloveport.server.journal.checks import check_append
 from gloveport.server.journal.errors import JournalError, disk_full, is_busy, is_damage, is_full, not_saved
 from gloveport.server.journal.generation import Marks, next_generation
 from gloveport.server.journal.identity import OpenFiles
+from gloveport.server.journal.latest import Latest
 from gloveport.server.journal.records import Append, Appended, Loss
 from gloveport.server.journal.residue import note_residue, overwrite
 from gloveport.server.journal.schema import RESCUED_FILE, copy_aside
@@ -81,7 +82,9 @@ class Writer:
         files: OpenFiles | None = None,
         stopped: Callable[[], None] | None = None,
         marks: Marks | None = None,
+        latest: Latest | None = None,
     ) -> None:
+        self._latest = latest
         self._marks = marks
         self._stopped = stopped
         self._notes = notes
@@ -276,6 +279,7 @@ class Writer:
                 except JournalError as error:
                     item.error = error
             generation = self._count_on(connection, staged)
+            self._keep_time(connection, staged)
             if self._level is Durability.RELAXED:
                 self._note_tails(staged)
             connection.execute("COMMIT" if staged else "ROLLBACK")
@@ -296,6 +300,11 @@ class Writer:
         """Count where something is taken back; the number to write once it is committed, 0 for none."""
         takes_back = any(item.batch.takes_back and done.answered is None for item, done in staged)
         return next_generation(connection, self._marks) if takes_back and self._marks is not None else 0
+
+    def _keep_time(self, connection: sqlite3.Connection, staged: list[tuple[Pending, Staged]]) -> None:
+        """Note how late it is by these appends."""
+        if self._latest is not None and staged:
+            self._latest.keep(connection, max(item.batch.at for item, _done in staged))
 
     def _group_level(self, group: list[Pending]) -> Durability:
         crowded = len(self.unsynced) > UNSYNCED_STREAMS_MAX

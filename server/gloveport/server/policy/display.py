@@ -6,9 +6,10 @@ Must never: cut; what is too long to be shown is refused elsewhere.
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
+
+from gloveport.server.policy.hidden import HIDDEN
 
 SPACES_SHOWN_MAX = 8
 
@@ -16,9 +17,6 @@ _OPEN, _CLOSE = "⟨", "⟩"
 _SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_@%+:,./=-]+")
 _PLAIN: Final = re.compile(r"[!-~]*(?: {1,8}[!-~]+)* {0,8}")
 _SPACE_RUN: Final = re.compile(rf" {{{SPACES_SHOWN_MAX + 1},}}")
-_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me"})
-
-_BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800\U0001d159")
 
 
 def escape_display(text: str) -> str:
@@ -58,8 +56,6 @@ def _shown(character: str) -> str:
     named = {"\n": "LF", "\r": "CR", "\t": "TAB", "\x00": "NUL", "\x1b": "ESC"}.get(character)
     if named is not None:
         return f"{_OPEN}{named}{_CLOSE}"
-    category = unicodedata.category(character)
-    hidden = category in _HIDDEN_CATEGORIES or (category == "Zs" and character != " ") or character in _BLANK_LETTERS
-    if hidden or character in (_OPEN, _CLOSE):
+    if HIDDEN.match(character) is not None or character in (_OPEN, _CLOSE):
         return f"{_OPEN}U+{ord(character):04X}{_CLOSE}"
     return character

@@ -170,7 +170,8 @@ def _turn_started(state: SessionState, body: TurnStarted) -> SessionState:
 
 
 def _turn_ended(state: SessionState, _body: TurnCompleted | TurnCancelled | TurnFailed) -> SessionState:
-    used = EndedTurn(state.turn.tokens, state.turn.spent_from) if state.turn is not None else state.ended_turn
+    turn = state.turn
+    used = EndedTurn(turn.tokens, turn.uncounted, turn.spent_from) if turn is not None else state.ended_turn
     return evolve(state, turn=None, ended_turn=used)
 
 

@@ -6,8 +6,9 @@ is open no more.
 Must never: lower a label, or keep one for a file that is no more than the workspace's own text.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import reduce
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from gloveport.server.session.state import (
 )
 
 _UNTRUSTED: Final = 2
+_ERASED: Final = "erased:"
 UNSEEN_KEPT_MAX: Final = 5
 
 
@@ -51,6 +53,18 @@ def join_labels(left: LabelRecord, right: LabelRecord) -> LabelRecord:
 def join_all_labels(*labels: LabelRecord | None) -> LabelRecord:
     """The label of something made from all of them; those that are null say nothing."""
     return reduce(join_labels, (label for label in labels if label is not None), USER_LABEL)
+
+
+def erased_source(source: str) -> str:
+    """What stands for a source whose name was erased: the same for the same one, and nobody reads it there."""
+    return _ERASED + sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_erased(label: LabelRecord, erased: Container[str]) -> LabelRecord:
+    """The label with an `erased_source` for each source that has one in `erased`; its rank is the same."""
+    named = {source: erased_source(source) for source in label.provenance}
+    sources = {other if other in erased else source for source, other in named.items()}
+    return label.model_copy(update={"provenance": tuple(sorted(sources))})
 
 
 def says_more(label: LabelRecord) -> bool:
@@ -88,7 +102,10 @@ def _unseen(state: SessionState, body: CopyUnseen) -> SessionState:
 
 def _erased(state: SessionState, body: TextErased) -> SessionState:
     """What still holds of what was erased; a call whose result is gone is told, in its place, with how it ended."""
-    state = evolve(state, label=join_labels(state.label, body.label), unanswered_look="")
+    erased = {source for source in body.label.provenance if source.startswith(_ERASED)}
+    files = {path: with_erased(label, erased) for path, label in state.file_labels.items()}
+    label = join_labels(with_erased(state.label, erased), body.label)
+    state = evolve(state, label=label, file_labels=MappingProxyType(files), unanswered_look="")
     if body.unknowns is not None:
         state = evolve(state, unknowns=tuple(Unknown(one.call_id, one.tool) for one in body.unknowns))
     if body.overflows is not None:

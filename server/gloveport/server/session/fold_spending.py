@@ -18,6 +18,7 @@ from gloveport.protocol.journal.events import (
     ModelRequestStarted,
     ModelStreamInterrupted,
     SpendReserved,
+    UsageEstimated,
     UsageRecorded,
 )
 from gloveport.server.session.evolve import evolve
@@ -59,7 +60,7 @@ def request_broken(state: SessionState, body: ModelStreamInterrupted) -> Session
         return state
     known = replace(state.turn.asked, broken=True)
     state = evolve(state, turn=evolve(state.turn, asked=known))
-    if not (known.accepted if known.may_be_billed is None else known.may_be_billed):
+    if not known.is_billed:
         return state
     spent = _at_most(known)
     return _charged(evolve(state, spent=state.spent.plus(spent)), spent, None)
@@ -118,15 +119,32 @@ def _counted(state: SessionState, body: UsageRecorded) -> SessionState:
 
 def _usage(state: SessionState, body: UsageRecorded) -> SessionState:
     given, made = body.input_tokens or 0, body.output_tokens or 0
+    known = state.turn.asked if state.turn is not None else None
+    whole = body.output_tokens is not None or (known is not None and known.broken)
     if state.turn is not None:
         state = evolve(state, turn=evolve(state.turn, tokens=state.turn.tokens + given + made))
     state = evolve(
         state,
         input_tokens=state.input_tokens + given,
         output_tokens=state.output_tokens + made,
-        next_tokens=None if body.input_tokens is None or body.output_tokens is None else given,
+        next_tokens=body.input_tokens if whole else None,
     )
     return _counted(state, body)
+
+
+def _estimated(state: SessionState, body: UsageEstimated) -> SessionState:
+    more = body.input_tokens + body.output_tokens
+    if state.turn is not None:
+        turn = state.turn
+        if body.input_tokens and turn.asked is not None and turn.asked.broken:
+            state = evolve(state, next_tokens=body.input_tokens)
+        state = evolve(state, turn=evolve(turn, tokens=turn.tokens + more, uncounted=turn.uncounted + more))
+    return evolve(
+        state,
+        input_tokens=state.input_tokens + body.input_tokens,
+        output_tokens=state.output_tokens + body.output_tokens,
+        uncounted_tokens=state.uncounted_tokens + more,
+    )
 
 
 def _budget(state: SessionState, body: BudgetSet) -> SessionState:
@@ -168,6 +186,7 @@ SPENDING_HANDLERS: Final[Mapping[type[EventBody], Callable[[SessionState, Any], 
         BudgetSet: _budget,
         SpendReserved: _reserved,
         UsageRecorded: _usage,
+        UsageEstimated: _estimated,
         ModelRequestReconciled: _reconciled,
     }
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gloveport.protocol.journal.events import BudgetSet, ModelRates, RateStep
-from gloveport.server.session.state import AssistantEntry, Entry, ResultEntry, SessionState, Spent
+from gloveport.server.session.state import Asked, AssistantEntry, Entry, ResultEntry, SessionState, Spent
 from gloveport.server.session.views.price import Rates, Steps, Tokens, cost_nano_usd
 
 REPLY_TOKENS_MAX: Final = 8_192
@@ -24,6 +24,8 @@ PROMPT_TOKENS: Final = 16_000
 ENTRY_TOKENS: Final = 256
 """What an entry of the history takes beside its text, at most: its role, its marks, the words that are added to it."""
 CALL_TOKENS: Final = 64
+BYTES_A_TOKEN: Final = 4
+"""So many bytes of text are about a token."""
 TOKENIZERS_DIFFER: Final = 2
 """So many times the tokens another model may make of the same words."""
 
@@ -78,7 +80,7 @@ def unpriced_model(state: SessionState, rates: Iterable[ModelRates]) -> str:
 
 def expected_input(state: SessionState) -> int:
     """The most tokens that the next request takes in: the newest count, and a token for each byte since."""
-    waiting = sum(ENTRY_TOKENS + _bytes(message.text) for message in state.steering)
+    waiting = sum(ENTRY_TOKENS + text_bytes(message.text) for message in state.steering)
     known = state.counted
     if known is None:
         return PROMPT_TOKENS + waiting + sum(map(_entry_tokens, state.history))
@@ -88,19 +90,32 @@ def expected_input(state: SessionState) -> int:
     return base + waiting + sum(map(_entry_tokens, state.history[known.entries :]))
 
 
+def tokens_about(size: int) -> int:
+    """About so many tokens are so many bytes; more than none for any."""
+    return -(-size // BYTES_A_TOKEN)
+
+
+def about_input(state: SessionState, asked: Asked) -> int:
+    """About what a request took in, where nobody knows the bytes of it any more."""
+    known = state.counted
+    base, since = (PROMPT_TOKENS, 0) if known is None else (known.input_tokens, known.entries)
+    return base + tokens_about(sum(map(_entry_tokens, state.history[since : asked.entries])))
+
+
 def _entry_tokens(entry: Entry) -> int:
-    tokens = ENTRY_TOKENS + _bytes(entry.text)
+    tokens = ENTRY_TOKENS + text_bytes(entry.text)
     if isinstance(entry, ResultEntry):
-        return tokens + _bytes(entry.provider_call_id)
+        return tokens + text_bytes(entry.provider_call_id)
     if isinstance(entry, AssistantEntry):
         tokens += sum(
-            CALL_TOKENS + sum(map(_bytes, (call.provider_call_id, call.tool, call.arguments_json)))
+            CALL_TOKENS + sum(map(text_bytes, (call.provider_call_id, call.tool, call.arguments_json)))
             for call in entry.calls
         )
     return tokens
 
 
-def _bytes(text: str) -> int:
+def text_bytes(text: str) -> int:
+    """How many bytes a text has."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

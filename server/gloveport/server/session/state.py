@@ -107,6 +107,11 @@ class Asked:
     may_be_billed: bool | None = None
     broken: bool = False
 
+    @property
+    def is_billed(self) -> bool:
+        """Whether its provider may bill it: it took the request, or that was found out later."""
+        return self.accepted if self.may_be_billed is None else self.may_be_billed
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -132,7 +137,9 @@ class Turn:
     retry: RetryScheduled | None = None
     compaction: str | None = None
     tokens: int = 0
-    """What its requests were counted to have used, in and out."""
+    """What its requests were counted to have used, in and out, and about what was not counted."""
+    uncounted: int = 0
+    """How many of them nobody counted."""
     asked: Asked | None = None
     spent_from: int = 0
     """The first request of it in what the session spent."""
@@ -186,9 +193,11 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class EndedTurn:
-    """What the newest turn that ended used: tokens as they were counted, and its requests in what the session spent."""
+    """What the newest turn that ended used: tokens, how many of them nobody counted, and its requests in what the
+    session spent."""
 
     tokens: int = 0
+    uncounted: int = 0
     spent_from: int = 0
 
 
@@ -339,6 +348,8 @@ class SessionState:
     """The newest calls with an unknown outcome."""
     input_tokens: int = 0
     output_tokens: int = 0
+    uncounted_tokens: int = 0
+    """How many of both nobody counted: about what requests used that ended without a count."""
     overflows: int = 0
     """How often in a row the conversation did not fit the model's window, over turns."""
     compactions: int = 0

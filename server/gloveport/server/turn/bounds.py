@@ -2,8 +2,9 @@
 
 Purpose: when a limit of tokens or of money ends a turn, and which calls a mode has no place for.
 Invariant: no request is made that would, by the newest count, pass a limit of tokens; one whose size nobody knows yet
-    may, once. None is made that could pass a limit of money, by as many tokens as its words have bytes and by the most
-    that is asked for of an answer. In plan mode nothing that does more than look is begun, whatever policy says of it.
+    may, once. What was taken and ended without a count is counted by its bytes. None is made that could pass a limit of
+    money, by as many tokens as its words have bytes and by the most that is asked for of an answer. In plan mode
+    nothing that does more than look is begun, whatever policy says of it.
 Must never: let a limit count for nothing because a provider does not count, or a request because nobody knows its
     price.
 """
@@ -12,13 +13,21 @@ from dataclasses import replace
 from typing import Final
 
 from gloveport.protocol.errors import ErrorCode
-from gloveport.protocol.journal.events import BudgetSet, SpendReserved
+from gloveport.protocol.journal.events import BudgetSet, SpendReserved, UsageEstimated
 from gloveport.protocol.money import usd_words
 from gloveport.server.policy.effects import EffectKind
-from gloveport.server.session.spending import least_nano_usd, model_name, rates_of, reserve_of
-from gloveport.server.session.state import SessionState
+from gloveport.server.session.spending import (
+    about_input,
+    least_nano_usd,
+    model_name,
+    rates_of,
+    reserve_of,
+    text_bytes,
+    tokens_about,
+)
+from gloveport.server.session.state import Request, SessionState
 from gloveport.server.turn.draft import Draft
-from gloveport.server.turn.inputs import CallJudged
+from gloveport.server.turn.inputs import CallJudged, RequestFailed, ResponseEnded
 
 LOOKING: Final = frozenset({EffectKind.read, EffectKind.search, EffectKind.secret_read})
 """All that a call in plan mode may do."""
@@ -43,17 +52,18 @@ def budget_refusal(state: SessionState) -> tuple[ErrorCode, str] | None:
 
 def _token_words(state: SessionState) -> str:
     limits = (
-        (state.turn_tokens_max, state.turn.tokens if state.turn is not None else 0, "this turn"),
-        (state.session_tokens_max, state.input_tokens + state.output_tokens, "this session"),
+        (state.turn_tokens_max, *((turn.tokens, turn.uncounted) if (turn := state.turn) else (0, 0)), "this turn"),
+        (state.session_tokens_max, state.input_tokens + state.output_tokens, state.uncounted_tokens, "this session"),
     )
-    for limit, spent, whose in limits:
+    for limit, spent, uncounted, whose in limits:
         if limit is None:
             continue
         if state.next_tokens is None:
             return _uncounted_words(state, whose)
         if spent + max(state.next_tokens, 1) > limit:
             needs = f"; the next request needs about {state.next_tokens:,}" if spent < limit else ""
-            return f"{whose} has used {spent:,} of {limit:,} tokens{needs}"
+            about = "about " if uncounted else ""
+            return f"{whose} has used {about}{spent:,} of {limit:,} tokens{needs}"
     return ""
 
 
@@ -93,6 +103,34 @@ def reserve_spend(draft: Draft) -> None:
             nano_usd=reserve.nano_usd,
         )
     )
+
+
+def estimate_spent(draft: Draft, given: ResponseEnded | RequestFailed | None, request: Request) -> None:
+    """Write down about what a request that has ended used beside what its provider counted: of one that broke off the
+    count is what it was until then. None: it ended with the daemon.
+    """
+    asked = draft.turn.asked
+    if asked is None or not (asked.is_billed or isinstance(given, ResponseEnded)):
+        return
+    took, made, sent, arrived = (None, None, 0, 0) if given is None else _told(given)
+    missed = 0 if took is not None else tokens_about(sent) or about_input(draft.state, asked)
+    more = 0
+    if asked.broken or made is None:
+        more = max(0, tokens_about(max(arrived, text_bytes(request.text))) - (made or 0))
+    if missed or more:
+        draft.emit(
+            UsageEstimated(
+                turn_id=draft.turn.turn_id,
+                goal_revision=request.goal_revision,
+                request_id=request.request_id,
+                input_tokens=missed,
+                output_tokens=more,
+            )
+        )
+
+
+def _told(given: ResponseEnded | RequestFailed) -> tuple[int | None, int | None, int, int]:
+    return given.input_tokens, given.output_tokens, given.sent_bytes, given.received_bytes
 
 
 def as_mode_allows(state: SessionState, given: CallJudged) -> CallJudged:

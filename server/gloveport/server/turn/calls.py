@@ -28,6 +28,8 @@ from gloveport.server.turn.stopping import stop_running
 CALLS_PER_RESPONSE_MAX: Final = 64
 ASKS_PER_CALL_MAX: Final = 3
 STOPPED_TEXT: Final = "Stopped by the user before it began."
+BEFOREHAND: Final = "an answer given beforehand"
+"""Who answered a card that was shown to nobody: an option of the command that began the turn."""
 REFUSED_UNASKED: Final = (
     "Refused by an answer that was given beforehand for every question of this run; nobody was asked."
 )
@@ -293,7 +295,7 @@ def answered(draft: Draft, given: inp.ApprovalAnswered) -> None:
         issue_release(draft, approval, given.grant)
         flow.advance(draft)
         return
-    resolve_card(draft, approval, given.decision, None, given.by)
+    resolve_card(draft, approval, given.decision, None, BEFOREHAND if given.unasked else given.by)
     call = draft.state.call(approval.call_id)
     if call is not None:
         refused = REFUSED_UNASKED if given.unasked else "The user said no."

@@ -129,7 +129,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ResponseEnded:
-    """The stream ended properly. `text_digest` is SHA-256 of the text's UTF-8 bytes."""
+    """The stream ended properly. So many bytes of words were sent, and arrived; 0 = not known."""
 
     request_id: str
     calls: tuple[ModelCall, ...]
@@ -137,6 +137,8 @@ class ResponseEnded:
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+    sent_bytes: int = 0
+    received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,8 @@ class RequestFailed:
     """The stream broke, was stopped or never began; `code` is of the error table.
 
     Without `trouble` the failure is none of a provider's: it is never tried again. Tokens that the provider had counted
-    before it broke off are paid for, too; null = it did not say.
+    before it broke off are paid for, too; null = it did not say. So many bytes of words were sent, and arrived; 0 = not
+    known.
     """
 
     request_id: str
@@ -169,6 +172,8 @@ class RequestFailed:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    sent_bytes: int = 0
+    received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gloveport.server.session.state import SessionState
 from gloveport.server.turn import calls, freezing, messages, restart, retrying, review, telling
 from gloveport.server.turn import inputs as inp
 from gloveport.server.turn.arguments import text_digest
+from gloveport.server.turn.bounds import estimate_spent
 from gloveport.server.turn.draft import Draft, Step, read_only_refusal
 from gloveport.server.turn.effects import Effect, JudgeCall
 from gloveport.server.turn.flow import advance, end_cancelled, finish_turn
@@ -72,6 +73,7 @@ def _response(draft: Draft, ended: inp.ResponseEnded) -> None:
             cached_tokens=ended.cached_tokens,
         ),
     )
+    estimate_spent(draft, ended, turn.request)
     calls.propose_calls(draft, records, turn.request.goal_revision)
     if turn.cancelled_by is not None:
         calls.withdraw_unstarted(draft, calls.STOPPED_TEXT)
@@ -98,6 +100,7 @@ def _request_failed(draft: Draft, failed: inp.RequestFailed) -> None:
         )
     )
     retrying.record_spent(draft, failed, turn.request)
+    estimate_spent(draft, failed, turn.request)
     if turn.cancelled_by is not None:
         end_cancelled(draft)
     elif turn.is_request_late:

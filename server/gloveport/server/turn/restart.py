@@ -14,6 +14,7 @@ from gloveport.protocol.journal.events.model import CallRecord
 from gloveport.server.session.state import AssistantEntry, CallStage, Request, ResultEntry, SessionState, Turn
 from gloveport.server.turn import calls, flow, retrying
 from gloveport.server.turn import inputs as inp
+from gloveport.server.turn.bounds import estimate_spent
 from gloveport.server.turn.delivery import return_steering
 from gloveport.server.turn.draft import Draft
 
@@ -60,6 +61,7 @@ def _mark(draft: Draft, turn: Turn, request: Request, given: inp.RequestInterrup
             reason=REASON,
         ),
     )
+    estimate_spent(draft, None, request)
 
 
 def record_lost(draft: Draft, given: inp.RecordLost) -> None:

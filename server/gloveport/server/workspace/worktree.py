@@ -97,6 +97,11 @@ class Worktree:
         return self._state.identity
 
     @property
+    def base(self) -> Mapping[str, FileState]:
+        """What the user's folder is known to hold, by path; another object each time that it moved."""
+        return self._state.base
+
+    @property
     def snapshot(self) -> SnapshotInfo:
         """What was copied, what was left out and why, and the dependency folders that may be mounted read-only."""
         return self._state.snapshot

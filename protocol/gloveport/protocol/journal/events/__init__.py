@@ -59,6 +59,7 @@ from gloveport.protocol.journal.events.model import (
     ModelSelected,
     ModelStreamInterrupted,
     ModelTextDelta,
+    UsageEstimated,
     UsageRecorded,
 )
 from gloveport.protocol.journal.events.recovery import (
@@ -120,7 +121,7 @@ _ALL: Final[tuple[type[EventBody], ...]] = (
     SessionCreated, SessionRenamed, SandboxChosen, UserMessageAdded, UserMessageQueued, UserMessageUnqueued,
     GoalRevised, TurnStarted, TurnCompleted, TurnFailed, TurnCancelRequested, TurnCancelled,
     ModelSelected, ModelRequestStarted, ModelRequestAccepted, ModelTextDelta, ModelResponseReceived,
-    ModelStreamInterrupted, UsageRecorded,
+    ModelStreamInterrupted, UsageRecorded, UsageEstimated,
     ToolCallProposed, ToolExecutionStarted, ToolExecutionProgress, ToolExecutionFinished, PlanUpdated,
     TestRunFinished, PolicyDecided, ApprovalRequested, ApprovalResolved, GrantIssued, GrantUsed, GrantRevoked,
     SnapshotTaken, ChangeProposed, ChangeWithdrawn, HunkDecided, ChangeApplyStarted, ChangeApplied, ChangeRefused,
@@ -225,6 +226,7 @@ __all__ = [
     "TurnCompleted",
     "TurnFailed",
     "TurnStarted",
+    "UsageEstimated",
     "UsageRecorded",
     "UserMessageAdded",
     "UserMessageEdited",

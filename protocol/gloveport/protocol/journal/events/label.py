@@ -15,7 +15,10 @@ HintKind = Literal["hidden_characters", "instruction_like"]
 
 
 class LabelledFile(Record):
-    """A file by its absolute path, and the content it is given; null: none (it is deleted or a link)."""
+    """A file by its absolute path, and the content it is given; null: none (it is deleted or a link).
+
+    The path may be that of a folder: somewhere in it lies what was labelled.
+    """
 
     path: str
     digest: HexDigest | None
@@ -23,7 +26,9 @@ class LabelledFile(Record):
 
 
 class ContentLabelled(EventBody):
-    """Stream `daemon`: content that a session is about to put into files of the user's, and its labels."""
+    """Stream `daemon`: content that a session is about to put into files of the user's, or found there, and its
+    labels.
+    """
 
     session_id: str
     files: tuple[LabelledFile, ...]

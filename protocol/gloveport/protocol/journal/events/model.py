@@ -80,3 +80,12 @@ class UsageRecorded(TurnBody):
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
+
+
+class UsageEstimated(TurnBody):
+    """About so many tokens of a request that ended are in no count of its provider, by the bytes that were sent and
+    that arrived. Limits of tokens count them, beside what was counted."""
+
+    request_id: str
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)

@@ -179,7 +179,7 @@ NO_HISTORY: Final = frozenset(
         "DriftDetected", "EgressRecorded", "TestRunFinished", "ToolExecutionProgress", "ToolReconciled",
         "UsageRecorded", "ContentLabelled", "ReleaseIssued", "ReleaseUsed", "InjectionSuspected",
         "ArtifactSuspected", "SessionFrozen", "SessionThawed", "BudgetSet", "ModeChosen",
-        "SessionRulesSet", "CopyUnseen", "SpendReserved",
+        "SessionRulesSet", "CopyUnseen", "SpendReserved", "UsageEstimated",
     }
 )  # fmt: skip
 """Types that change nothing of what the model is told."""

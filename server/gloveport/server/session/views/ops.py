@@ -170,7 +170,7 @@ def _answered(body: ev.ApprovalResolved, seq: int, at: int) -> tuple[Op, ...]:
     fields = {"state": body.decision, "by": body.by, "scope": body.scope, "grantId": body.grant_id}
     return (
         upsert(f"approval/{body.approval_id}", "approval", answeredSeq=seq, answeredAt=at, **fields),
-        upsert(f"tool/{body.call_id}", "tool", state="proposed"),
+        upsert(f"tool/{body.call_id}", "tool", state="proposed", answer=body.decision, answeredBy=body.by),
     )
 
 

@@ -159,6 +159,7 @@ async def refresh_lenses(asks: Asks, changes: News) -> None:
 def _commands(hunk: PendingHunk, *, whole: bool) -> _Rows:
     size = f"+{hunk.new_count} −{hunk.old_count}" if hunk.hunk_digest is not None else hunk.kind
     note = f", {hunk.runs_by_itself}" if hunk.runs_by_itself else ""
+    note += f", {'refused' if hunk.rule.verdict == 'deny' else 'asked about'}: {hunk.rule.words}" if hunk.rule else ""
     note += ", conflicted: meets your edit" if hunk.state == "conflicted" else ""
     if hunk.state == "conflicted" and hunk.user_digest is not None:
         rows = [
