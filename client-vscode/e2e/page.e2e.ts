@@ -365,6 +365,23 @@ test("without a model the way on stands there before anything was asked, and goe
   await note.waitFor({ state: "detached" });
 });
 
+test("a failure above the composer is told until something succeeds, and no longer", async () => {
+  await panel.fresh();
+  const told = panel.locator(".told");
+  await panel.post({ type: "told", words: "It did not work.", bad: true });
+  await told.getByText("It did not work.").waitFor();
+  await panel.post({ type: "sent", ok: false, text: "" });
+  expect(await told.innerText()).toContain("It did not work.");
+  await panel.post({ type: "sent", ok: true, text: "" });
+  await expect.poll(() => told.innerText()).toBe("");
+  await panel.post({ type: "told", words: "Nor did this.", bad: true });
+  await panel.post({ type: "done" });
+  await expect.poll(() => told.innerText()).toBe("");
+  await panel.post({ type: "told", words: "Put back: a.py", bad: false });
+  await panel.post({ type: "done" });
+  expect(await told.innerText()).toContain("Put back: a.py");
+});
+
 test("axe finds nothing against names and roles of any of these rows", async () => {
   const read = (id: string): ViewItem => tool(id, { tool: "read_file", state: "ok", arguments: '{"path":"a.py"}', result: "text" });
   await panel.load([
