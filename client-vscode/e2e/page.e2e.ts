@@ -105,7 +105,7 @@ test("a name that looks like another is written out where it is seen, in its too
   await row.getByText("a⟨U+FE0F⟩.py").waitFor();
   const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));
   expect(attributes.filter((one) => one.includes("\ufe0f"))).toEqual([]);
-  expect(attributes).toContain("Keep a⟨U+FE0F⟩.py");
+  expect(attributes.filter((one) => / a⟨U\+FE0F⟩\.py/.test(one)).length).toBeGreaterThan(0); // as "Keep …"
 });
 
 const CARD: ViewItem = {
@@ -195,7 +195,6 @@ test("a folder's font does not draw the command of a card, and in the narrowest 
     all.map((one) => one.getBoundingClientRect()).map(({ left, right, top }) => ({ left, right, top })),
   );
   expect(places).toHaveLength(2);
-  console.log(JSON.stringify(places));
   expect(places.every(({ left, right }) => left >= 0 && right <= 150)).toBe(true);
   expect(places[1]!.top).toBeGreaterThan(places[0]!.top);
   await panel.page.setViewportSize({ width: 400, height: 900 });
