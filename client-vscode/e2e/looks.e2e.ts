@@ -29,9 +29,15 @@ beforeAll(async () => {
   panel = await PanelPage.open();
   await panel.page.addStyleTag({ content: ":root { --vscode-focusBorder: #0078d4 }" }); // a theme would
   await panel.load([{ id: "message/1", kind: "message.user", fields: { text: "the first words", state: "delivered" } }]);
-  const budget = { whose: "session", unit: "tokens", used: 12_400, limit: 1_000_000, running: false, ahead: false, words: "" } as const;
+  const budget = { whose: "session", unit: "tokens", used: 12_400, limit: 1_000_000, running: false, ahead: false, uncounted: 0, words: "" } as const;
   const counted = { contextTokens: 128_300, unpriced: 3, tokens: 12_400, seq: 12_299, budget };
-  await panel.state({ ...counted, files: [FILE], trust: "restricted" }, { modelLabel: "A model of quite a long name (no model)" });
+  await panel.state({
+    ...counted,
+    files: [FILE],
+    trust: "restricted",
+    model: "a-model-of-quite-a-long-name",
+    modelLabel: "A model of quite a long name (no model)",
+  });
   await panel.locator(".files .frow").waitFor();
 });
 
@@ -57,7 +63,7 @@ test.each([NARROW, 340, 400, 700])("at %d pixels no word that decides is cut, an
     );
   expect(over).toEqual([]);
   const model = panel.locator(".tb .pick").first();
-  expect(await model.innerText()).toBe("A model of quite a long name"); // its whole stands in the hover
+  expect(await model.innerText()).toBe("a-model-of-quite-a-long-name"); // who answers stands in the hover
   expect(await model.getAttribute("title")).toContain("A model of quite a long name (no model)");
 });
 

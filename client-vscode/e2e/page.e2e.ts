@@ -1,5 +1,6 @@
 /** The panel's page alone in a browser: what it draws of what it is given, where keys lead, and what it asks for. */
 
+import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ViewItem } from "../../protocol/typescript/wire.ts";
 import { violationsIn } from "./kit/access.ts";
@@ -99,7 +100,7 @@ test("while a command runs its last lines stand below with their number, fewer t
 test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
   const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", findings: [], digest: "d", refused: "" };
   const path = "a\ufe0f.py";
-  await panel.load([], { files: [{ ...file, changeId: "c", path, name: path }] });
+  await panel.load([], { files: [{ ...file, changeId: "c", digest: "d".repeat(64), path, name: path }] });
   const row = panel.locator(".files li");
   await row.getByText("a⟨U+FE0F⟩.py").waitFor();
   const attributes = await row.evaluate((li) => [li, ...li.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value)));
@@ -334,6 +335,33 @@ test("looks that follow one another are one line that opens to each of them, by 
   await panel.upsert(tool("c2", { hints: [{ kind: "instruction_like", line: 1, excerpt: "obey" }] }));
   await panel.locator(".beside").getByText("reads like words to an agent").waitFor(); // it stands by itself from now on
   expect(await panel.locator(".item").count()).toBe(2);
+});
+
+test("before the first message mode, model and sandbox are chosen by keys, and stand as chosen", async () => {
+  await panel.fresh();
+  const pick = (name: string): Locator => panel.locator(".tb").getByRole("button", { name, exact: true });
+  await pick("test").press("Enter");
+  await pick("Agent").press("Enter");
+  await pick("Sandbox: as the folder is trusted").press("Enter");
+  const asked = (await panel.asked("verb")).slice(-3).map(({ verb }) => verb);
+  expect(asked).toEqual(["chooseModel", "chooseMode", "chooseSandbox"]);
+  await panel.fresh({ model: "qwen3-coder", modelLabel: "OpenAI-compatible model at host", mode: "plan", sandbox: "docker" });
+  await pick("Plan").waitFor();
+  await pick("Sandbox: docker").waitFor();
+  expect(await pick("qwen3-coder").getAttribute("title")).toBe("Model of the next request: qwen3-coder, OpenAI-compatible model at host");
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
+});
+
+test("without a model the way on stands there before anything was asked, and goes when there is one", async () => {
+  await panel.fresh({ model: "", modelLabel: "", noModelIn: "/c/config.toml" });
+  const note = panel.locator(".note", { hasText: "No model is set up." });
+  await note.getByText("into /c/config.toml.").waitFor();
+  await note.getByRole("button", { name: "Keep a key" }).press("Enter");
+  await note.getByRole("button", { name: "Open config.toml" }).press("Enter");
+  expect((await panel.asked("verb")).slice(-2).map(({ verb }) => verb)).toEqual(["setKey", "openConfig"]);
+  expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
+  await panel.fresh();
+  await note.waitFor({ state: "detached" });
 });
 
 test("axe finds nothing against names and roles of any of these rows", async () => {

@@ -5,7 +5,9 @@ import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import type { Locator } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { SessionInfo } from "../../protocol/typescript/wire.ts";
 import { THEME_KEYS, violationsInEveryTheme } from "./kit/access.ts";
 import { Editor, shown } from "./kit/editor.ts";
 import type { Window } from "./kit/editor.ts";
@@ -15,6 +17,15 @@ import { call, scene } from "./kit/script.ts";
 import type { Step } from "./kit/script.ts";
 
 const SECRET = "tok-93Q7-xyzzy";
+const THEIRS = [
+  "version = 1",
+  "[[rule]]",
+  'id = "here.theirs"',
+  'effects = ["install"]',
+  'verdict = "deny"',
+  'justification = "No."',
+  'match = [{ effect = "install", target = "any" }]',
+].join("\n");
 const LINES = 61;
 const COUNT = `import time\nfor n in range(1, ${LINES + 1}): print("round", n, flush=True)\ntime.sleep(3600)`;
 const REACH = [
@@ -81,17 +92,30 @@ afterEach(async ({ task }) => {
   }
 });
 
-test("another model is chosen in the composer, and answers from the next message on", async () => {
+test("the first message is a plan by the model that was chosen before; another one answers from the next message on", async () => {
+  const pick = (name: string): Locator => window.panel.locator(".tb").getByRole("button", { name, exact: true });
+  const row = (name: string): Locator => window.page.locator(`.quick-input-list .monaco-list-row[aria-label^="${name},"]`);
+  await pick("test").click(); // before there is a session
+  await row("second").click();
+  await pick("second").waitFor();
+  await pick("Agent").click();
+  await row("Plan").click();
+  await pick("Plan").waitFor();
   await window.say("who are you", "Trusted");
-  await window.panel.getByText("The first model.").waitFor();
-  await window.panel.locator(".pick", { hasText: "“e2e”" }).click();
-  await quick("“second”").click();
-  await window.panel.locator(".pick", { hasText: "“second”" }).waitFor();
-  await window.say("who are you, now");
   await window.panel.getByText("The second model.").waitFor();
-  await window.panel.locator(".pick", { hasText: "“second”" }).click();
-  await quick("“e2e”").click();
-  await window.panel.locator(".pick", { hasText: "“e2e”" }).waitFor();
+  const { connection } = await home.connect();
+  const { sessionId } = (await connection.call("session/list", {})).sessions[0] as SessionInfo;
+  expect(await connection.call("session/show", { sessionId })).toMatchObject({ mode: "plan", info: { model: "second" } });
+  await connection.close();
+  await pick("Plan").click();
+  await row("Agent").click();
+  await pick("Agent").waitFor();
+  await pick("second").click();
+  await window.page.locator(".quick-input-list", { hasText: "in use" }).waitFor();
+  await row("test").click();
+  await pick("test").waitFor();
+  await window.say("who are you, now");
+  await window.panel.getByText("The first model.").waitFor();
 });
 
 test("while a command runs its newest lines stand below it, with their number; all of them open, and Stop ends it", async () => {
@@ -158,6 +182,28 @@ test("rules are given by saving their text; what the daemon refuses is told, and
   await window.command("File: Save");
   await window.page.locator(".tab.active.dirty").waitFor({ state: "detached" });
   await window.command("View: Close All Editors");
+});
+
+test("rules that another client gave while a text was typed are not replaced by it, also where it is to be overwritten", async () => {
+  const { connection } = await home.connect();
+  const { sessionId } = (await connection.call("session/list", {})).sessions[0]!;
+  await window.command("Gloveport: Edit the Rules of This Session");
+  const text = window.page.locator(".editor-instance .view-lines").last();
+  await text.click();
+  await window.page.keyboard.press("Control+a");
+  await window.page.keyboard.type("version = 1");
+  await connection.call("session/rules", { clientRequestId: "theirs", sessionId, text: THEIRS });
+  await window.command("File: Save");
+  await (await window.toast("content of the file is newer")).getByRole("button", { name: "Overwrite" }).click();
+  await window.toast("The rules were changed since this text was read, so nothing was saved");
+  await window.shot("74-rules-changed-meanwhile");
+  expect((await connection.call("policy/show", { sessionId })).ownText).toBe(THEIRS);
+  await window.page.locator(".tab.active.dirty").waitFor(); // nothing of what was typed is lost
+  await window.command("File: Revert File");
+  await window.page.locator(".view-line", { hasText: "here.theirs" }).waitFor();
+  await window.command("View: Close All Editors");
+  await connection.call("session/rules", { clientRequestId: "away", sessionId, text: "" });
+  await connection.close();
 });
 
 test("a text is erased: asked for, its session's mark typed, confirmed with what goes; then nothing shows or holds it", async () => {

@@ -306,8 +306,11 @@ test("the doctor's report names every probe, and stands in the status bar's hove
   expect(await window.page.locator(".monaco-hover", { hasText: "not run in this window" }).count()).toBe(0);
 });
 
-test("a key is kept in the editor's secret store, shown to nobody, and reaches the next daemon alone", async () => {
+test("a key is kept in the editor's secret store, shown to nobody, and an idle daemon begins anew with it at once", async () => {
   const key = "sk-e2e-0123456789";
+  const environment = (): string => readFileSync(`/proc/${home.daemonPid}/environ`, "utf8");
+  const before = home.daemonPid;
+  expect(environment()).not.toContain(key);
   await window.command("Gloveport: Keep a Model's Key");
   await window.page.locator(".quick-input-list .monaco-list-row", { hasText: "OpenAI" }).click();
   const box = window.page.locator('.quick-input-widget input[type="password"]');
@@ -315,10 +318,6 @@ test("a key is kept in the editor's secret store, shown to nobody, and reaches t
   await box.fill(key);
   await window.page.keyboard.press("Enter");
   await window.page.locator(".notification-toast", { hasText: "Kept." }).waitFor();
-  const environment = (): string => readFileSync(`/proc/${home.daemonPid}/environ`, "utf8");
-  expect(environment()).not.toContain(key);
-  const before = home.daemonPid;
-  await home.killDaemon("SIGTERM");
   await until("the next daemon", () => home.daemonPid !== null && home.daemonPid !== before);
   expect(environment()).toContain(`OPENAI_API_KEY=${key}`);
   expect(editor.extensionLog()).not.toContain(key);

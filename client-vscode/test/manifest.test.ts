@@ -69,7 +69,7 @@ test("a restricted workspace can neither name the program nor its arguments, wha
 /** What a restricted window may still ask that changes something: stopping what runs. */
 const ALSO_RESTRICTED = ["cancel"];
 /** Steps of `start`, which has asked. */
-const ASKED_BY_START = ["ensureTrust", "limit"];
+const ASKED_BY_START = ["ensureTrust", "limit", "withImage"];
 
 test("whatever asks the daemon to change something asks first whether the window is trusted", () => {
   const methods = ["actions.ts", "pickers.ts", "records.ts", "ownRules.ts", "answers.ts"].flatMap((name) =>

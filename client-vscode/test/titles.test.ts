@@ -22,7 +22,7 @@ test("the first words of the first message, read anew when the session changed; 
   const link = new Link({
     open: () => daemon.open(),
     later,
-    explain: (error) => ({ kind: "failed", words: String(error), action: null }),
+    explain: (error) => ({ kind: "failed", words: String(error), actions: [] }),
     log: () => undefined,
   });
   const window = { roots: () => [], recall: () => undefined, remember: () => undefined };

@@ -13,7 +13,7 @@ import { SmallDaemon, dice, turnOver } from "./kit/daemon.ts";
 
 const SEEDS = 60;
 const STEPS = 60;
-const failed = (error: unknown): LinkState => ({ kind: "failed", words: String(error), action: null });
+const failed = (error: unknown): LinkState => ({ kind: "failed", words: String(error), actions: [] });
 
 class World {
   readonly daemon: SmallDaemon;

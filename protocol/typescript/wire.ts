@@ -354,16 +354,18 @@ export interface ModelChooseParams {
   readonly model: string;
 }
 
-/** A model that can be chosen; `label` says honestly what it is. */
+/** A model that can be chosen; `label` says honestly what it is. `key_env` names the variable that holds its key; it is empty where no key is asked for. */
 export interface ModelInfo {
   readonly provider: string;
   readonly model: string;
   readonly label: string;
+  readonly keyEnv?: string;
 }
 
-/** The configured models. */
+/** The configured models, and the file that configures them. */
 export interface ModelListResult {
   readonly models: readonly ModelInfo[];
+  readonly settingsPath?: string;
 }
 
 /** The most that a turn and the session may cost, in billionths of a US dollar; null = no limit. */
@@ -702,7 +704,7 @@ export interface SessionExportResult {
   readonly nextSeq: number | null;
 }
 
-/** One row of the list of sessions. */
+/** One row of the list of sessions. `provider` and `model` name what `model_label` describes; they are empty where the session is not loaded. */
 export interface SessionInfo {
   readonly sessionId: string;
   readonly workspaceId: string;
@@ -713,6 +715,8 @@ export interface SessionInfo {
   readonly sandbox: string;
   readonly trustLevel: string;
   readonly updatedAt: number;
+  readonly provider?: string;
+  readonly model?: string;
 }
 
 /** List sessions, newest first; `root` narrows to one workspace. */

@@ -175,3 +175,30 @@ def test_a_client_leaves_what_a_rule_speaks_of() -> None:
     assert "c.sql: the rule user:deny refuses it: You deny." in words
     assert "by its name" in words
     assert "by its name" not in left_words(changes[2:])
+
+
+async def test_another_content_than_was_shown_is_neither_accepted_nor_rejected(home: Home) -> None:
+    """A decision on the older digest is refused whole: nothing is written, what is proposed now stays."""
+    home.play(
+        {"when": {"turns_total": 0}, "calls": [call("write_file", path="b.txt", content="new\n")]},
+        {"when": {"user_contains": "again", "turn": 0}, "calls": [call("write_file", path="b.txt", content="evil\n")]},
+        DONE,
+    )
+    async with home.room() as kit:
+        session = await kit.begin()
+        (home.worktree(session) / "c.txt").write_text("other\n")
+        await kit.send(session)
+        await kit.idle(session)
+        shown = await kit.changes(session)
+        await kit.send(session, "again")
+        await kit.idle(session)
+        for method in ("change/accept", "change/reject"):
+            refused = await kit.refused(method, kit.decision(session, *shown.values()))
+            assert refused.code is ErrorCode.CHANGE_SUPERSEDED
+        assert not (home.root / "b.txt").exists()
+        assert not (home.root / "c.txt").exists()
+        now = await kit.changes(session)
+        assert set(now) == {"b.txt", "c.txt"}
+        assert now["b.txt"].digest != shown["b.txt"].digest
+        await kit.call("change/accept", kit.decision(session, now["b.txt"]))
+        assert (home.root / "b.txt").read_text() == "evil\n"

@@ -55,6 +55,8 @@ async def choose(kit: Kit, session_id: str, model: str) -> None:
     """Use another model."""
     params = ModelChooseParams(client_request_id=model, session_id=session_id, provider="scripted", model=model)
     await kit.call("model/choose", params)
+    info = (await show(kit, session_id)).info
+    assert (info.provider, info.model) == ("scripted", model)
 
 
 async def test_a_limit_of_money_outlives_the_daemon_ends_the_turn_and_can_be_raised(home: Home) -> None:

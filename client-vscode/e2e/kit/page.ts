@@ -12,7 +12,7 @@ import { build } from "esbuild";
 import { chromium } from "playwright-core";
 import type { Browser, Page } from "playwright-core";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
-import type { FromPanel, PanelState, SessionPicture, ToPanel } from "../../src/common/panel.ts";
+import type { FreshPicture, FromPanel, PanelState, SessionPicture, ToPanel } from "../../src/common/panel.ts";
 import { BROWSER_FLAGS } from "./given.ts";
 import { CLIENT } from "./home.ts";
 import { until } from "./processes.ts";
@@ -27,6 +27,7 @@ const PICTURE: SessionPicture = {
   trust: "trusted",
   sandbox: "bubblewrap",
   model: "test",
+  modelLabel: "Test",
   goal: 1,
   turnId: null,
   since: null,
@@ -47,12 +48,12 @@ const PICTURE: SessionPicture = {
   turns: {},
 };
 const STATE: PanelState = {
-  link: { kind: "ready", words: "", action: null },
+  link: { kind: "ready", words: "", actions: [] },
   trusted: true,
   folders: 1,
   sessions: [],
   session: PICTURE,
-  modelLabel: "test",
+  fresh: { model: "test", modelLabel: "Test", mode: "agent", sandbox: "", noModelIn: "" },
   standing: "",
   mac: false,
 };
@@ -98,10 +99,17 @@ export class PanelPage {
     await this.state(picture);
     this.seq += 1;
     await this.post({ type: "load", sessionId: SESSION, items, first: 0, seq: this.seq });
+    await this.page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"); // a key pressed before meets no row
   }
 
   async state(picture: Partial<SessionPicture> = {}, beside: Partial<PanelState> = {}): Promise<void> {
     await this.post({ type: "state", state: { ...stateOf(picture), ...beside } });
+  }
+
+  /** Show no session: the first message begins one with these. */
+  async fresh(picture: Partial<FreshPicture> = {}, beside: Partial<PanelState> = {}): Promise<void> {
+    await this.post({ type: "clear" });
+    await this.post({ type: "state", state: { ...STATE, ...beside, session: null, fresh: { ...STATE.fresh, ...picture } } });
   }
 
   /** One event with these operations. */

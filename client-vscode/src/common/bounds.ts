@@ -41,7 +41,15 @@ export function limitsOf(detail: SessionDetail | null): readonly Limit[] {
   const next = { tokens: Math.max(detail.nextTokens ?? 0, 1), usd: detail.nextNanoUsd ?? 0 };
   const running = detail.turnId !== null;
   const all = [
-    { name: "turnTokens", unit: "tokens", whose: "turn", running, used: detail.turnTokens ?? 0, uncounted: detail.turnUncountedTokens ?? 0, limit: detail.turnTokensMax ?? null },
+    {
+      name: "turnTokens",
+      unit: "tokens",
+      whose: "turn",
+      running,
+      used: detail.turnTokens ?? 0,
+      uncounted: detail.turnUncountedTokens ?? 0,
+      limit: detail.turnTokensMax ?? null,
+    },
     {
       name: "sessionTokens",
       unit: "tokens",
@@ -52,7 +60,15 @@ export function limitsOf(detail: SessionDetail | null): readonly Limit[] {
       limit: detail.sessionTokensMax ?? null,
     },
     { name: "turnNanoUsd", unit: "usd", whose: "turn", running, used: detail.turnNanoUsd ?? 0, uncounted: 0, limit: detail.turnNanoUsdMax ?? null },
-    { name: "sessionNanoUsd", unit: "usd", whose: "session", running, used: detail.sessionNanoUsd ?? 0, uncounted: 0, limit: detail.sessionNanoUsdMax ?? null },
+    {
+      name: "sessionNanoUsd",
+      unit: "usd",
+      whose: "session",
+      running,
+      used: detail.sessionNanoUsd ?? 0,
+      uncounted: 0,
+      limit: detail.sessionNanoUsdMax ?? null,
+    },
   ] as const;
   return all.flatMap((one): Limit[] => {
     if (one.limit === null) {

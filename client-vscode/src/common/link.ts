@@ -15,7 +15,7 @@ const RETRY_FIRST_MS = 250;
 const RETRY_MOST_MS = 15_000;
 const AWAY = new Error("The window is closing.");
 
-export const IDLE: LinkState = { kind: "idle", words: "", action: null };
+export const IDLE: LinkState = { kind: "idle", words: "", actions: [] };
 
 /** A link that was opened. */
 export interface Line {
@@ -74,7 +74,7 @@ export class Link implements Disposable {
 
   private async open(quiet: boolean): Promise<Line> {
     if (!quiet) {
-      this.say({ kind: "starting", words: "Connecting to the daemon", action: null });
+      this.say({ kind: "starting", words: "Connecting to the daemon", actions: [] });
     }
     let line: Line;
     try {
@@ -94,7 +94,7 @@ export class Link implements Disposable {
     }
     this.waitMs = RETRY_FIRST_MS;
     void line.closed.then(() => this.ended(line));
-    this.say({ kind: "ready", words: "", action: null });
+    this.say({ kind: "ready", words: "", actions: [] });
     this.opened.fire(line.rpc);
     return line;
   }
@@ -107,7 +107,7 @@ export class Link implements Disposable {
     }
     this.tools.log("the connection ended");
     const wanted = this.wanted();
-    this.say(wanted ? { kind: "lost", words: "Connection lost. Trying again", action: { title: "Try now", verb: "retry" } } : IDLE);
+    this.say(wanted ? { kind: "lost", words: "Connection lost. Trying again", actions: [{ title: "Try now", verb: "retry" }] } : IDLE);
     this.lost.fire();
     if (wanted) {
       this.again();

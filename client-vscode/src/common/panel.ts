@@ -19,8 +19,13 @@ export type LinkKind = "idle" | "starting" | "ready" | "lost" | "missing" | "ver
 export interface LinkState {
   readonly kind: LinkKind;
   readonly words: string;
-  /** What can be done about it: a button of the panel. */
-  readonly action: { readonly title: string; readonly verb: PanelVerb } | null;
+  /** What can be done about it: buttons of the panel. */
+  readonly actions: readonly WayOn[];
+}
+
+export interface WayOn {
+  readonly title: string;
+  readonly verb: PanelVerb;
 }
 
 /** What a button of the panel may ask for by name; the extension knows each of them. */
@@ -40,6 +45,8 @@ export type PanelVerb =
   | "openDoctor"
   | "openTests"
   | "showUsage"
+  | "setKey"
+  | "openConfig"
   | "attachFile"
   | "chooseMode"
   | "setBudget"
@@ -117,7 +124,9 @@ export interface SessionPicture {
   readonly phase: string;
   readonly trust: string;
   readonly sandbox: string;
+  /** The model's own name, and in honest words who answers. */
   readonly model: string;
+  readonly modelLabel: string;
   readonly goal: number;
   readonly turnId: string | null;
   /** Since when it runs or waits (UTC microseconds, the daemon's clock); null while idle. */
@@ -145,13 +154,25 @@ export interface SessionPicture {
   readonly turns: TurnFacts;
 }
 
+/** What the first message would begin with. */
+export interface FreshPicture {
+  /** The model's own name, and who answers; empty where it is not known, or there is none. */
+  readonly model: string;
+  readonly modelLabel: string;
+  readonly mode: Mode;
+  /** Empty: the one that the folder's trust level brings. */
+  readonly sandbox: string;
+  /** The file in which a model could be set up, where there is none; empty while there is one. */
+  readonly noModelIn: string;
+}
+
 export interface PanelState {
   readonly link: LinkState;
   readonly trusted: boolean;
   readonly folders: number;
   readonly sessions: readonly SessionRow[];
   readonly session: SessionPicture | null;
-  readonly modelLabel: string;
+  readonly fresh: FreshPicture;
   /** Words that stand until they are untrue, such as that nothing can be saved. */
   readonly standing: string;
   readonly mac: boolean;

@@ -19,21 +19,25 @@ import type { Answer, Attachment, Found, SendVerb, SteeringKind } from "../commo
 import { labelText } from "../common/plain.ts";
 import { str } from "../common/toolRow.ts";
 import { sub } from "../common/cardModel.ts";
+import { askImage } from "./askImage.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Followed } from "../common/followed.ts";
+import type { Fresh } from "../common/fresh.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { confirm, show } from "./tell.ts";
 
 export class Actions {
   private readonly daemon: Daemon;
   private readonly sessions: Sessions;
+  private readonly fresh: Fresh;
   private readonly answering = new Emitter<string>();
   /** A card is answered from this window, by its item; told before the answer is sent. */
   readonly onAnswering = this.answering.event;
 
-  constructor(daemon: Daemon, sessions: Sessions) {
+  constructor(daemon: Daemon, sessions: Sessions, fresh: Fresh) {
     this.daemon = daemon;
     this.sessions = sessions;
+    this.fresh = fresh;
   }
 
   /** Raises in a restricted window. */
@@ -80,15 +84,42 @@ export class Actions {
   async start(): Promise<string | null> {
     this.checkTrusted();
     const root = await this.chooseRoot();
+    const connection = await this.daemon.connect();
+    await this.fresh.learn(connection);
+    if (this.fresh.model === null) {
+      throw new Error("No model is set up yet. Keep a key or open config.toml; both stand at the top of this panel.");
+    }
     if (root === null || !(await this.ensureTrust(root))) {
       return null;
     }
-    const connection = await this.daemon.connect();
-    const session = await connection.call("session/start", { clientRequestId: randomUUID(), root });
-    await this.limit(session.sessionId);
-    await this.sessions.show(session.sessionId);
+    const { sandbox } = this.fresh;
+    const { sessionId } = await this.fresh.begin(connection, root, randomUUID);
+    if (sandbox !== "" && !(await this.withImage(sessionId, sandbox))) {
+      return null;
+    }
+    await this.limit(sessionId);
+    this.fresh.spend();
+    await this.sessions.show(sessionId);
     this.sessions.refreshSoon();
-    return session.sessionId;
+    return sessionId;
+  }
+
+  /** The image that the folder asks for, in the sandbox that was chosen. False when the user turned back: the session is gone. */
+  private async withImage(sessionId: string, sandbox: string): Promise<boolean> {
+    const connection = await this.daemon.connect();
+    let isBegun = false;
+    try {
+      const image = await askImage(connection, sessionId, sandbox);
+      if (image !== undefined && image !== "") {
+        await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId, sandbox, image });
+      }
+      isBegun = image !== undefined;
+    } finally {
+      if (!isBegun) {
+        await connection.call("session/delete", { clientRequestId: randomUUID(), sessionId });
+      }
+    }
+    return isBegun;
   }
 
   /** Set the limits of the user's settings before the first message; a session that can't have them does not begin. */

@@ -2,7 +2,7 @@
  * Asking the daemon about itself, its measures, a command, and the whole of a session.
  *
  * Purpose: what the window can ask at any time, shown as words or as a text of their own.
- * Invariant: nothing is changed by asking; a daemon is restarted only after the user confirmed what that stops.
+ * Invariant: nothing is changed by asking; a daemon that does anything for anybody is restarted only after the user confirmed what that stops.
  * Must never: run a command that is asked about.
  */
 
@@ -13,7 +13,7 @@ import { capital, counted } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Documents } from "./documents.ts";
-import { confirm, offer, show } from "./tell.ts";
+import { confirm, offer, show, tellInformation } from "./tell.ts";
 
 /** A transcript that is longer is cut, and says so. */
 const TRANSCRIPT_CHARS_MAX = 20_000_000;
@@ -43,22 +43,36 @@ export class Answers {
     const others = clients > 1 ? ` ${counted(clients - 1, "other client")} lose their connection for a moment.` : "";
     const turns = runningTurns > 0 ? `${counted(runningTurns, "turn")} will be interrupted and picked up again.` : "No turn runs.";
     if ((await confirm("Restart the daemon?", `${turns}${others}`, "Restart")) === "Restart") {
-      const { link } = this.daemon;
-      const lost = new Promise<void>((resolve) => {
-        const listening = link.onLost(() => {
-          listening.dispose();
-          resolve();
-        });
-      });
-      await connection.call("daemon/stop", {});
-      await lost; // until then the link is the old one's
-      await link.retry();
+      await this.beginAnew();
     }
   }
 
-  /** A key was kept or removed: the daemon gets it when it begins anew. */
-  async offerRestart(words: string): Promise<void> {
-    if ((await offer(words, RESTART)) === RESTART) {
+  private async beginAnew(): Promise<void> {
+    const { link } = this.daemon;
+    const connection = await link.connect();
+    const lost = new Promise<void>((resolve) => {
+      const listening = link.onLost(() => {
+        listening.dispose();
+        resolve();
+      });
+    });
+    await connection.call("daemon/stop", {});
+    await lost; // until then the link is the old one's
+    await link.retry();
+  }
+
+  /** A key was kept or removed: a daemon that does nothing, for nobody else, begins anew with it at once. */
+  async takeKey(words: string): Promise<void> {
+    if (this.daemon.state.kind !== "ready") {
+      tellInformation(`${words} The daemon begins with that.`);
+      return;
+    }
+    const connection = await this.daemon.connect();
+    const { runningTurns, clients } = await connection.call("daemon/status", {});
+    if (runningTurns === 0 && clients <= 1 && vscode.workspace.isTrusted) {
+      await this.beginAnew();
+      tellInformation(`${words} The daemon began anew with that.`);
+    } else if ((await offer(`${words} It counts once the daemon is restarted.`, RESTART)) === RESTART) {
       await this.restart();
     }
   }

@@ -12,7 +12,7 @@ import { Emitter } from "../common/emitter.ts";
 import type { Later } from "../common/emitter.ts";
 import { Link } from "../common/link.ts";
 import type { Line } from "../common/link.ts";
-import type { LinkState } from "../common/panel.ts";
+import type { LinkState, WayOn } from "../common/panel.ts";
 import { RpcError } from "../common/rpc.ts";
 import { OWN_NAME } from "../common/said.ts";
 import { StartError, spawnConnection } from "../node/connection.ts";
@@ -76,16 +76,19 @@ export class Daemon implements vscode.Disposable {
   }
 }
 
-/** What went wrong at the start, and the button that helps. */
+const AGAIN: WayOn = { title: "Try again", verb: "retry" };
+const SETTINGS: WayOn = { title: "Open settings", verb: "openSettings" };
+
+/** What went wrong at the start, and the buttons that help. */
 export function failureState(error: unknown): LinkState {
   const words = error instanceof Error ? error.message : String(error);
   if (error instanceof StartError) {
     const help = `${words} Install gloveport, or name the program in the setting gloveport.command.`;
-    return { kind: "missing", words: help, action: { title: "Open settings", verb: "openSettings" } };
+    return { kind: "missing", words: help, actions: [SETTINGS, AGAIN] };
   }
   if ((error instanceof RpcError && error.data?.code === CODE_VERSION) || /speaks protocol/.test(words)) {
     const help = "The daemon and this extension speak different protocols. Install the same version of both, then run: gloveport daemon stop";
-    return { kind: "version", words: help, action: { title: "Try again", verb: "retry" } };
+    return { kind: "version", words: help, actions: [AGAIN] };
   }
-  return { kind: "failed", words, action: { title: "Show the log", verb: "showOutput" } };
+  return { kind: "failed", words, actions: [AGAIN, SETTINGS, { title: "Show the log", verb: "showOutput" }] };
 }

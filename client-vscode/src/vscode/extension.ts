@@ -10,6 +10,7 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { DaemonTold } from "../../../protocol/typescript/wire.ts";
+import { Fresh } from "../common/fresh.ts";
 import { Sessions } from "../common/sessions.ts";
 import type { Remembered } from "../common/sessions.ts";
 import { sha256 } from "../node/digest.ts";
@@ -41,24 +42,25 @@ export function activate(context: vscode.ExtensionContext): void {
   const { extensionUri, secrets } = context;
   const daemon = new Daemon(log, version);
   const sessions = sessionsOf(context.workspaceState, daemon, log);
-  const actions = new Actions(daemon, sessions);
+  const fresh = new Fresh();
+  const actions = new Actions(daemon, sessions, fresh);
   const documents = new Documents();
   const review = new Review(daemon, sessions, documents, context.globalState, log);
   const status = new Status(daemon, sessions, actions);
   const reports = new Reports(extensionUri, daemon, actions, status, log);
-  const pickers = new Pickers(daemon, sessions, actions, secrets);
+  const pickers = new Pickers(daemon, sessions, actions, fresh, secrets, context.globalState);
   const records = new Records(daemon, sessions, actions, documents);
   const rules = new OwnRules(daemon, sessions, actions);
   const answers = new Answers(daemon, actions, documents);
-  pickers.onKey = (words) => answers.offerRestart(words);
-  const pictured: Pictured = { daemon, sessions, standing: "", model: "" };
+  pickers.onKey = (words) => answers.takeKey(words);
+  const pictured: Pictured = { daemon, sessions, standing: "", fresh };
   const commands = new Commands({ log, daemon, sessions, actions, answers, documents, pickers, records, rules, review, reports });
   const panel = new PanelView(extensionUri, pictured, sessions, actions, log, commands.doors);
   const marks = new HunkMarks(vscode.Uri.joinPath(extensionUri, "media"), review);
   commands.panel = panel;
   commands.hunks = new HunkCommands(sessions, actions, review, marks, (words) => panel.draft(words));
   daemon.link.wanted = () => sessions.wantsLink || panel.visible;
-  daemon.environment = () => keptKeys(secrets);
+  daemon.environment = () => keptKeys(secrets, context.globalState);
 
   context.subscriptions.push(
     ...[log, daemon, sessions, documents, records, rules, review, status, panel, marks],
@@ -72,6 +74,16 @@ export function activate(context: vscode.ExtensionContext): void {
       pictured.standing = "";
       panel.refresh();
     }),
+    fresh.onChange(() => panel.refresh()),
+    vscode.workspace.onDidSaveTextDocument(({ uri }) => {
+      if (uri.fsPath === fresh.settingsPath && daemon.state.kind === "ready") {
+        daemon
+          .connect()
+          .then((rpc) => fresh.learn(rpc))
+          .catch((error: unknown) => log.warn(String(error)));
+      }
+    }),
+    daemon.link.onOpened((rpc) => fresh.learn(rpc).catch((error: unknown) => log.warn(String(error)))),
     ...trees(daemon, sessions, rules),
     ...commands.register(),
   );

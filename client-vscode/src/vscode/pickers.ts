@@ -11,11 +11,13 @@ import { relative } from "node:path";
 import * as vscode from "vscode";
 import type { SandboxInfo } from "../../../protocol/typescript/wire.ts";
 import { MODES, amount, limitsOf, limitsWith, parseTokens, parseUsd, raiseOf } from "../common/bounds.ts";
-import { imageQuestion } from "../common/imageQuestion.ts";
+import { EXAMPLE, isKeyName, keyRows, modelRows } from "../common/fresh.ts";
+import type { Fresh } from "../common/fresh.ts";
 import type { Attachment, Budget } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { capital, dollars, tokens } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
+import { askImage } from "./askImage.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { show } from "./tell.ts";
@@ -25,45 +27,52 @@ const FILES_MAX = 5_000;
 const OFF = "not offered here";
 
 export class Pickers {
-  /** A key was kept or removed, in words; it counts when the daemon begins anew. */
+  /** A key was kept or removed, in words; it counts for a daemon that begins after that. */
   onKey: (words: string) => Promise<void> = () => Promise.resolve();
 
   constructor(
     private readonly daemon: Daemon,
     private readonly sessions: Sessions,
     private readonly actions: Actions,
+    private readonly fresh: Fresh,
     private readonly secrets: vscode.SecretStorage,
+    private readonly memory: vscode.Memento,
   ) {}
 
+  /** Of the session that is shown; where none is, of the one that the first message begins. */
   async chooseModel(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
+    const session = this.sessions.current;
     const connection = await this.daemon.connect();
-    const { models } = await connection.call("model/list", {});
-    const inUse = session.beside.detail?.info.modelLabel;
-    const rows = models.map((one) => ({
-      label: labelText(one.label),
-      description: one.label === inUse ? "in use" : `${one.provider}/${one.model}`,
-      one,
-    }));
+    const models = await this.fresh.learn(connection);
+    const info = session?.beside.detail?.info;
+    const inUse = session === null ? this.fresh.model : { provider: info?.provider ?? "", model: info?.model ?? "" };
+    const rows = modelRows(models, inUse).map((row) => ({ ...row, label: labelText(row.label), detail: labelText(row.detail) }));
     const picked = await vscode.window.showQuickPick(rows, {
       title: "Model of the next request",
-      placeHolder: "Models come from your user settings",
+      placeHolder: "Models come from config.toml (Gloveport: Open config.toml)",
+      matchOnDescription: true,
+      matchOnDetail: true,
     });
-    if (picked !== undefined) {
-      const { provider, model } = picked.one;
-      await connection.call("model/choose", { clientRequestId: randomUUID(), sessionId: session.id, provider, model });
+    if (picked === undefined) {
+      return;
     }
+    const { provider, model } = picked.one;
+    if (session === null) {
+      this.fresh.choose({ model: { provider, model } });
+      return;
+    }
+    await connection.call("model/choose", { clientRequestId: randomUUID(), sessionId: session.id, provider, model });
   }
 
   async chooseSandbox(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
+    const session = this.sessions.current;
     const connection = await this.daemon.connect();
     const { sandboxes } = await connection.call("sandbox/list", {});
-    const info = session.beside.detail?.info;
-    const level = info?.trustLevel ?? "";
-    const picked = await pickRung(sandboxes, level, info?.sandbox ?? "");
+    const info = session?.beside.detail?.info;
+    const level = session === null ? await this.levelHere() : (info?.trustLevel ?? "");
+    const picked = await pickRung(sandboxes, level, session === null ? this.fresh.sandbox : (info?.sandbox ?? ""));
     if (picked === undefined) {
       return;
     }
@@ -72,25 +81,46 @@ export class Pickers {
       await show(`${picked.name}: ${state}`, detail);
       return;
     }
-    const image = imageQuestion(await connection.call("sandbox/devcontainer", { sessionId: session.id }), picked.name);
-    const answer = image === null ? null : await show(image.title, image.detail, USE_IMAGE, OWN_PROGRAMS);
-    if (answer === undefined) {
+    if (session === null) {
+      this.fresh.choose({ sandbox: picked.name });
       return;
     }
-    const reference = image !== null && answer === USE_IMAGE ? image.reference : "";
-    await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image: reference });
+    const image = await askImage(connection, session.id, picked.name);
+    if (image !== undefined) {
+      await connection.call("sandbox/choose", { clientRequestId: randomUUID(), sessionId: session.id, sandbox: picked.name, image });
+    }
+  }
+
+  /** How far the only folder is trusted; empty where that is not said yet, or there are several. */
+  private async levelHere(): Promise<string> {
+    const [root, ...others] = this.sessions.roots;
+    if (root === undefined || others.length > 0) {
+      return "";
+    }
+    const connection = await this.daemon.connect();
+    const { trustLevel } = await connection.call("workspace/show", { root });
+    return trustLevel === "unset" ? "" : trustLevel;
   }
 
   async chooseMode(): Promise<void> {
     this.actions.checkTrusted();
-    const session = this.actions.currentOrFail;
-    const inUse = session.beside.detail?.mode;
+    const session = this.sessions.current;
+    const inUse = session === null ? this.fresh.mode : session.beside.detail?.mode;
     const rows = MODES.map((one) => ({ ...one, description: one.mode === inUse ? "in use" : "" }));
-    const picked = await vscode.window.showQuickPick(rows, { title: "Mode of this session", placeHolder: "It counts from the next call on" });
-    if (picked !== undefined) {
-      const connection = await this.daemon.connect();
-      await connection.call("session/mode", { clientRequestId: randomUUID(), sessionId: session.id, mode: picked.mode });
+    const [title, placeHolder] =
+      session === null
+        ? ["Mode of the new session", "It counts from the first message on"]
+        : ["Mode of this session", "It counts from the next call on"];
+    const picked = await vscode.window.showQuickPick(rows, { title, placeHolder });
+    if (picked === undefined) {
+      return;
     }
+    if (session === null) {
+      this.fresh.choose({ mode: picked.mode });
+      return;
+    }
+    const connection = await this.daemon.connect();
+    await connection.call("session/mode", { clientRequestId: randomUUID(), sessionId: session.id, mode: picked.mode });
   }
 
   /** One of the four limits, or none of them any more; who turns back changes nothing. */
@@ -165,6 +195,23 @@ export class Pickers {
     return { path, lines: editor.selection.isEmpty ? null : [start.line + 1, last] };
   }
 
+  /** The daemon's settings, in which models stand; with an example where there are none yet. */
+  async openConfig(): Promise<void> {
+    if (this.fresh.settingsPath === "") {
+      await this.fresh.learn(await this.daemon.connect());
+    }
+    const uri = vscode.Uri.file(this.fresh.settingsPath);
+    const isThere = await vscode.workspace.fs.stat(uri).then(
+      () => true,
+      () => false,
+    );
+    const document = await vscode.workspace.openTextDocument(isThere ? uri : uri.with({ scheme: "untitled" }));
+    const editor = await vscode.window.showTextDocument(document);
+    if (!isThere && document.getText() === "") {
+      await editor.insertSnippet(new vscode.SnippetString(EXAMPLE));
+    }
+  }
+
   async showUsage(): Promise<void> {
     const session = this.actions.currentOrFail;
     const connection = await this.daemon.connect();
@@ -178,25 +225,26 @@ export class Pickers {
     await show(`${spent} in ${total.requests} requests`, detail);
   }
 
-  /** Keep a provider's key in the editor's own secret store; the daemon gets it at its next start by this window. */
+  /** Keep a model's key in the editor's own secret store; a daemon that this window begins gets it. */
   async setKey(): Promise<void> {
-    const rows = KEYS.map((one) => ({ label: one.label, description: one.variable, one }));
-    const picked = await vscode.window.showQuickPick(rows, { title: "Whose key?" });
+    const rows = keyRows(this.fresh.models).map((one) => ({ ...one, label: labelText(one.label) }));
+    const picked = await vscode.window.showQuickPick(rows, { title: "Whose key?", matchOnDescription: true });
     if (picked === undefined) {
       return;
     }
-    const { variable } = picked.one;
+    const { variable } = picked;
     const key = await vscode.window.showInputBox({
       title: `Key of ${picked.label}`,
       password: true,
       ignoreFocusOut: true,
-      prompt: "Empty removes it. The daemon gets it at its next start.",
+      prompt: "Empty removes it. It stays in the editor’s secret store and goes to the daemon alone.",
     });
     if (key === undefined) {
       return;
     }
     await (key === "" ? this.secrets.delete(variable) : this.secrets.store(variable, key));
-    await this.onKey(key === "" ? "Removed. A running daemon keeps what it began with." : "Kept. The next daemon begins with it.");
+    await this.memory.update(KEY_NAMES, [...new Set([...keyNames(this.memory), variable])]);
+    await this.onKey(key === "" ? "Removed." : "Kept.");
   }
 }
 
@@ -241,18 +289,17 @@ async function askLimit({ title, unit }: (typeof LIMITS)[number], now: number | 
   return typed === undefined ? undefined : parse(typed);
 }
 
-const USE_IMAGE = "Use This Image";
-const OWN_PROGRAMS = "Without It";
+const KEY_NAMES = "gloveport.keyNames";
 
-const KEYS = [
-  { label: "OpenAI", variable: "OPENAI_API_KEY" },
-  { label: "Anthropic", variable: "ANTHROPIC_API_KEY" },
-] as const;
+/** The variables of which a key may be kept: those of providers, and others that one was kept for. */
+function keyNames(memory: vscode.Memento): readonly string[] {
+  return [...keyRows([]).map(({ variable }) => variable), ...memory.get<readonly string[]>(KEY_NAMES, []).filter(isKeyName)];
+}
 
 /** The kept keys as variables for the program that is started. */
-export async function keptKeys(secrets: vscode.SecretStorage): Promise<Readonly<Record<string, string>>> {
+export async function keptKeys(secrets: vscode.SecretStorage, memory: vscode.Memento): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
-  for (const { variable } of KEYS) {
+  for (const variable of keyNames(memory)) {
     const key = await secrets.get(variable);
     if (key !== undefined) {
       found[variable] = key;

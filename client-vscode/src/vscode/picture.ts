@@ -9,6 +9,7 @@
 import * as vscode from "vscode";
 import type { ChangeInfo, SessionInfo } from "../../../protocol/typescript/wire.ts";
 import { nearestBudget, raiseOf } from "../common/bounds.ts";
+import type { Fresh } from "../common/fresh.ts";
 import { aloneWords, refusedWords } from "../common/keeping.ts";
 import type { FileRow, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
 import { suspectedFindings } from "../common/suspicion.ts";
@@ -22,8 +23,7 @@ export interface Pictured {
   readonly sessions: Sessions;
   /** Words that stand until they are untrue. */
   standing: string;
-  /** The model a new session would use, as far as it is known. */
-  model: string;
+  readonly fresh: Fresh;
 }
 
 function sessionRow(one: SessionInfo): SessionRow {
@@ -61,7 +61,8 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
     phase: info.phase,
     trust: info.trustLevel,
     sandbox: info.sandbox,
-    model: info.modelLabel,
+    model: info.model ?? "",
+    modelLabel: info.modelLabel,
     goal: detail?.goalRevision ?? 0,
     turnId: detail?.turnId ?? null,
     since,
@@ -83,7 +84,7 @@ function sessionPicture(session: Followed, listed: SessionInfo | undefined): Ses
   };
 }
 
-export function panelState({ daemon, sessions, standing, model }: Pictured): PanelState {
+export function panelState({ daemon, sessions, standing, fresh }: Pictured): PanelState {
   const { current } = sessions;
   const session = current === null ? null : sessionPicture(current, sessions.info(current.id));
   return {
@@ -92,7 +93,7 @@ export function panelState({ daemon, sessions, standing, model }: Pictured): Pan
     folders: sessions.roots.length,
     sessions: sessions.list.map(sessionRow),
     session,
-    modelLabel: session?.model ?? model,
+    fresh: fresh.picture,
     standing,
     mac: process.platform === "darwin",
   };

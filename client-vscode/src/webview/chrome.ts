@@ -8,7 +8,7 @@
 
 import { brief, budgetBrief } from "../common/bounds.ts";
 import { SEARCH_FROM } from "../common/found.ts";
-import type { Budget, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow } from "../common/panel.ts";
+import type { Budget, Found, FoundRow, LinkState, PanelState, SessionPicture, SessionRow, WayOn } from "../common/panel.ts";
 import { str } from "../common/toolRow.ts";
 import type { Fields } from "../common/toolRow.ts";
 import { capital, dollars, grouped, phaseLook, phaseWords, running, tokens } from "../common/words.ts";
@@ -105,8 +105,9 @@ export class Chrome {
       () => this.drawHeader(state),
     );
     this.picker.show([state.sessions, this.picking, session?.id], () => this.drawPicker(state));
-    this.banner.show([state.link, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended, session?.fault], () =>
-      this.drawBanner(state),
+    this.banner.show(
+      [state.link, state.fresh.noModelIn, state.standing, state.trusted, state.folders, session?.readOnly, session?.ended, session?.fault],
+      () => this.drawBanner(state),
     );
     this.files.show(session?.files ?? []);
     this.meters.show(
@@ -285,9 +286,9 @@ export class Chrome {
 
   private drawBanner(state: PanelState): void {
     const notes: HTMLElement[] = [];
-    const note = (sign: string, tone: string, words: string, action: LinkState["action"]): void => {
-      const act = action !== null && button("linkish", () => send({ type: "verb", verb: action.verb }), {}, action.title);
-      notes.push(h("div", { class: "note", role: "status" }, icon(sign, tone), h("div", {}, revealed(words), act && " ", act)));
+    const note = (sign: string, tone: string, words: string, ...ways: readonly WayOn[]): void => {
+      const acts = ways.flatMap(({ title, verb }) => [" ", button("linkish", () => send({ type: "verb", verb }), {}, title)]);
+      notes.push(h("div", { class: "note", role: "status" }, icon(sign, tone), h("div", {}, revealed(words), ...acts)));
     };
     if (!state.trusted) {
       note("shield", "warn", "This workspace is restricted. Sessions can be read; nothing starts or is decided.", {
@@ -301,17 +302,21 @@ export class Chrome {
     const { link } = state;
     if (link.kind !== "ready" && link.kind !== "idle") {
       const [sign, tone] = link.kind === "starting" ? ["spin", "live spin"] : link.kind === "lost" ? ["refresh", "warn"] : ["errc", "bad"];
-      note(sign ?? "info", tone ?? "", link.words, link.action);
+      note(sign ?? "info", tone ?? "", link.words, ...link.actions);
+    }
+    if (link.kind === "ready" && state.fresh.noModelIn !== "") {
+      const words = `No model is set up. Keep a key of OpenAI or Anthropic in the editor, or write a [[models]] entry into ${state.fresh.noModelIn}.`;
+      note("info", "warn", words, { title: "Keep a key", verb: "setKey" }, { title: "Open config.toml", verb: "openConfig" });
     }
     if (state.standing !== "") {
-      note("errc", "bad", state.standing, null);
+      note("errc", "bad", state.standing);
     }
     if (state.session !== null && state.session.ended !== "") {
       note("trash", "q", `This session is gone: ${state.session.ended}.`, { title: "New session", verb: "startSession" });
     } else if (state.session !== null && state.session.fault !== "") {
       note("errc", "bad", `What is shown may be old (${state.session.fault}). Reload the window.`, { title: "Show the log", verb: "showOutput" });
     } else if (state.session?.readOnly === true) {
-      note("lock", "q", "This session can be read, not continued.", null);
+      note("lock", "q", "This session can be read, not continued.");
     }
     fill(this.banner.element, ...notes);
   }

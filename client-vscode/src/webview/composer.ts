@@ -80,9 +80,11 @@ export class Composer {
       session?.queue,
       session?.turnId,
       session?.id,
-      state.modelLabel,
+      session?.model,
+      session?.modelLabel,
       session?.sandbox,
       session?.mode,
+      state.fresh,
       link.kind,
       trusted,
       folders,
@@ -282,31 +284,29 @@ export class Composer {
 
   private drawBar(state: PanelState): void {
     const verb = (name: "chooseModel" | "chooseMode" | "chooseSandbox" | "attachFile") => (): void => send({ type: "verb", verb: name });
-    const sandbox = state.session?.sandbox ?? "";
+    const { model, modelLabel, mode, sandbox } = state.session ?? state.fresh;
+    const whose = state.session === null ? "the session that the first message begins" : "this session";
+    const name = model === "" ? shortLabel(modelLabel) : model;
     fill(
       this.bar,
       button(
         "pick",
         verb("chooseModel"),
-        { title: `Model of the next request${state.modelLabel === "" ? "" : `: ${state.modelLabel}`}` },
-        h("span", {}, state.modelLabel === "" ? "Model" : shortLabel(state.modelLabel)),
+        { title: `Model of the next request${name === "" ? "" : `: ${name === modelLabel || modelLabel === "" ? name : `${name}, ${modelLabel}`}`}` },
+        h("span", {}, name === "" ? "Model" : revealed(name)),
         icon("cd", "s"),
       ),
-      state.session !== null &&
-        button(
-          "pick mode",
-          verb("chooseMode"),
-          { title: "Mode of this session: what it may do" },
-          h("span", {}, modeLabel(state.session.mode)),
-          icon("cd", "s"),
-        ),
-      sandbox !== "" &&
+      button("pick mode", verb("chooseMode"), { title: `Mode of ${whose}: what it may do` }, h("span", {}, modeLabel(mode)), icon("cd", "s")),
+      (sandbox !== "" || state.session === null) &&
         button(
           "pick sand",
           verb("chooseSandbox"),
-          { title: `Sandbox of this session: ${sandbox}`, label: `Sandbox: ${sandbox}` },
+          {
+            title: `Sandbox of ${whose}: ${sandbox === "" ? "as the folder is trusted" : sandbox}`,
+            label: `Sandbox: ${sandbox === "" ? "as the folder is trusted" : sandbox}`,
+          },
           icon("shield", "s"),
-          h("span", {}, sandbox),
+          h("span", {}, sandbox === "" ? "Sandbox" : sandbox),
           icon("cd", "s"),
         ),
       h("span", { class: "grow" }),

@@ -164,6 +164,8 @@ class ModelChoice:
     """The variable that key_env names, where it is not set."""
     price: ModelPrice | None = None
     """Null: what a list of prices knows."""
+    key_env: str = ""
+    """The variable that its key comes from; empty: no key is asked for."""
 
     @property
     def name(self) -> str:
@@ -241,7 +243,7 @@ def load_settings(home: Path, environment: Mapping[str, str] = os.environ) -> Se
     _only(plain, _TOP_KEYS, path, "")
     models = [_model(entry, path, environment) for entry in _entries(plain, path, "models")]
     models += [
-        ModelChoice(provider, _OWN_MODELS[provider], key=Secret(environment[variable]))
+        ModelChoice(provider, _OWN_MODELS[provider], key=Secret(environment[variable]), key_env=variable)
         for provider, variable in _KEY_VARIABLES.items()
         if environment.get(variable) and not any(choice.provider == provider for choice in models)
     ]
@@ -309,6 +311,7 @@ def _model(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str])
         script=Path(entry["script"]).expanduser() if "script" in entry else None,
         key_missing=entry.get("key_env") if not value else None,
         price=_price(entry, path),
+        key_env=variable or "",
     )
 
 

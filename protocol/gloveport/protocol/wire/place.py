@@ -130,17 +130,22 @@ class SandboxDoctorResult(WireModel):
 
 
 class ModelInfo(WireModel):
-    """A model that can be chosen; `label` says honestly what it is."""
+    """A model that can be chosen; `label` says honestly what it is.
+
+    `key_env` names the variable that holds its key; it is empty where no key is asked for.
+    """
 
     provider: str
     model: str
     label: str
+    key_env: str = ""
 
 
 class ModelListResult(WireModel):
-    """The configured models."""
+    """The configured models, and the file that configures them."""
 
     models: tuple[ModelInfo, ...]
+    settings_path: str = ""
 
 
 class ModelChooseParams(SessionMutation):

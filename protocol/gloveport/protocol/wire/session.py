@@ -39,7 +39,10 @@ class SessionStartParams(Mutation):
 
 
 class SessionInfo(WireModel):
-    """One row of the list of sessions."""
+    """One row of the list of sessions.
+
+    `provider` and `model` name what `model_label` describes; they are empty where the session is not loaded.
+    """
 
     session_id: str
     workspace_id: str
@@ -50,6 +53,8 @@ class SessionInfo(WireModel):
     sandbox: str
     trust_level: str
     updated_at: int
+    provider: str = ""
+    model: str = ""
 
 
 class SessionListParams(Page):

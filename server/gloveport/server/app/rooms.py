@@ -50,6 +50,7 @@ from gloveport.server.journal.store import Journal
 from gloveport.server.policy.rules.ruleset import RuleSet
 from gloveport.server.recovery.mended import mend_worktree
 from gloveport.server.recovery.recover import recover
+from gloveport.server.settings import SETTINGS_FILE
 from gloveport.server.tools.contract import Tool
 from gloveport.server.tools.toolbox import Toolbox
 from gloveport.server.transports.hub import Hub
@@ -236,6 +237,7 @@ def _facts(front: Front) -> Facts:
         data_dir=data_dir,
         journal_path=data_dir / DATABASE_FILE,
         audit_path=data_dir / AUDIT_FILE,
+        settings_path=front.places.config_dir / SETTINGS_FILE,
         older_data=front.older_data,
     )
 

@@ -29,6 +29,7 @@ class Facts:
     data_dir: Path
     journal_path: Path
     audit_path: Path
+    settings_path: Path
     older_data: tuple[Path, ...] = ()
     """Where other data of this user was found when this directory was a fresh one."""
 

@@ -41,7 +41,7 @@ from gloveport.server.commands.once import Once
 from gloveport.server.commands.session import check_strength, check_works, checked_root
 from gloveport.server.commands.trust import UNTOLD_APART, adopt_trust
 from gloveport.server.session.state import SessionState
-from gloveport.server.settings import TRUST_LEVELS, UNSET
+from gloveport.server.settings import TRUST_LEVELS, UNSET, ModelChoice
 from gloveport.server.transports.port import Caller
 from gloveport.server.workspace.identity import folder_identity, has_generation
 
@@ -123,14 +123,16 @@ async def doctor(house: House, params: SandboxDoctorParams, caller: Caller) -> S
     return await house.rungs.doctor(params.sandbox)
 
 
-def _model(house: House, provider: str, model: str) -> ModelInfo:
-    return ModelInfo(provider=provider, model=model, label=house.model_label(provider, model))
+def _model(house: House, choice: ModelChoice) -> ModelInfo:
+    label = house.model_label(choice.provider, choice.model)
+    return ModelInfo(provider=choice.provider, model=choice.model, label=label, key_env=choice.key_env)
 
 
 async def models(house: House, params: Empty, caller: Caller) -> ModelListResult:
     """The models that are set up."""
     return ModelListResult(
-        models=tuple(_model(house, choice.provider, choice.model) for choice in house.settings().models)
+        models=tuple(_model(house, choice) for choice in house.settings().models),
+        settings_path=str(house.facts.settings_path),
     )
 
 
@@ -138,7 +140,7 @@ async def choose_model(house: House, params: ModelChooseParams, caller: Caller, 
     """Use another model from the next request on."""
     actor = await house.sessions.open(params.session_id)
     choice = house.settings().find(params.provider, params.model)
-    info = _model(house, choice.provider, choice.model)
+    info = _model(house, choice)
     body = ModelSelected(provider=choice.provider, model=choice.model, model_label=info.label)
     rates = await chosen_rates(house, actor.state, (choice.provider, choice.model))
     by = caller.client_name or "client"

@@ -140,6 +140,8 @@ async def start(house: House, params: SessionStartParams, caller: Caller, once: 
         sandbox=sandbox,
         trust_level=level,
         updated_at=room.now_us(),
+        provider=model.provider,
+        model=model.model,
     )
     await house.sessions.create(choice, once.request(info), session_id)
     return info
@@ -158,6 +160,8 @@ def info_of(house: House, actor: Actor, updated_at: int) -> SessionInfo:
         sandbox=state.sandbox,
         trust_level=state.trust_level,
         updated_at=updated_at,
+        provider=state.provider,
+        model=state.model,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import anyio.to_thread
 
 from gloveport.protocol.errors import ErrorCode, GloveportError
-from gloveport.protocol.ids import WorkspaceId, workspace_stream
+from gloveport.protocol.ids import DAEMON_STREAM, WorkspaceId, workspace_stream
 from gloveport.protocol.journal.envelope import NewEvent, StoredEvent
 from gloveport.protocol.journal.events import (
     ErasedCall,
@@ -56,6 +56,8 @@ ERASABLE: Final = frozenset(
 )  # fmt: skip
 """Types that tell something; without the others the session would be allowed more, or could not be read. Of these, too,
 what the session would act differently without is kept (`session/leaving_out.py`)."""
+_OF_RIGHTS: Final = "of rights of this folder"
+_OF_THE_DAEMON: Final = "of what all sessions share (which file was written with which label), which later ones need"
 STAYS: Final = (
     "the log of what programs reached (egress.jsonl), which names hosts and holds nothing of what was sent: deleting "
     "the session takes its lines out",
@@ -224,12 +226,13 @@ async def _beside(actor: Actor, search: Search, found: _Found, shared: int) -> t
             f"{counted(shared, 'output')} that another session holds, too: erase it there, or delete that session"
         )
     rights = workspace_stream(WorkspaceId(actor.state.workspace_id))
-    count = 0
-    async for event in _events(actor, rights):
-        body = body_of(event)
-        count += body is not None and search.in_body(body)
-    if count:
-        told.append(f"{counted(count, 'record')} of rights of this folder")
+    for stream, words in ((rights, _OF_RIGHTS), (DAEMON_STREAM, _OF_THE_DAEMON)):
+        count = 0
+        async for event in _events(actor, stream):
+            body = body_of(event)
+            count += body is not None and search.in_body(body)
+        if count:
+            told.append(f"{counted(count, 'record')} {words}")
     if copies := await actor.room.journal.copies():
         told.append(f"copies of earlier data ({', '.join(copies)}): remove them yourself where you need them no more")
     return tuple(told)

@@ -130,7 +130,8 @@ async def _digest(actor: Actor, path: str) -> str | None:
 
 async def note_labels(actor: Actor, plan: Plan) -> None:
     """Before a decision is carried out: remember the labels of what it puts into the user's files."""
-    await actor.room.labels.note(actor.session_id, tuple(_labelled(actor.state, _roots(actor)[0], plan)))
+    await actor.room.labels.ready()
+    await actor.room.labels.note(actor.session_id, tuple(_labelled(actor, plan)))
 
 
 async def note_found(actor: Actor) -> None:
@@ -150,13 +151,17 @@ async def note_found(actor: Actor) -> None:
     actor.base_labelled = base
 
 
-def _labelled(state: SessionState, root: str, plan: Plan) -> Iterator[LabelledFile]:
+def _labelled(actor: Actor, plan: Plan) -> Iterator[LabelledFile]:
+    """What the session wrote; and what is made from a content that was labelled and no session took over yet."""
+    state, book, root = actor.state, actor.room.labels, _roots(actor)[0]
     decided = {one.path: state.changes.get(one.change_id) for one in plan.decided}
+    before = {step.path: step.before.digest for step in plan.user_steps if step.before is not None}
     for step in plan.user_steps:
         change = decided.get(step.path)
-        label = state.file_labels.get(step.path)
-        if label is None and change is not None and change.renamed_from is not None:
-            label = state.file_labels.get(change.renamed_from)
-        if label is not None:
+        origin = change.renamed_from if change is not None else None
+        written = state.file_labels.get(step.path) or state.file_labels.get(origin or "")
+        found = book.among(before[path] for path in (step.path, origin) if path in before)
+        if written is not None or found is not None:
             digest = step.after.digest if step.after is not None else None
+            label = join_all_labels(written, found)
             yield LabelledFile(path=posixpath.join(root, step.path), digest=digest, label=label)
