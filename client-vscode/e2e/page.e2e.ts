@@ -98,7 +98,7 @@ test("while a command runs its last lines stand below with their number, fewer t
 });
 
 test("a name that looks like another is written out where it is seen, in its tooltip and in the names of its buttons", async () => {
-  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", findings: [], digest: "d", refused: "" };
+  const file = { kind: "create", folder: "", added: 1, removed: 0, hunks: 1, alone: "", refused: "", findings: [] };
   const path = "a\ufe0f.py";
   await panel.load([], { files: [{ ...file, changeId: "c", digest: "d".repeat(64), path, name: path }] });
   const row = panel.locator(".files li");
@@ -362,6 +362,23 @@ test("without a model the way on stands there before anything was asked, and goe
   expect(await violationsIn(panel.page.mainFrame(), false)).toEqual([]);
   await panel.fresh();
   await note.waitFor({ state: "detached" });
+});
+
+test("a failure above the composer is told until something succeeds, and no longer", async () => {
+  await panel.fresh();
+  const told = panel.locator(".told");
+  await panel.post({ type: "told", words: "It did not work.", bad: true });
+  await told.getByText("It did not work.").waitFor();
+  await panel.post({ type: "sent", ok: false, text: "" });
+  expect(await told.innerText()).toContain("It did not work.");
+  await panel.post({ type: "sent", ok: true, text: "" });
+  await expect.poll(() => told.innerText()).toBe("");
+  await panel.post({ type: "told", words: "Nor did this.", bad: true });
+  await panel.post({ type: "done" });
+  await expect.poll(() => told.innerText()).toBe("");
+  await panel.post({ type: "told", words: "Put back: a.py", bad: false });
+  await panel.post({ type: "done" });
+  expect(await told.innerText()).toContain("Put back: a.py");
 });
 
 test("axe finds nothing against names and roles of any of these rows", async () => {

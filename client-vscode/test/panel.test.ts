@@ -213,7 +213,7 @@ describe("hidden characters", () => {
     }
     expect(wrong).toBe("");
     expect(at).toBe(hidden.length);
-  });
+  }, 120_000);
 
   test("two names never look the same, in words and lines the marks of writing stay, and what nobody sees is shown in each", () => {
     for (const char of ["\ufe0f", "\u{e0100}", "\u034f", "\u17b4", "\u180b", "\u2800", "\u{1d159}", "\u{e0fff}"]) {
