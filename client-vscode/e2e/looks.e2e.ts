@@ -29,7 +29,16 @@ beforeAll(async () => {
   panel = await PanelPage.open();
   await panel.page.addStyleTag({ content: ":root { --vscode-focusBorder: #0078d4 }" }); // a theme would
   await panel.load([{ id: "message/1", kind: "message.user", fields: { text: "the first words", state: "delivered" } }]);
-  const budget = { whose: "session", unit: "tokens", used: 12_400, limit: 1_000_000, running: false, ahead: false, uncounted: 0, words: "" } as const;
+  const budget = {
+    whose: "session",
+    unit: "tokens",
+    used: 12_400,
+    limit: 1_000_000,
+    running: false,
+    ahead: false,
+    uncounted: 0,
+    words: "",
+  } as const;
   const counted = { contextTokens: 128_300, unpriced: 3, tokens: 12_400, seq: 12_299, budget };
   await panel.state({
     ...counted,

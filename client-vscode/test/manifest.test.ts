@@ -20,6 +20,7 @@ interface Manifest {
   readonly contributes: {
     readonly commands: readonly { readonly command: string }[];
     readonly configuration: { readonly properties: Readonly<Record<string, Setting>> };
+    readonly menus: Readonly<Record<"commandPalette" | "view/title", readonly { readonly command: string; readonly when: string }[]>>;
     readonly keybindings: readonly { readonly command: string; readonly key: string; readonly mac?: string; readonly when?: string }[];
   };
 }
@@ -87,6 +88,29 @@ test("every contributed command is registered, and nothing else is", () => {
   const contributed = manifest.contributes.commands.map((row) => row.command).sort();
   const registered = [...source("vscode").matchAll(/command\("(\w+)", /g)].map((found) => `gloveport.${found[1]}`).sort();
   assert.deepEqual(registered, contributed);
+});
+
+test("a command that needs a session is offered where there is one", () => {
+  const { commandPalette, "view/title": title } = manifest.contributes.menus;
+  const hidden = commandPalette.filter(({ when }) => /\bgloveport\.session\b/.test(when)).map(({ command }) => command);
+  for (const name of [
+    "addRule",
+    "editRules",
+    "showTrace",
+    "showUsage",
+    "openTranscript",
+    "eraseText",
+    "renameSession",
+    "deleteSession",
+    "setBudget",
+  ]) {
+    assert.ok(hidden.includes(`gloveport.${name}`), name);
+  }
+  for (const name of ["chooseMode", "chooseModel", "chooseSandbox", "startSession", "setKey", "openConfig"]) {
+    assert.ok(!hidden.includes(`gloveport.${name}`), name);
+  }
+  const shown = title.filter(({ command, when }) => hidden.includes(command) && !/\bgloveport\.session\b/.test(when));
+  assert.deepEqual(shown, []);
 });
 
 test("every setting that is read is contributed", () => {

@@ -7,7 +7,7 @@ import { FIRST, allowSentence, answerOf, answersForAll, isApprovable, refusedRea
 import { touches } from "../src/common/cardFacts.ts";
 import { HIDDEN_RANGES } from "../../protocol/typescript/hidden.ts";
 import { proseParts, reveal, revealTip, writtenParts } from "../src/common/hidden.ts";
-import { BESIDE_CHARS_MAX, besideWords, hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
+import { HOVER_LINES_MAX, hoverLines, BESIDE_CHARS_MAX, besideWords, hunkWords, placeAt, proposalOf } from "../src/common/hunks.ts";
 import { BLOCK_TOKENS_MAX, MARKDOWN_CHARS_MAX, parseMarkdown, stableLength } from "../src/common/markdown.ts";
 import type { Node } from "../src/common/markdown.ts";
 import { contrastOn } from "../src/common/contrast.ts";
@@ -213,7 +213,7 @@ describe("hidden characters", () => {
     }
     expect(wrong).toBe("");
     expect(at).toBe(hidden.length);
-  });
+  }, 120_000);
 
   test("two names never look the same, in words and lines the marks of writing stay, and what nobody sees is shown in each", () => {
     for (const char of ["\ufe0f", "\u{e0100}", "\u034f", "\u17b4", "\u180b", "\u2800", "\u{1d159}", "\u{e0fff}"]) {
@@ -239,6 +239,18 @@ describe("hidden characters", () => {
     expect(writtenParts("a⟨U+202E⟩b⟨200 spaces⟩").map((part) => part.hidden)).toEqual([false, true, false, true]);
     expect(writtenParts("⟨nothing⟩").every((part) => !part.hidden)).toBe(true);
   });
+});
+
+test("a hunk of several lines shows them over its mark, bounded, with what hides written out; one line needs no hover", () => {
+  const of = (newText: string): string => hoverLines({ newText } as Parameters<typeof hoverLines>[0]);
+  expect(of("x = 1\n")).toBe("");
+  expect(of("a\u202eb\n\tc\n")).toBe("a⟨U+202E⟩b\n\tc");
+  expect(
+    of("y\n".repeat(HOVER_LINES_MAX + 3))
+      .split("\n")
+      .at(-1),
+  ).toBe("… 3 more lines: Compare shows all of it");
+  expect(of(`${"z".repeat(300)}\nq`)).toBe(`${"z".repeat(200)} … 100 more characters\nq`);
 });
 
 test("contrast is told of what is seen: layers over one another, and what can't be read is no good one", () => {

@@ -13,6 +13,9 @@ import { counted } from "./words.ts";
 
 /** Characters of a new line that are shown beside the old one. */
 export const BESIDE_CHARS_MAX = 100;
+/** Of the new lines of a hunk, over its mark. */
+export const HOVER_LINES_MAX = 40;
+const HOVER_CHARS_MAX = 200;
 /** So much room in a line carries what follows it out of sight. */
 const GAP = /[ \t]{9,}/;
 
@@ -88,6 +91,20 @@ export function besideWords(hunk: PendingHunk): string {
   }
   const isWhole = line.length <= BESIDE_CHARS_MAX && !GAP.test(line);
   return isWhole ? `→ ${reveal(line)}` : `${hunkWords(hunk)}, longer than it can be shown here: Compare shows all of it`;
+}
+
+/** The new lines of a hunk of several, as they are shown over its mark; empty where one line stands beside it already. */
+export function hoverLines(hunk: PendingHunk): string {
+  const lines = splitLines(hunk.newText ?? "");
+  if (lines.length < 2) {
+    return "";
+  }
+  const shown = lines.slice(0, HOVER_LINES_MAX).map((line) => {
+    const text = reveal(line.replace(/\n$/, ""), "lines");
+    return text.length > HOVER_CHARS_MAX ? `${text.slice(0, HOVER_CHARS_MAX)} … ${text.length - HOVER_CHARS_MAX} more characters` : text;
+  });
+  const more = lines.length - shown.length;
+  return [...shown, ...(more > 0 ? [`… ${counted(more, "more line")}: Compare shows all of it`] : [])].join("\n");
 }
 
 /** The head of a hunk's lens. */

@@ -14,6 +14,7 @@ import type { Rpc } from "./rpc.ts";
 const RETRY_FIRST_MS = 250;
 const RETRY_MOST_MS = 15_000;
 const AWAY = new Error("The window is closing.");
+const ANOTHER = new Error("Another program was named meanwhile. Try again.");
 
 export const IDLE: LinkState = { kind: "idle", words: "", actions: [] };
 
@@ -37,6 +38,7 @@ export interface LinkTools {
 export class Link implements Disposable {
   private pending: Promise<Line> | null = null;
   private held: LinkState = IDLE;
+  private tries = 0;
   private timer: Disposable | null = null;
   private waitMs = RETRY_FIRST_MS;
   private disposed = false;
@@ -72,14 +74,32 @@ export class Link implements Disposable {
     await this.connect().catch(() => undefined); // the state says what went wrong
   }
 
+  /** Another program was named: let go of what the one before opened, or was to open, and begin anew where that is wanted. */
+  async renew(): Promise<void> {
+    const { pending } = this;
+    if (this.held.kind === "ready" && pending !== null) {
+      (await pending).end(); // as when it is lost
+      return;
+    }
+    this.tries += 1;
+    this.pending = null;
+    if (this.held.kind !== "idle") {
+      await this.retry();
+    }
+  }
+
   private async open(quiet: boolean): Promise<Line> {
     if (!quiet) {
       this.say({ kind: "starting", words: "Connecting to the daemon", actions: [] });
     }
+    const mine = (this.tries += 1);
     let line: Line;
     try {
       line = await this.tools.open();
     } catch (error) {
+      if (mine !== this.tries) {
+        throw error; // of a program that is not the one any more
+      }
       this.pending = null;
       this.tools.log(String(error));
       this.say(this.tools.explain(error));
@@ -88,9 +108,9 @@ export class Link implements Disposable {
       }
       throw error;
     }
-    if (this.disposed) {
+    if (this.disposed || mine !== this.tries) {
       line.end();
-      throw AWAY;
+      throw this.disposed ? AWAY : ANOTHER;
     }
     this.waitMs = RETRY_FIRST_MS;
     void line.closed.then(() => this.ended(line));

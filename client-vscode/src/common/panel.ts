@@ -197,6 +197,8 @@ export type ToPanel =
   | { readonly type: "answering"; readonly itemId: string }
   | { readonly type: "whisper"; readonly sessionId: string; readonly words: string }
   | { readonly type: "told"; readonly words: string; readonly bad: boolean }
+  /** Something that was asked for was done: what failed before it is told no longer. */
+  | { readonly type: "done" }
   | { readonly type: "focus"; readonly what: "composer" | "approval" }
   | { readonly type: "attach"; readonly attachment: Attachment }
   | { readonly type: "draft"; readonly words: string }

@@ -115,7 +115,7 @@ export class Connection implements Rpc {
   }
 }
 
-/** The program is not there or cannot run. */
+/** The program is not there, cannot run, or is no gloveport. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
@@ -130,6 +130,16 @@ function startWords(command: string, error: NodeJS.ErrnoException): string {
       return `${command} can't be started: ${error.message}.`;
   }
 }
+
+function endError(command: string, how: string | number | null, last: string): Error {
+  return typeof how === "number" && last === ""
+    ? new StartError(`${command} ended at once (${how}) without a word: it is no gloveport program.`)
+    : new RpcError(`${command} ended (${how}). ${last}`.trim(), undefined);
+}
+
+/** What belongs to a program's end comes within so long, or is not waited for. */
+const END_WITHIN_MS = 1_000;
+const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, END_WITHIN_MS).unref());
 
 export interface Spawned {
   readonly connection: Connection;
@@ -150,16 +160,26 @@ export async function spawnConnection(
     last = chunk.trimEnd().split("\n").at(-1) ?? "";
     onLog(chunk.trimEnd());
   });
+  const told = new Promise((resolve) => child.stderr.once("close", resolve));
   child.stdin.on("error", () => undefined); // a dead child is told by its exit
   const died = new Promise<never>((_, reject) => {
     child.once("error", (error) => reject(new StartError(startWords(command, error))));
-    child.once("exit", (code, signal) => reject(new RpcError(`${command} ended (${signal ?? code}). ${last}`.trim(), undefined)));
+    child.once("exit", (code, signal) => {
+      void Promise.race([told, pause()]).then(() => reject(endError(command, signal ?? code, last))); // its last words may come after it
+    });
   });
   died.catch(() => undefined);
   try {
     return { connection: await Promise.race([Connection.open(child.stdout, child.stdin, identity), died]), child };
   } catch (error) {
+    const isAnswer = error instanceof RpcError && error.data !== undefined; // else a pipe broke: how it ended says more
+    const why: unknown = isAnswer
+      ? error
+      : await Promise.race([died, pause()]).then(
+          () => error,
+          (end: unknown) => end,
+        );
     child.kill();
-    throw error;
+    throw why;
   }
 }

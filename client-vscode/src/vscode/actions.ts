@@ -26,6 +26,11 @@ import type { Fresh } from "../common/fresh.ts";
 import type { Sessions } from "../common/sessions.ts";
 import { confirm, show } from "./tell.ts";
 
+/** What was asked for needs a session, and none is shown. */
+export class NoSession extends Error {
+  override readonly name = "NoSession";
+}
+
 export class Actions {
   private readonly daemon: Daemon;
   private readonly sessions: Sessions;
@@ -50,7 +55,7 @@ export class Actions {
   get currentOrFail(): Followed {
     const { current } = this.sessions;
     if (current === null) {
-      throw new Error("No session is open. Start one first.");
+      throw new NoSession("No session is open. The first message begins one.");
     }
     return current;
   }

@@ -15,6 +15,7 @@ import type { FoundRow } from "../common/panel.ts";
 import { labelText } from "../common/plain.ts";
 import { str } from "../common/toolRow.ts";
 import { phaseWords } from "../common/words.ts";
+import { NoSession } from "./actions.ts";
 import type { Actions } from "./actions.ts";
 import type { Answers } from "./answers.ts";
 import type { Daemon } from "./daemon.ts";
@@ -28,7 +29,7 @@ import type { Records } from "./records.ts";
 import type { Reports } from "./reports.ts";
 import type { Review } from "./review.ts";
 import type { Sessions } from "../common/sessions.ts";
-import { tellError, tellInformation } from "./tell.ts";
+import { tellError, tellInformation, warn } from "./tell.ts";
 import type { GrantNode, RuleNode, SandboxNode, SessionNode, SnapshotNode } from "./trees.ts";
 
 export interface Rooms {
@@ -64,9 +65,16 @@ export class Commands {
     return vscode.commands.registerCommand(`gloveport.${name}`, async (...args: readonly unknown[]) => {
       try {
         await run(...(args as readonly never[]));
+        if (!LOOKS.has(name)) {
+          this.panel?.done();
+        }
       } catch (error) {
         const words = error instanceof Error ? error.message : String(error);
         this.rooms.log.error(words);
+        if (error instanceof NoSession) {
+          void warn(`Gloveport: ${words}`, NEW).then((pressed) => pressed === NEW && vscode.commands.executeCommand("gloveport.startSession"));
+          return;
+        }
         tellError(`Gloveport: ${words}`);
       }
     });
@@ -383,6 +391,9 @@ export class Commands {
   }
 }
 
+/** Commands that lead to why something failed. */
+const LOOKS: ReadonlySet<string> = new Set(["showOutput", "openSettings", "openConfig"]);
+const NEW = "New Session";
 const SEARCH_AFTER_MS = 200;
 const NAME_CHARS_MAX = 60;
 

@@ -75,6 +75,12 @@ export function activate(context: vscode.ExtensionContext): void {
       panel.refresh();
     }),
     fresh.onChange(() => panel.refresh()),
+    sessions.onSwitch((session) => void vscode.commands.executeCommand("setContext", "gloveport.session", session !== null)),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (["command", "commandArguments"].some((name) => change.affectsConfiguration(`gloveport.${name}`))) {
+        void daemon.link.renew();
+      }
+    }),
     vscode.workspace.onDidSaveTextDocument(({ uri }) => {
       if (uri.fsPath === fresh.settingsPath && daemon.state.kind === "ready") {
         daemon

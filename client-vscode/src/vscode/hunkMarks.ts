@@ -7,8 +7,9 @@
  */
 
 import * as vscode from "vscode";
+import type { PendingHunk } from "../../../protocol/typescript/wire.ts";
 import { refusedWords } from "../common/keeping.ts";
-import { besideWords, lensWords, placeAt } from "../common/hunks.ts";
+import { besideWords, hoverLines, lensWords, placeAt } from "../common/hunks.ts";
 import type { Placed } from "../common/hunks.ts";
 import { SCHEME } from "./documents.ts";
 import type { Review } from "./review.ts";
@@ -17,6 +18,12 @@ import type { Review } from "./review.ts";
 const GAP = "\u00A0";
 
 const colour = (id: string): vscode.ThemeColor => new vscode.ThemeColor(id);
+
+/** The new lines of a hunk as text: nothing in them is a link, a command or a picture. */
+function hoverOf(hunk: PendingHunk): Pick<vscode.DecorationOptions, "hoverMessage"> {
+  const words = hoverLines(hunk);
+  return words === "" ? {} : { hoverMessage: new vscode.MarkdownString().appendCodeblock(words, "text") };
+}
 
 export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
   private readonly lensChanged = new vscode.EventEmitter<void>();
@@ -111,12 +118,18 @@ export class HunkMarks implements vscode.CodeLensProvider, vscode.Disposable {
     editor.setDecorations(
       this.waits,
       mine
-        ? clean.filter((one) => one.end > one.line).flatMap((one) => [lines(one.line, one.end), lines(one.line, one.line, besideWords(one.hunk))])
+        ? clean
+            .filter((one) => one.end > one.line)
+            .flatMap((one) => [{ ...lines(one.line, one.end), ...hoverOf(one.hunk) }, lines(one.line, one.line, besideWords(one.hunk))])
         : [],
     );
     editor.setDecorations(
       this.inserts,
-      mine ? clean.filter((one) => one.end === one.line).map((one) => lines(Math.max(0, one.line - 1), one.line, besideWords(one.hunk))) : [],
+      mine
+        ? clean
+            .filter((one) => one.end === one.line)
+            .map((one) => ({ ...lines(Math.max(0, one.line - 1), one.line, besideWords(one.hunk)), ...hoverOf(one.hunk) }))
+        : [],
     );
     const firsts = (of: readonly Placed[]): vscode.DecorationOptions[] =>
       of.map((one) => lines(mine && one.end === one.line ? Math.max(0, one.line - 1) : one.line, one.line));

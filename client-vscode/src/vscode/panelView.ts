@@ -10,7 +10,7 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/emitter.ts";
 import type { ViewItem } from "../../../protocol/typescript/wire.ts";
 import type { Shown } from "../common/keeping.ts";
-import type { Answer, Attachment, FromPanel, ToPanel } from "../common/panel.ts";
+import type { Answer, Attachment, FromPanel, PanelVerb, ToPanel } from "../common/panel.ts";
 import type { Said } from "../common/said.ts";
 import { grouped } from "../common/words.ts";
 import type { Actions } from "./actions.ts";
@@ -25,6 +25,11 @@ const STATE_AFTER_MS = 40;
 const DELAYS_KEPT = 500;
 /** A page that does not say what is selected in it has nothing selected. */
 const SELECTION_WITHIN_MS = 1_000;
+
+/** What does something, so that a failure before it is old; the words that are sent have an answer of their own. */
+const DOING: ReadonlySet<FromPanel["type"]> = new Set(["answer", "answerAll", "files", "unqueue", "steerQueued", "settle", "openSession"]);
+/** Buttons that lead to why something failed. */
+const LOOKING: ReadonlySet<PanelVerb> = new Set(["showOutput", "openSettings", "openConfig"]);
 
 type OwnWord = "ready" | "older" | "broken" | "painted" | "selection" | "cardFocus";
 
@@ -120,6 +125,11 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
     } else if (["focus", "attach", "draft", "reveal"].includes(message.type)) {
       this.waiting.push(message);
     }
+  }
+
+  /** Something that was asked for was done. */
+  done(): void {
+    this.post({ type: "done" });
   }
 
   tell(words: string, bad: boolean): void {
@@ -234,6 +244,9 @@ export class PanelView implements vscode.WebviewViewProvider, vscode.Disposable 
   private async take(message: FromPanel): Promise<void> {
     try {
       await this.run(message);
+      if (DOING.has(message.type) || (message.type === "verb" && !LOOKING.has(message.verb))) {
+        this.done();
+      }
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.log.error(words);

@@ -199,6 +199,20 @@ function tell(words: string, bad: boolean): void {
   }
 }
 
+/** A failure is told until something succeeds. */
+function untell(): void {
+  if (told.querySelector(".bad") !== null) {
+    fill(told);
+  }
+}
+
+function takeSent(ok: boolean, text: string): void {
+  composer.sent(ok, text);
+  if (ok) {
+    untell();
+  }
+}
+
 function focusOn(what: "composer" | "approval"): void {
   if (what === "composer") {
     composer.focus();
@@ -296,6 +310,9 @@ function receive(message: ToPanel): void {
     case "told":
       tell(message.words, message.bad);
       break;
+    case "done":
+      untell();
+      break;
     case "focus":
       focusOn(message.what);
       break;
@@ -319,7 +336,7 @@ function receive(message: ToPanel): void {
       send({ type: "selection", text: document.getSelection()?.toString() ?? "" });
       break;
     case "sent":
-      composer.sent(message.ok, message.text);
+      takeSent(message.ok, message.text);
       break;
   }
 }
