@@ -52,10 +52,14 @@ def normal(items: list[dict[str, Any]]) -> Any:
     text = re.sub(r"(session|message|turn|grant|apply)-[0-9a-f]{24}", r"\1", text)
     text = re.sub(r"(snap|ws|born)-[0-9a-f]{32}", r"\1", text)
     text = re.sub(r"[0-9a-f]{64}", "digest", text)
-    text = re.sub(r'"(durationUs|duration_us|outputBytes|inputTokens|outputTokens)": \d+', r'"\1": 0', text)
+    text = re.sub(
+        r'"(durationUs|duration_us|outputBytes|inputTokens|outputTokens|askedAt|answeredAt|askedSeq|answeredSeq)": \d+',
+        r'"\1": 0',
+        text,
+    )
     text = re.sub(r"\d+\.\d+ ?s", "0 s", text)
     text = re.sub(r'"root": "[^"]*"', '"root": ""', text)
-    text = re.sub(r'"by": "[^"]*"', '"by": ""', text)
+    text = re.sub(r'"(by|answeredBy)": "[^"]*"', r'"\1": ""', text)
     return json.loads(re.sub(r'"title": "Node job"', '"title": "tinystat"', text))
 
 

@@ -88,7 +88,7 @@ async def test_node_does_the_job_and_everybody_agrees(daemon: Daemon, workspace:
     lsp = (sys.executable, "-P", "-m", "gloveport.server", "lsp")
     extension = await run_node("follow.mjs", job["sessionId"], *lsp, home=daemon.home)
     assert extension["inSync"]
-    assert "Turn completed" in extension["text"]
+    assert extension["turns"] == ["completed"]
     digests = {late["viewDigest"], extension["digest"], await python_digest(daemon, job["sessionId"])}
     assert digests == {job["viewDigest"]}
 

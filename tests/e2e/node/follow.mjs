@@ -1,13 +1,12 @@
 // Follows a session with the extension's own code over `gloveport lsp` (or any program that pipes to the daemon).
 //
-// Usage: node follow.mjs SESSION_ID COMMAND [ARGUMENT...]     prints {title, inSync, digest, items, text}
+// Usage: node follow.mjs SESSION_ID COMMAND [ARGUMENT...]     prints {title, inSync, digest, items, turns}
 
 import { bundle } from "./reducer.mjs";
 
 const [sessionId, command, ...args] = process.argv.slice(2);
 const { spawnConnection } = await bundle("src/node/connection.ts");
 const { SessionFollower } = await bundle("src/common/follower.ts");
-const { renderTranscript } = await bundle("src/common/transcript.ts");
 const { sha256 } = await bundle("src/node/digest.ts");
 
 const identity = { name: "node-follow", version: "1" };
@@ -28,7 +27,8 @@ const follower = new SessionFollower(connection, {
 await follower.start();
 await agreed.promise;
 const { view, inSync } = follower;
-const report = { title: info.title, inSync, digest: view.digest(), items: view.size, text: renderTranscript(view.items()) };
+const turns = view.items().filter(({ kind }) => kind === "turn").map(({ fields }) => fields.state);
+const report = { title: info.title, inSync, digest: view.digest(), items: view.size, turns };
 await follower.stop();
 await connection.close();
 console.log(JSON.stringify(report));
