@@ -70,7 +70,7 @@ async def test_unknown_program_fails_with_words(rig: Rig) -> None:
     lease = await rig.lease()
     result = await (await lease.start(Command(("no-such-program-here",), "missing"))).result()
     await lease.release()
-    assert result.kind is ResultKind.FAILED
+    assert result.kind is ResultKind.FAILED, result.evidence
     assert "no-such-program-here" in result.output.decode() + result.evidence
 
 

@@ -336,9 +336,11 @@ class RemoteRun(Run):
             try:
                 self._receive(self.folder / f"{BACK}-{tries}")
                 break
-            except Refused as error:
-                self._lost = tell_refusal(error)
-                break
+            except Refused as error:  # a transfer that was cut looks like this too: it is asked for once more
+                if isinstance(error, Tampered) or tries > 1:
+                    self._lost = tell_refusal(error)
+                    break
+                words = str(error)
             except EngineError as error:
                 if error.status == GONE:
                     self._lost = "the container ended over there and left no end; what became of the run is unknown"
