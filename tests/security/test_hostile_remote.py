@@ -22,7 +22,7 @@ from gloveport.protocol.jail.requests import ParcelPlan
 from gloveport.sandbox.runner import keeper_store
 from gloveport.sandbox.runner.coming_back import Arrived, Joined, Refused, Tampered, bring, compare, receive
 from gloveport.sandbox.runner.parcels import EMPTY, Memory, Parcel, pack
-from gloveport.sandbox.runner.remote_run import tell_refusal
+from gloveport.sandbox.runner.remote_run import TAKES_MAX, is_final, tell_refusal
 
 MARKER = "the-marker"
 NEW = b"new content"
@@ -179,6 +179,17 @@ def test_an_archive_that_ends_too_soon_is_refused(tmp_path: Path) -> None:
     for end in (10, 700, 1600, 2500):
         with pytest.raises(Refused):
             receive(Joined(raw[:end], io.BytesIO()), tmp_path / f"back-{end}", MARKER)
+
+
+def test_a_broken_archive_is_asked_for_once_more_and_a_tampered_one_never(tmp_path: Path) -> None:
+    """Its way may have been cut; a machine that lies gets no second word."""
+    raw = pack_members(honest_members(honest_lines(parcel_of(tmp_path))).values())
+    with pytest.raises(Refused) as broken:
+        receive(Joined(raw[:700], io.BytesIO()), tmp_path / "cut", MARKER)
+    assert [is_final(broken.value, tries) for tries in range(1, TAKES_MAX + 1)] == [False] * (TAKES_MAX - 1) + [True]
+    with pytest.raises(Tampered) as lied:
+        receive(Joined(raw, io.BytesIO()), tmp_path / "lied", "another-marker")
+    assert is_final(lied.value, 1)
 
 
 TREES: dict[str, list[Line]] = {

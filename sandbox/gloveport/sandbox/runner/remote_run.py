@@ -36,6 +36,8 @@ SHIP_S: Final = 900.0
 PATIENCE_S: Final = 20.0
 """How much longer than the keeper waits for us we look for its run."""
 TRY_AGAIN_S: Final = 0.5
+TAKES_MAX: Final = 2
+"""How often results are taken that came whole by their transport and broken by their content."""
 BACK: Final = "back"
 _FAILURES: Final = (OSError, EngineError, KeyError, TypeError, ValueError)
 
@@ -336,8 +338,8 @@ class RemoteRun(Run):
             try:
                 self._receive(self.folder / f"{BACK}-{tries}")
                 break
-            except Refused as error:  # a transfer that was cut looks like this too: it is asked for once more
-                if isinstance(error, Tampered) or tries > 1:
+            except Refused as error:
+                if is_final(error, tries):
                     self._lost = tell_refusal(error)
                     break
                 words = str(error)
@@ -432,6 +434,11 @@ class RemoteRun(Run):
         if self._stream is not None:
             self._stream.close()
         self._link.close()
+
+
+def is_final(error: Refused, tries: int) -> bool:
+    """Whether what was refused is asked for no more. A transfer that was cut looks like a broken archive, once."""
+    return isinstance(error, Tampered) or tries >= TAKES_MAX
 
 
 def tell_refusal(error: Exception) -> str:
